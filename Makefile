@@ -1,0 +1,37 @@
+# The two commands of a newcomer are `make demo` and `make test`. Everything runs in .venv, which installs itself.
+PYTHON ?= python3
+BIN := .venv/bin
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: demo test test-all check format clean
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/seqloom demo --out runs/demo
+
+# Shapes are checked at run time in the first part only: the hook that checks them breaks graph capture.
+test: .venv/installed
+	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph"
+	$(TEST) -m "graph and not slow"
+
+test-all: test
+	$(TEST) -m slow
+	$(MAKE) demo
+
+check: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/installed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build *.egg-info

@@ -1,0 +1,1 @@
+"""What a mixer or a model costs: by formula, by count, by clock."""

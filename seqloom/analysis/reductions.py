@@ -1,0 +1,59 @@
+"""What torch's sums, extremes and accumulating writes compute: n terms are n-1 operations."""
+
+from torch import Tensor
+
+from seqloom.analysis.pointwise import Call, Rule
+from seqloom.core.cost import Cost
+
+
+def total(call: Call) -> Cost:
+    """n terms are n-1 additions; a complex addition is two."""
+    terms = call.args[0].numel() - call.out.numel()
+    return Cost(add=max(terms, 0) * (2 if call.out.is_complex() else 1))
+
+
+def mean(call: Call) -> Cost:
+    """A sum and one division."""
+    return total(call) + Cost(div=call.out.numel())
+
+
+def running(call: Call) -> Cost | None:
+    """A running sum: n-1 additions along its axis."""
+    x, dim = call.args[0], call.get(1, "dim")
+    return Cost(add=x.numel() - x.numel() // x.shape[dim]) if x.numel() and not x.is_complex() else None
+
+
+def extreme(call: Call) -> Cost:
+    """The largest or smallest of n numbers: n-1 comparisons; of two tensors, one each."""
+    if isinstance(call.get(1, "other"), Tensor):
+        return Cost(other=call.out.numel())
+    return Cost(other=call.args[0].numel() - call.out.numel())
+
+
+def added_at(call: Call) -> Cost | None:
+    """Numbers put at places: free where they replace, an addition each where they accumulate."""
+    places, values = call.args[1:3]
+    if call.get(3, "accumulate", False):
+        return Cost(add=values.numel())
+    return Cost() if isinstance(places, (list, tuple)) else None
+
+
+def scattered(call: Call) -> Cost | None:
+    """Numbers put at places along an axis: free, unless they are combined with what was there."""
+    return None if "reduce" in call.kwargs else Cost()
+
+
+def scattered_sum(call: Call) -> Cost:
+    """Numbers added at places along an axis."""
+    return Cost(add=call.get(3, "src", call.kwargs.get("source")).numel())
+
+
+RULES: dict[str, Rule] = {
+    "sum": total,
+    "mean": mean,
+    "cumsum": running,
+    "index_put": added_at,
+    "scatter": scattered,
+    "scatter_add": scattered_sum,
+    "index_add": scattered_sum,
+} | dict.fromkeys(("amax", "amin", "argmax", "argmin", "max", "min"), extreme)

@@ -1,0 +1,133 @@
+"""The commands. Each imports what it needs when it runs, so that `--help` answers without loading torch."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Can self-attention be replaced, with what, and at what price? Every command takes --debug.",
+)
+
+Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
+Options = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command("list")
+def list_mixers() -> None:
+    """The mixers, with what each can do."""
+    from seqloom.core.table import table
+    from seqloom.mixers import kinds
+
+    rows = [
+        (name, (config.__doc__ or "").splitlines()[0], traits.causal, traits.state, traits.longest or "any")
+        for name, config in kinds().items()
+        for traits in [config.traits]
+    ]
+    print(table(("mixer", "what it is", "causal", "state", "longest"), rows))
+
+
+@app.command(context_settings=Options)
+def cost(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(help="a mixer, or a preset for its whole model; a mixer's fields are options")],
+) -> None:
+    """What a mixer costs: `seqloom cost attention --dim 128 --context 128 --heads 32 [--tokens T] [--per token]`.
+
+    The equation in the paper's conventions beside what its fast path executes; a preset prices its whole model.
+    """
+    from seqloom.cli.pricing import price
+
+    print(price(kind, context.args))
+
+
+@app.command()
+def train(
+    preset: Annotated[str, typer.Argument(help="paper/table1, paper/small, demo, tiny, or a .yaml file")],
+    out: Annotated[Path, typer.Option(help="the folder of the run; the same command goes on where it stopped")],
+    data: Annotated[
+        str | None, typer.Option(help="a text file, a folder, a .jsonl, gutenberg-children, stories")
+    ] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
+    allow_drift: Annotated[bool, typer.Option(help="go on although threads, torch or backends changed")] = False,
+) -> int:
+    """Trains a model, or goes on with its training; Ctrl-C saves."""
+    from seqloom.core.table import written
+    from seqloom.training.settings import resolve
+    from seqloom.training.train import train as run
+
+    changes = [*(change or []), *([f"data.source={data}"] if data is not None else [])]
+    outcome = run(resolve(preset, changes), out, allow_drift=allow_drift)
+    if outcome.asked is not None:
+        print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
+        return 128 + int(outcome.asked)
+    if outcome.scores is None:
+        print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
+        return 0
+    scores = outcome.scores
+    print(
+        f"{out}: {outcome.step:,} batches, held-out cost {written(scores.cost)} nats a token, "
+        f"{written(scores.bits_per_byte)} bits a byte"
+    )
+    return 0
+
+
+@app.command()
+def generate(
+    run: Run,
+    prompt: Annotated[str, typer.Argument(help="the text to go on from")],
+    max_tokens: Annotated[int, typer.Option(help="tokens to write at most")] = 200,
+    temperature: Annotated[float, typer.Option(help="below 1 sharpens the choice; 0 takes the likeliest")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="choose among the k likeliest tokens")] = None,
+    top_p: Annotated[float | None, typer.Option(help="choose among the likeliest tokens that hold p together")] = None,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same text")] = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="end before this text appears; may be given again")] = None,
+    mode: Annotated[str, typer.Option(help="slide: the window is read again (the paper); stream: read once")] = "slide",
+    hop: Annotated[int, typer.Option(help="in slide: tokens that a full window drops at once; 1 is the paper")] = 1,
+    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+) -> None:
+    """Writes on from a prompt, as it is drawn."""
+    from seqloom.cli.writing import write
+
+    settings: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **settings)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    data: Annotated[str, typer.Option(help="the text to predict: a file, a folder, a .jsonl, stories")],
+    batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
+    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the cost by position")] = False,
+) -> None:
+    """Scores a model on a text: cost in nats a token, perplexity, bits a byte; every token is predicted once."""
+    from seqloom.cli.scoring import scored
+
+    print(scored(run, data, batch=batch, step=step, as_json=as_json))
+
+
+@app.command()
+def data(
+    source: Annotated[str, typer.Argument(help="a text file, a folder, a .jsonl, gutenberg-children, stories")],
+    vocab: Annotated[int, typer.Option(help="entries of the vocabulary")] = 5000,
+) -> None:
+    """Prepares a source: reads or downloads it, builds its tokenizer and token files, and says what it holds."""
+    from seqloom.data.prepare import prepare
+
+    print(prepare(source, vocab=vocab, context=1).description)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="the folder for the runs")] = Path("runs/demo"),
+    scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",
+) -> int:
+    """Trains attention and the four Extractors on stories from a known grammar, and compares them."""
+    from seqloom.experiments.demo import run as compare
+
+    return compare(out, scale)

@@ -1,0 +1,36 @@
+"""`seqloom evaluate`: how well a model predicts a text."""
+
+import json
+import math
+from pathlib import Path
+
+from seqloom.core.table import table
+from seqloom.data.corpora import read
+from seqloom.data.prepare import encode_documents
+from seqloom.evaluation.scores import score, unigram_entropy
+from seqloom.evaluation.stories import floor
+from seqloom.face import load
+
+
+def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool) -> str:
+    """The scores as text, or as one JSON object with the cost by position."""
+    model = load(run, step=step)
+    if model.tokenizer is None:
+        raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
+    tokens = encode_documents(read(data), model.tokenizer)
+    scores = score(model, tokens, batch=batch)
+    least = floor(tokens, model.tokenizer)
+    if as_json:
+        return json.dumps({**scores.row(), "unigram_entropy": unigram_entropy(tokens), "floor": least})
+    rows = [
+        ("tokens", scores.tokens),
+        ("cost, nats a token", scores.cost),
+        ("perplexity, e^cost", math.exp(scores.cost)),
+        ("bits a byte", scores.bits_per_byte),
+        ("cost of the text's own unigram frequencies", unigram_entropy(tokens)),
+    ]
+    if least is not None:
+        rows.append(("floor (lower bound, from the grammar)", least))
+    for place in sorted({1, 2, 8, 32, 128, len(scores.by_position)} & set(range(1, len(scores.by_position) + 1))):
+        rows.append((f"cost after {place} tokens of the window", scores.by_position[place - 1]))
+    return table((str(run), data), rows)

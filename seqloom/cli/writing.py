@@ -1,0 +1,22 @@
+"""`seqloom generate`: text on the terminal as it is drawn."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from seqloom.face import load
+from seqloom.generation.decode import generate
+from seqloom.generation.price import price
+
+
+def write(run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: Any, hop: int, **settings: Any) -> None:
+    """Prints the prompt and what the model makes of it; what it costs goes to standard error."""
+    model = load(run, step=step)
+    pieces = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **settings)
+    sys.stdout.write(prompt)
+    for piece in pieces:
+        sys.stdout.write(str(piece))
+        sys.stdout.flush()
+    print()
+    read = len(model.tokenizer.encode(prompt))
+    print(price(model, read, max_tokens, mode, hop), file=sys.stderr)

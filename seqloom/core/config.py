@@ -1,0 +1,51 @@
+"""Settings: frozen, typed, and strict about names.
+
+A typo is an error that says what was near. A field's description is its help on the command line.
+"""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class Config(BaseModel):
+    """Settings of one thing: immutable, and no name that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: what was near, or all there is."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"there is {', '.join(known)}"
+
+
+def read(kind: type[Config], values: dict[str, Any]) -> Any:
+    """`values` as a `kind`; raises ValueError in one line that names each wrong field and what was near."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ValueError("; ".join(_line(kind, problem) for problem in error.errors())) from None
+
+
+def _line(kind: type[Config], problem: Any) -> str:
+    place = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"unknown setting {place!r}; {near(str(problem['loc'][-1]), _fields(kind, problem['loc'][:-1]))}"
+    if problem["type"] == "missing":
+        return f"setting {place!r} is missing"
+    said = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{place}: {said[:1].lower()}{said[1:]}, not {problem['input']!r}" if place else said
+
+
+def _fields(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    for part in path:
+        field = kind.model_fields.get(str(part))
+        inner = field.annotation if field else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            break
+        kind = inner
+    return list(kind.model_fields)

@@ -1,0 +1,64 @@
+"""What an equation costs, in the conventions of the Extractor paper's section 7.
+
+    a sum of n terms is n-1 additions; masked terms are not computed; a scale 1/√h is a division;
+    the maximum that stabilises a softmax is not counted; `path` lists the operations that must follow each other
+
+Source: Chen, Attention Is Not All You Need Anymore, arXiv:2308.07661, section 7 and Tables 3-7; nothing differs.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Step: TypeAlias = Literal["multiplication", "cumulation", "division", "exponentiation", "addition", "other"]
+Per: TypeAlias = Literal["sequence", "token"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A price: operations in numbers, memory in numbers held (not bytes)."""
+
+    mul: int = 0
+    """multiplications"""
+    add: int = 0
+    """additions and subtractions"""
+    div: int = 0
+    """divisions"""
+    exp: int = 0
+    """exponentiations"""
+    other: int = 0
+    """comparisons, roots and whatever the paper does not name"""
+    params: int = 0
+    """trainable numbers"""
+    state: int = 0
+    """numbers that one row keeps for the next token, after T tokens"""
+    path: tuple[Step, ...] = ()
+    """the critical path of one token"""
+
+    @property
+    def total(self) -> int:
+        """Arithmetic operations as the paper's Table 7 adds them: mul + add + div + exp."""
+        return self.mul + self.add + self.div + self.exp
+
+    def __add__(self, then: "Cost") -> "Cost":
+        """Both, one after the other: counts add, paths follow each other."""
+        counts = {name: getattr(self, name) + getattr(then, name) for name in NAMES}
+        return Cost(**counts, path=self.path + then.path)
+
+
+NAMES = ("mul", "add", "div", "exp", "other", "params", "state")
+
+
+def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
+    """A matrix of (inputs, outputs) applied to `rows` vectors: a product and a cumulation, and the bias if any."""
+    return Cost(
+        mul=rows * inputs * outputs,
+        add=rows * (inputs - 1 + bias) * outputs,
+        params=(inputs + bias) * outputs,
+        path=("multiplication", "cumulation"),
+    )
+
+
+def lookback(T: int, context: int | None, per: Per) -> list[int]:
+    """How many tokens each priced place looks back on, itself included: places 1..T, or place T alone."""
+    places = range(1, T + 1) if per == "sequence" else [T]
+    return [place if context is None else min(place, context) for place in places]

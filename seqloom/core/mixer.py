@@ -1,0 +1,135 @@
+"""The contract of a sequence mixer: all that a model knows of other tokens.
+
+A mixer reads a stream (B, T, D) and writes one of the same shape, for training in one piece (`forward`), for reading on
+in pieces (`extend`), and token by token (`step`). `docs/contract.md` lists what it promises; `tests/contract` holds
+every registered mixer to it.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.config import Config, near, read
+from seqloom.core.cost import Cost, Per
+from seqloom.core.shapes import Keep, Stream, Token
+from seqloom.core.state import State
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a mixer can do; whatever it cannot, it refuses with the reason and the nearest way out."""
+
+    causal: Literal["always", "never", "either"]
+    """whether an output may depend on later tokens"""
+    streams: bool
+    """whether it can read on from a state: `start`, `extend`, `step`"""
+    state: Literal["constant", "window", "grows", "none"]
+    """how its memory depends on the tokens read"""
+    longest: int | None = None
+    """the longest sequence it takes, in tokens; None for any"""
+    selects_ahead: bool = False
+    """whether its choice of buckets looks at later tokens"""
+
+
+class Mixer(nn.Module, ABC):
+    """A drop-in replacement for self-attention.
+
+    `forward`, `extend` and `step` change no parameter and no buffer, so that recomputation is safe. What a mixer cannot
+    do raises ValueError; no argument is ignored.
+    """
+
+    traits: ClassVar[Traits]
+    dim: int
+
+    @abstractmethod
+    def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
+        """The whole sequence at once. `keep` (B, T) is True for a real token; others are as if never written, and 0."""
+
+    @abstractmethod
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """The memory of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
+
+    @abstractmethod
+    def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
+        """Reads a further piece (B, T, D); differentiable through pieces. The given state stays what it was."""
+
+    @abstractmethod
+    def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
+        """Reads one token (B, D). With `reuse` the caller gives the old state up, and it may be written into."""
+
+    @abstractmethod
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        """The price of the equation for one row of T tokens, or for the token at place T alone (`per="token"`)."""
+
+    def reset(self, std: float) -> None:
+        """Draws every parameter anew from N(0, std²). A mixer whose parameters want otherwise overrides this."""
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=std)
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Parameters with the optimizer settings that they want; by default one group that wants nothing special."""
+        return [{"params": list(self.parameters())}]
+
+    def losses(self) -> dict[str, Tensor]:
+        """Auxiliary terms of the last forward, by name; none by default."""
+        return {}
+
+    def after_update(self, step: int) -> None:
+        """Called after each optimizer step: the only place where buffers change. Does nothing by default."""
+
+    def trim(self, state: State) -> State:
+        """The same state, contiguous and without unused room, as it is saved."""
+        return {name: tensor.contiguous() for name, tensor in state.items()}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number type of the parameters, and so of the state."""
+        return next(self.parameters()).dtype
+
+
+class MixerConfig(Config, ABC):
+    """The settings of one kind of mixer. `dim` and `context` belong to the model and are given when it is built."""
+
+    kind: str
+    traits: ClassVar[Traits]
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    """settings under which the tests run the mixer, at dim 8"""
+
+    @abstractmethod
+    def build(self, dim: int, context: int | None) -> Mixer:
+        """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialised."""
+
+
+_kinds: dict[str, type[MixerConfig]] = {}
+
+
+def register(config: type[MixerConfig]) -> type[MixerConfig]:
+    """Adds a kind of mixer to the registry, under the default of its `kind`; returns it, as a decorator does."""
+    name = config.model_fields["kind"].default
+    assert name not in _kinds, f"two mixers are called {name!r}"
+    _kinds[name] = config
+    return config
+
+
+def kinds() -> dict[str, type[MixerConfig]]:
+    """Every registered kind of mixer by name, in the order of registration; `seqloom.mixers` registers ours."""
+    return dict(_kinds)
+
+
+def mixer_config(values: dict[str, Any]) -> MixerConfig:
+    """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting."""
+    if "kind" not in values:
+        raise ValueError(f"a mixer needs a kind; there is {', '.join(kinds())}")
+    kind = values["kind"]
+    if kind not in kinds():
+        raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), kinds())}")
+    config: MixerConfig = read(kinds()[kind], values)
+    return config

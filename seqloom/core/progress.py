@@ -1,0 +1,93 @@
+"""Progress that people can watch: a live bar on a terminal, one plain line every few seconds elsewhere.
+
+Both go to standard error, so that standard output stays free for results.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+
+class Advance(Protocol):
+    """Reports that work went on: `amount` units more, with an optional note such as the current loss."""
+
+    def __call__(self, amount: float = 1, note: str = "") -> None:
+        """Goes on by `amount`."""
+
+
+@contextmanager
+def progress(
+    label: str, total: float, unit: str = "", *, start: float = 0, every: float = 5.0, stream: TextIO | None = None
+) -> Iterator[Advance]:
+    """Shows how far `label` is, its rate in `unit` a second and the time left; yields the function that advances it.
+
+    `start` is what was done before (a resumed run), and does not count for the rate. `every`: seconds between plain
+    lines.
+    """
+    out = stream or sys.stderr
+    if out.isatty():
+        with _bar(label, total, unit, start, out) as advance:
+            yield advance
+    else:
+        yield _lines(label, total, unit, start, every, out)
+
+
+def _lines(label: str, total: float, unit: str, start: float, every: float, out: TextIO) -> Advance:
+    done = start
+    began = said = time.monotonic()
+
+    def advance(amount: float = 1, note: str = "") -> None:
+        nonlocal done, said
+        done += amount
+        now = time.monotonic()
+        if now - said < every and done < total:
+            return
+        if done >= total and now - began < every and said == began:
+            return
+        said = now
+        rate = (done - start) / max(now - began, 1e-9)
+        left = (total - done) / rate if rate else 0.0
+        words = [
+            f"{label}: {done:,.0f} of {total:,.0f} {unit}".rstrip(),
+            f"{rate:,.1f}/s",
+            f"{_clock(left)} left",
+            note,
+        ]
+        print(" · ".join(word for word in words if word), file=out, flush=True)
+
+    return advance
+
+
+@contextmanager
+def _bar(label: str, total: float, unit: str, start: float, out: TextIO) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit + " · {task.fields[rate]} ·"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    done, began = start, time.monotonic()
+    with Progress(*columns, console=Console(file=out), transient=True) as bar:
+        task = bar.add_task(label, total=total, completed=int(start), rate="", note="")
+
+        def advance(amount: float = 1, note: str = "") -> None:
+            nonlocal done
+            done += amount
+            rate = (done - start) / max(time.monotonic() - began, 1e-9)
+            fields = {"note": note} if note else {}
+            bar.update(task, advance=amount, rate=f"{rate:,.1f}/s", **fields)  # type: ignore[arg-type]  # free fields
+
+        yield advance
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,35 @@
+"""A table as plain text: columns lined up, numbers to the right, readable anywhere it is pasted."""
+
+from collections.abc import Sequence
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Rows under a head, as lines of text. Numbers are written with thousands separators; None is a dash."""
+    cells = [[str(name) for name in head], *([written(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
+    right = [all(_number(row[column]) for row in rows) and bool(rows) for column in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(*parts, strict=True)
+        )
+        for parts in ((line, widths, right) for line in cells)
+    ]
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join(line.rstrip() for line in [lines[0], rule, *lines[1:]])
+
+
+def written(cell: object) -> str:
+    """One cell as text: whole numbers in full, others to four digits."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.4g}" if abs(cell) < 0.1 else f"{cell:.3f}"
+    return str(cell)
+
+
+def _number(cell: object) -> bool:
+    return cell is None or isinstance(cell, int | float)

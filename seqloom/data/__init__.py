@@ -1,0 +1,1 @@
+"""Text into tokens into windows into batches."""

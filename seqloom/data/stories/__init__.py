@@ -1,0 +1,22 @@
+"""Small fairy tales from a grammar of our own: deterministic, never repeating, each with its exact probability."""
+
+from seqloom.data.stories.derivation import Choice, Derivation, corpus, derive, story
+from seqloom.data.stories.judgement import agreement, grammatical_share, is_sentence, sentences
+from seqloom.data.stories.reading import log_probability, parse
+from seqloom.data.stories.uncertainty import entropy, repeat_probability
+
+__all__ = [
+    "Choice",
+    "Derivation",
+    "agreement",
+    "corpus",
+    "derive",
+    "entropy",
+    "grammatical_share",
+    "is_sentence",
+    "log_probability",
+    "parse",
+    "repeat_probability",
+    "sentences",
+    "story",
+]

@@ -1,0 +1,122 @@
+"""The tables read once into rules: what writes the stories, reads them and prices them is this one copy.
+
+A rule is a list of options with weights. An option is a sequence of symbols: a `str` is written as it stands, an
+`Expand` is a choice among the options of a rule, a `Recall` repeats what an earlier choice bound. The grammar has no
+recursion, so every story is finite, and every choice is drawn independently of the others, so probabilities multiply.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate
+from typing import final
+
+from seqloom.data.stories.tables import FORMS, PLOT, SENTENCES, WORDS
+
+_SYMBOL = re.compile(r"<(?:(\w+)=)?(\w+)(?:\.(\w+))?>|\{(\w+)(?:\.(\w+))?\}")
+_PLAIN = "plain"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """A choice among the options of `rule`; `var`, where given, binds the option for the rest of the story."""
+
+    rule: str
+    var: str | None
+    form: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The text, in `form`, of the option that the story bound to `var`."""
+
+    var: str
+    form: str
+
+
+Symbol = str | Expand | Recall
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """One way to write a rule: symbols, an integer weight, and for words their text by form."""
+
+    symbols: tuple[Symbol, ...]
+    weight: int
+    forms: Mapping[str, str]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """Options in the order of the tables, their probabilities (sum 1) and running sums of their integer weights."""
+
+    name: str
+    options: tuple[Option, ...]
+    probabilities: tuple[float, ...] = field(init=False)
+    bounds: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        bounds = tuple(accumulate(option.weight for option in self.options))
+        object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "probabilities", tuple(option.weight / bounds[-1] for option in self.options))
+
+
+def _symbols(template: str) -> Iterator[Symbol]:
+    at = 0
+    for match in _SYMBOL.finditer(template):
+        if match.start() > at:
+            yield template[at : match.start()]
+        bound, rule, form, var, recalled = match.groups()
+        yield Expand(rule, bound, form or _PLAIN) if rule else Recall(var, recalled or _PLAIN)
+        at = match.end()
+    if at < len(template):
+        yield template[at:]
+
+
+def _forms(text: str, extra: Mapping[str, str]) -> dict[str, str]:
+    article = "an" if text[0] in "aeiou" else "a"
+    forms = {_PLAIN: text, "a": f"{article} {text}", **extra}
+    return forms | {form.capitalize(): written[0].upper() + written[1:] for form, written in forms.items()}
+
+
+def _rule(name: str, entries: list[str]) -> Rule:
+    options = []
+    for entry in entries:
+        weight, template = entry.strip().split(" ", 1)
+        symbols = tuple(_symbols(template))
+        forms = _forms(template, FORMS.get(name, {})) if symbols == (template,) else {}
+        options.append(Option(symbols, int(weight), forms))
+    return Rule(name, tuple(options))
+
+
+def _domains() -> dict[str, tuple[Option, ...]]:
+    """For each var, every option that some choice can bind to it."""
+    bound: dict[str, dict[str, tuple[Option, ...]]] = {}
+    for rule in RULES.values():
+        for option in rule.options:
+            for symbol in option.symbols:
+                if isinstance(symbol, Expand) and symbol.var:
+                    bound.setdefault(symbol.var, {})[symbol.rule] = RULES[symbol.rule].options
+    return {var: tuple(option for options in rules.values() for option in options) for var, rules in bound.items()}
+
+
+RULES: dict[str, Rule] = {
+    **{name: _rule(name, lines.splitlines()) for name, lines in (PLOT | SENTENCES).items()},
+    **{name: _rule(name, words.split(", ")) for name, words in WORDS.items()},
+}
+DOMAINS = _domains()
+TEMPLATES = tuple((name, option) for name in SENTENCES for option in RULES[name].options)
+
+
+@cache
+def longest(rule: str = "story") -> int:
+    """The largest number of choices under one choice of `rule`, itself included."""
+    return 1 + max(
+        sum(longest(symbol.rule) for symbol in option.symbols if isinstance(symbol, Expand))
+        for option in RULES[rule].options
+    )

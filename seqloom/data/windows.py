@@ -1,0 +1,95 @@
+"""Token ids into batches: shuffled windows at stride 1 for training, windows side by side for the held-out text.
+
+Training: a sample is any window of context + 1 ids. Sample s = step · batch + row; its epoch is s // starts, and its
+place is where the shuffle of that epoch sends s mod starts. So a batch needs (seed, step) alone: a resumed run needs
+only its step, every mixer sees the same batches, and each start is seen once an epoch.
+"""
+
+import math
+import sys
+from collections.abc import Iterator
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seqloom.data.permutation import permute
+from seqloom.data.tokens import EOS, Tokens
+
+
+@final
+class Windows:
+    """Every window of `context` + 1 ids at stride 1, shuffled anew each epoch, without replacement.
+
+    Windows cross documents as in the paper. With `within_documents` none holds words of two documents: a window may
+    begin with the `<eos>` that stands before its document and end with the document's own; documents that are shorter
+    than one window are then never read, which is said on standard error. Raises ValueError where no window fits.
+    """
+
+    starts: int
+    """How many different windows there are: one epoch."""
+
+    def __init__(self, tokens: Tokens, context: int, seed: int, within_documents: bool = False) -> None:
+        if context < 1:
+            raise ValueError(f"context must be at least 1, and is {context}")
+        self._width, self._seed = context + 1, seed
+        self._firsts: np.ndarray | None = None
+        if within_documents:
+            self._inside(tokens)
+        else:
+            self.starts = len(tokens) - context
+        if self.starts < 1:
+            what = "no document holds" if within_documents else f"{len(tokens)} tokens are less than"
+            raise ValueError(f"{what} one window of context + 1 = {self._width} tokens; add text or lower the context")
+        self._windows = np.lib.stride_tricks.sliding_window_view(tokens.ids, self._width)
+
+    def epochs(self, steps: int, batch: int) -> float:
+        """How many times `steps` batches of `batch` windows read every window."""
+        return steps * batch / self.starts
+
+    def batch(self, step: int, batch: int) -> Tensor:
+        """The windows of one step, counted from 0: (batch, context + 1) int64. Inputs are [:, :-1], targets [:, 1:]."""
+        if step < 0 or batch < 1:
+            raise ValueError(f"a batch needs step >= 0 and batch >= 1, not {step} and {batch}")
+        epoch, index = np.divmod(np.arange(step * batch, (step + 1) * batch), self.starts)
+        place = permute(index, epoch, self.starts, self._seed)
+        if self._firsts is not None:
+            document = np.searchsorted(self._before, place, side="right") - 1
+            place = self._firsts[document] + place - self._before[document]
+        return torch.from_numpy(self._windows[place].astype(np.int64))
+
+    def _inside(self, tokens: Tokens) -> None:
+        firsts = np.maximum(tokens.starts - 1, 0)  # the `<eos>` before the document; the first has none
+        counts = np.maximum(tokens.ends - firsts - self._width + 1, 0)
+        self._firsts = firsts[counts > 0]
+        self._before = np.cumsum(counts[counts > 0]) - counts[counts > 0]
+        self.starts = int(counts.sum())
+        short = int((counts == 0).sum())
+        if short and self.starts:
+            said = f"{short} of {len(counts)} documents are shorter than one window of {self._width} tokens: never read"
+            print(said, file=sys.stderr)
+
+
+def held_out(tokens: Tokens, context: int, batch: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yields (inputs, targets, keep), each (at most batch, context): int64, int64, bool; every id is a target once.
+
+    A document t1 … tn is read as `<eos>` t1 … tn `<eos>`. Windows lie side by side, restart at each document, and the
+    column is the position in the window. Rows are padded on the right with `<eos>`, where `keep` is False; all the
+    kept targets together are the N ids of `tokens`.
+    """
+    if context < 1 or batch < 1:
+        raise ValueError(f"held-out windows need context >= 1 and batch >= 1, not {context} and {batch}")
+    counts = -(-(tokens.ends - tokens.starts) // context)  # windows of each document
+    document = np.repeat(np.arange(tokens.documents), counts)
+    offset = (np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)) * context
+    firsts, ends = tokens.starts[document] + offset, tokens.ends[document]
+    for row in range(math.ceil(len(document) / batch)):
+        rows = slice(row * batch, (row + 1) * batch)
+        places = firsts[rows, None] + np.arange(context)
+        keep = places < ends[rows, None]
+        targets = np.where(keep, tokens.ids[np.minimum(places, len(tokens) - 1)], EOS).astype(np.int64)
+        inputs = np.empty_like(targets)
+        inputs[:, 1:] = targets[:, :-1]  # padding begins after a document's `<eos>`, so it stays `<eos>`
+        inputs[:, 0] = np.where(offset[rows] == 0, EOS, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
+        yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep)

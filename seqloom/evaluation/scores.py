@@ -1,0 +1,69 @@
+"""Held-out cost: every held-out token predicted exactly once.
+
+    cost = -(1/N) Σ ln p(token | the tokens before it in its window)            nats a token; perplexity is e^cost
+    bits per byte = Σ -log2 p / bytes of the text                               comparable between tokenizers
+
+Windows lie side by side and restart at each document, so the first token of a window is predicted from one token and
+the last from `context`: `by_position` says how much that matters.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from seqloom.data.tokens import Tokens
+from seqloom.data.windows import held_out
+from seqloom.models.decoder import Decoder
+
+
+@final
+@dataclass(frozen=True)
+class Scores:
+    """How well a model predicts a text."""
+
+    cost: float
+    """nats a token, `<eos>` of each document included"""
+    bits_per_byte: float
+    tokens: int
+    by_position: tuple[float, ...]
+    """cost of the token after 1, 2, … tokens of its window"""
+
+    def row(self) -> dict[str, Any]:
+        """The scores as a row of metrics."""
+        values = asdict(self)
+        return {"held_out": values.pop("cost"), **values}
+
+
+def score(model: Decoder, tokens: Tokens, *, batch: int = 64, precision: torch.dtype | None = None) -> Scores:
+    """Scores a model on tokens, `batch` windows at a time; leaves the model in the mode that it was in."""
+    context = model.config.context
+    device = model.token.weight.device
+    sums, counts = torch.zeros(context, dtype=torch.float64), torch.zeros(context, dtype=torch.float64)
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            for inputs, targets, keep in held_out(tokens, context, batch):
+                with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+                    logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
+                nats = cross_entropy(logits.float().transpose(1, 2), targets.to(device), reduction="none").cpu()
+                sums += torch.where(keep, nats.double(), 0.0).sum(0)
+                counts += keep.sum(0)
+    finally:
+        model.train(training)
+    total, read = float(sums.sum()), int(counts.sum())
+    assert read == len(tokens), "a held-out token was left out or predicted twice"
+    places = [float(s / c) for s, c in zip(sums, counts, strict=True) if c]
+    bits = total / math.log(2) / max(int(tokens.sizes.sum()), 1)
+    return Scores(total / read, bits, read, tuple(places))
+
+
+def unigram_entropy(tokens: Tokens) -> float:
+    """Nats a token of the best prediction that looks at no other token: the entropy of the text's own frequencies."""
+    counts = np.bincount(tokens.ids)
+    p = counts[counts > 0] / counts.sum()
+    return float(-(p * np.log(p)).sum())

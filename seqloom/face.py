@@ -1,0 +1,73 @@
+"""The public face: what `import seqloom` offers, each in one call."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.generation.decode import generate
+from seqloom.mixers import kinds, mixer_config
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.runs import model as stored
+
+__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
+
+
+def list_mixers() -> dict[str, Traits]:
+    """Every mixer by name, with what it can do."""
+    return {name: config.traits for name, config in kinds().items()}
+
+
+def mixer(kind: str, *, dim: int, context: int | None = None, **settings: Any) -> Mixer:
+    """A mixer for `dim` channels that looks back on `context` tokens: an nn.Module, (B, T, D) → (B, T, D).
+
+    `settings` are the mixer's own, such as heads=32 for attention. ValueError, with what was near, for unknown ones.
+    """
+    _positive(dim=dim, context=context)
+    return mixer_config({"kind": kind, **settings}).build(dim, context)
+
+
+def decoder(
+    kind: str | Sequence[dict[str, Any]],
+    *,
+    vocab: int,
+    dim: int = 128,
+    depth: int = 18,
+    context: int = 128,
+    ffn: int | None = None,
+    dropout: float = 0.1,
+    positions: str = "learned",
+    **settings: Any,
+) -> Decoder:
+    """The paper's Transformer around a mixer, or around a list of mixers that the layers repeat.
+
+    `settings` are the mixer's own. `ffn` is 4 `dim` unless given.
+    """
+    mixers = {"kind": kind, **settings} if isinstance(kind, str) else list(kind)
+    if settings and not isinstance(kind, str):
+        raise ValueError(f"in a list, each mixer carries its settings itself: move {', '.join(settings)} into it")
+    from seqloom.core.config import read
+
+    values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
+    return Decoder(read(DecoderConfig, {**values, "dropout": dropout, "positions": positions, "mixer": mixers}))
+
+
+def save(model: Decoder, folder: str | Path, *, tokenizer: Any = None) -> Path:
+    """Saves a model, and the tokenizer if given (or carried as `model.tokenizer`), so that `load` finds it."""
+    return stored.save(model, folder, tokenizer=tokenizer or model.tokenizer)
+
+
+def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") -> Decoder:
+    """The model of a run or of `save`, with its tokenizer as `model.tokenizer` (None where the run has none)."""
+    from seqloom.data.tokenizer import Tokenizer
+
+    model, run = stored.load(folder, step=step, device=device)
+    if run.tokenizer.is_file():
+        model.tokenizer = Tokenizer.load(run.tokenizer)
+    return model
+
+
+def _positive(**sizes: int | None) -> None:
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} must be at least 1, not {size}")

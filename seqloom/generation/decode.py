@@ -1,0 +1,123 @@
+"""Text from a model: a prompt goes in, and what follows comes out piece by piece.
+
+How the model reads is `seqloom.generation.modes`, how a token is drawn `seqloom.generation.sample`, how ids become text
+`seqloom.generation.text`, what it costs `seqloom.generation.price`.
+"""
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+import torch
+
+from seqloom.core.config import read
+from seqloom.core.shapes import Ids
+from seqloom.generation.draws import Drawn, tokens
+from seqloom.generation.modes import Mode
+from seqloom.generation.sample import Sampling
+from seqloom.generation.text import check_stop, pieces
+from seqloom.models.decoder import Decoder
+
+
+@overload
+def generate(
+    model: Decoder,
+    prompt: str,
+    *,
+    max_tokens: int = 200,
+    mode: Mode = "slide",
+    hop: int = 1,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+    stop: Sequence[str] = (),
+    ignore_eos: bool = False,
+) -> Iterator[str]: ...
+@overload
+def generate(
+    model: Decoder,
+    prompt: Sequence[int],
+    *,
+    max_tokens: int = 200,
+    mode: Mode = "slide",
+    hop: int = 1,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+    ignore_eos: bool = False,
+) -> Iterator[int]: ...
+def generate(
+    model: Decoder,
+    prompt: str | Sequence[int],
+    *,
+    max_tokens: int = 200,
+    mode: Mode = "slide",
+    hop: int = 1,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+    stop: Sequence[str] = (),
+    ignore_eos: bool = False,
+) -> Iterator[str] | Iterator[int]:
+    """Continues `prompt` by at most `max_tokens` tokens: a text in pieces of whole characters, ids in ids.
+
+    The prompt is not repeated. `<eos>` ends the text and is not given, unless `ignore_eos`; so does the first string of
+    `stop`. A text prompt needs `model.tokenizer`; ids need none, and without one know no `<eos>`. Between two pieces
+    the model is as it was, training mode included. A seed gives the same text again; the global random state stays.
+
+    Raises ValueError at the call for whatever cannot be: see `seqloom.generation.modes.check` for lengths.
+    """
+    sampling: Sampling = read(Sampling, {"temperature": temperature, "top_k": top_k, "top_p": top_p})
+    tokenizer = model.tokenizer
+    eos = None if tokenizer is None or ignore_eos else tokenizer.eos
+    if isinstance(prompt, str):
+        if tokenizer is None:
+            raise ValueError("the model has no tokenizer to read a text with: set model.tokenizer, or give token ids")
+        if not prompt:
+            raise ValueError("the prompt is empty: give at least one character")
+        check_stop(stop)
+    elif stop:
+        raise ValueError("stop is for a text prompt: token ids have no text to look for it in")
+    ids = tokenizer.encode(prompt) if isinstance(prompt, str) else [operator.index(id) for id in prompt]
+    prompts = torch.tensor([ids], dtype=torch.long)
+    drawn = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
+    written = _until(eos, drawn)
+    return pieces(written, tokenizer, stop) if isinstance(prompt, str) else written
+
+
+def generate_ids(
+    model: Decoder,
+    prompts: Ids,
+    *,
+    max_tokens: int = 200,
+    mode: Mode = "slide",
+    hop: int = 1,
+    sampling: Sampling | None = None,
+    seed: int = 0,
+    eos: int | None = None,
+) -> list[list[int]]:
+    """Continues B prompts (B, T) of equal length side by side: the new ids of each row, up to `eos` and without it.
+
+    One generator draws for all rows: a row depends on the seed, on its place and on B, not on what the others say.
+    """
+    rows: list[list[int]] = [[] for _ in range(len(prompts))]
+    running = set(range(len(rows)))
+    for drawn in tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed):
+        ids = drawn.ids.tolist()
+        running -= {row for row in running if ids[row] == eos}
+        if not running:
+            break
+        for row in running:
+            rows[row].append(ids[row])
+    return rows
+
+
+def _until(eos: int | None, drawn: Iterable[Drawn]) -> Iterator[int]:
+    for one in drawn:
+        id = int(one.ids[0])
+        if id == eos:
+            return
+        yield id

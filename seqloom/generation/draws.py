@@ -1,0 +1,83 @@
+"""Tokens of B texts side by side: read, draw, read on.
+
+logits = read(prompts);   repeat:  ids ~ law(logits),  logits = read(ids)
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seqloom.core.shapes import Ids
+from seqloom.generation.modes import Mode, Reader, reader
+from seqloom.generation.sample import Sampling, draw
+from seqloom.models.decoder import Decoder
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One further token of each of B texts."""
+
+    ids: Int[Tensor, " B"]
+    logits: Float[Tensor, "B W"]
+    """of the model, before temperature and cuts; `logits.log_softmax(1)` at the id is how likely it was"""
+
+
+def tokens(
+    model: Decoder,
+    prompts: Ids,
+    *,
+    max_tokens: int,
+    mode: Mode = "slide",
+    hop: int = 1,
+    sampling: Sampling | None = None,
+    seed: int = 0,
+) -> Iterator[Drawn]:
+    """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
+
+    Raises ValueError at the call as `generate` does. It knows no `<eos>`: whoever has enough stops asking.
+    """
+    if prompts.ndim != 2 or len(prompts) == 0:
+        raise ValueError(f"prompts are token ids (B, T) of at least one row, not {tuple(prompts.shape)}")
+    reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
+    vocab = model.config.vocab
+    if not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
+        wrong = next(id for id in prompts.flatten().tolist() if not 0 <= id < vocab)
+        raise ValueError(f"token id {wrong} of the prompt lies outside the model's vocabulary, 0 … {vocab - 1}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must lie in 0 … 2^63 - 1, not {seed}")
+    return _draw(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
+
+
+def _draw(
+    model: Decoder, reading: Reader, prompts: Tensor, count: int, sampling: Sampling, generator: torch.Generator
+) -> Iterator[Drawn]:
+    modules = list(model.modules())
+    with _at_rest(modules):
+        logits = reading.prompt(prompts.to(model.token.weight.device))
+    for left in range(count, 0, -1):
+        ids = draw(logits, sampling, generator)
+        yield Drawn(ids, logits)
+        if left > 1:
+            with _at_rest(modules):
+                logits = reading.token(ids)
+
+
+@contextmanager
+def _at_rest(modules: list[nn.Module]) -> Iterator[None]:
+    """Evaluation mode without gradients, for as long as the model computes: never while the caller has the turn.
+
+    Not `inference_mode`: what a module caches under it could not be trained through later.
+    """
+    training = [module for module in modules if module.training]
+    try:
+        for module in training:
+            module.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        for module in training:
+            module.training = True

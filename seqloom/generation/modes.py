@@ -1,0 +1,146 @@
+"""Two ways to read on in a text: a window of it again and again, or all of it once. They are different functions.
+
+    slide    law of x_{t+1} = model(x_{t-n+1} … x_t), positions from 0,   n tokens in the window
+             n = min(t, L)                                    while t ≤ max(P, L)
+             n = L - h + 1 + (t - max(P, L) - 1) mod h        after
+    stream   law of x_{t+1} = model(x_1 … x_t), in which each layer looks back on L tokens of the layer below
+
+t tokens of text so far, P of them the prompt; L is the context (or what the model takes, if less), h the hop. When the
+window is full, the oldest h tokens are dropped at once and the rest is read again; until it is full again each token is
+read alone. So with hop h the window holds L-h+1 to L tokens once it was full, and with h = 1 always L.
+
+Source: slide with h = 1 is the Extractor paper's Eq. 2. Longer hops and stream are ours.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Literal, TypeAlias, final, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqloom.core.config import near
+from seqloom.core.shapes import Ids
+from seqloom.core.state import State
+from seqloom.models.decoder import Decoder
+
+Mode: TypeAlias = Literal["slide", "stream"]
+PIECE = 512
+"""Tokens of a prompt that `stream` reads at once: bounds the memory that a long prompt takes."""
+
+
+class Reader(ABC):
+    """A model and what it has read of B texts."""
+
+    @abstractmethod
+    def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
+        """Reads the beginnings of the texts, once; logits of their next tokens."""
+
+    @abstractmethod
+    def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
+        """Reads one further token of each text; logits of the next ones."""
+
+
+@final
+class Slide(Reader):
+    """Mode `slide`. A model that cannot stream reads the window anew for every token; the logits are the same."""
+
+    def __init__(self, model: Decoder, hop: int) -> None:
+        self._model, self._hop, self._length = model, hop, window(model)
+        self._streams = streams(model)
+        self._state: State | None = None
+
+    def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
+        """See `Reader.prompt`."""
+        self._window = ids[:, -self._length :]
+        return self._read()
+
+    def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
+        """See `Reader.token`."""
+        full = self._window.shape[1] == self._length
+        kept = self._window[:, self._hop :] if full else self._window
+        self._window = torch.cat([kept, ids[:, None]], 1)
+        if full or self._state is None:
+            return self._read()
+        logits, self._state = self._model.step(ids, self._state, reuse=True)
+        return logits
+
+    def _read(self) -> Tensor:
+        if (
+            not self._streams or self._window.shape[1] == self._length
+        ):  # the next token needs no state: all is read again
+            self._state = None
+            logits: Tensor = self._model(self._window)
+        else:
+            empty = self._model.start(len(self._window), capacity=self._length)
+            logits, self._state = self._model.extend(self._window, empty)
+        return logits[:, -1]
+
+
+@final
+class Stream(Reader):
+    """Mode `stream`: the memory that it takes is the model's state."""
+
+    def __init__(self, model: Decoder) -> None:
+        self._model = model
+
+    def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
+        """See `Reader.prompt`."""
+        self._state = self._model.start(len(ids))
+        for piece in ids.split(PIECE, 1):
+            logits, self._state = self._model.extend(piece, self._state)
+        return logits[:, -1]
+
+    def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
+        """See `Reader.token`."""
+        logits, self._state = self._model.step(ids, self._state, reuse=True)
+        return logits
+
+
+def window(model: Decoder) -> int:
+    """The most tokens that `slide` reads at once: the context, or what the model takes where that is less."""
+    context = model.config.context
+    return min(context, model.longest or context)
+
+
+def streams(model: Decoder) -> bool:
+    """Whether every layer can read on from a state."""
+    return all(block.mixer.traits.streams for block in model.blocks)
+
+
+def reader(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) -> Reader:
+    """The reader of a mode for texts of `prompt` tokens that are to grow by `max_tokens`; ValueError as `check`."""
+    check(model, mode, hop, prompt, max_tokens)
+    return Slide(model, hop) if mode == "slide" else Stream(model)
+
+
+def check(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) -> None:
+    """Raises ValueError, with the way out, where the model cannot write so long a text in that mode."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"unknown mode {mode!r}; {near(str(mode), get_args(Mode))}")
+    if prompt < 1:
+        raise ValueError("the prompt is empty: give at least one token")
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+    if mode == "stream":
+        _check_stream(model, hop, prompt, max_tokens)
+    elif not 1 <= hop <= window(model):
+        raise ValueError(f"hop must lie in 1 … {window(model)} (the tokens of the window), not {hop}")
+
+
+def _check_stream(model: Decoder, hop: int, prompt: int, max_tokens: int) -> None:
+    if hop != 1:
+        raise ValueError(f"mode 'stream' reads nothing again and has no hop: leave out hop={hop}, or use mode 'slide'")
+    unable = {
+        c.kind for c, block in zip(model.config.mixers, model.blocks, strict=True) if not block.mixer.traits.streams
+    }
+    if unable:
+        raise ValueError(f"mixer {', '.join(sorted(unable))} cannot read on from a state: use mode 'slide'")
+    length, reach = prompt + max_tokens - 1, model.longest  # the last token is written, and never read
+    if reach is not None and length > reach:
+        fewer = f", max_tokens of at most {reach - prompt + 1}" if prompt <= reach else ""
+        train = ", or a model trained with model.positions=none" if model.position is not None else ""
+        raise ValueError(
+            f"mode 'stream' would read {length} tokens ({prompt} of the prompt), the model takes {reach}: "
+            f"use mode 'slide'{fewer}{train}"
+        )

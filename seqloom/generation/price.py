@@ -1,0 +1,68 @@
+"""What generation costs: the tokens that the model reads to write others, and the state that it keeps.
+
+    slide     the prompt's last L,  1 a token until the window is full,  then by turns L-h+1 once and 1 h-1 times
+    stream    the prompt,  1 a token
+
+The last token is written and never read. A model that cannot stream reads its whole window for every token. Letters as
+in `seqloom.generation.modes`.
+"""
+
+from dataclasses import dataclass
+
+from seqloom.generation.modes import Mode, check, streams, window
+from seqloom.models.decoder import Decoder
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one text costs."""
+
+    tokens_read: int
+    """tokens that the model reads, the prompt included"""
+    reads_per_token: float
+    """tokens read for each token written"""
+    state_bytes: int
+    """the most bytes that the state holds, without room to grow"""
+
+    def __str__(self) -> str:
+        """The price in words."""
+        state = f"keeps a state of at most {self.state_bytes:,} bytes" if self.state_bytes else "keeps no state"
+        return f"reads {self.tokens_read:,} tokens, {self.reads_per_token:.1f} for each one written, and {state}"
+
+
+def price(model: Decoder, prompt_tokens: int, max_tokens: int, mode: Mode = "slide", hop: int = 1) -> Price:
+    """The price of one text that is not ended early; ValueError where `generate` would refuse."""
+    check(model, mode, hop, prompt_tokens, max_tokens)
+    if mode == "stream":
+        read = held = prompt_tokens + max_tokens - 1
+    else:
+        read, held = _slide(prompt_tokens, max_tokens - 1, window(model), hop, streams(model))
+    return Price(read, read / max_tokens, _state_bytes(model, held))
+
+
+def _slide(prompt: int, more: int, length: int, hop: int, streams: bool) -> tuple[int, int]:
+    """Tokens read for a prompt and `more` tokens after it, and the most that the state ever stands for."""
+    first = min(prompt, length)
+    growing = min(more, length - first)
+    rounds, rest = divmod(more - growing, hop)
+    short = length - hop + 1  # tokens of the window that is read again
+    if not streams:
+        read = first + _sum(first + 1, growing) + rounds * _sum(short, hop) + _sum(short, rest)
+        return read, 0
+    again = rounds + (rest > 0)
+    read = first + growing + again * short + (more - growing - again)
+    if first < length:
+        return read, first + growing
+    return read, 0 if hop == 1 or not again else short + min(more, hop) - 1
+
+
+def _sum(first: int, count: int) -> int:
+    """first + (first + 1) + …, `count` terms."""
+    return count * first + count * (count - 1) // 2
+
+
+def _state_bytes(model: Decoder, tokens: int) -> int:
+    if tokens == 0:
+        return 0
+    mixers = [block.mixer for block in model.blocks]
+    return sum(mixer.cost(tokens, "token").state * mixer.dtype.itemsize for mixer in mixers)

@@ -1,0 +1,71 @@
+"""Token ids into text as they come: whole characters only, and nothing from a stop string on.
+
+The text ends where the first stop string is complete, read character by character; where several end at the same
+character, the longest counts. So the outcome does not depend on how the tokens cut the text. What may yet become a stop
+string is held back until it is decided.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+
+class TextStream(Protocol):
+    """Decodes ids one by one."""
+
+    def push(self, id: int, /) -> str:
+        """The whole characters that this id completes; often none."""
+
+    def finish(self) -> str:
+        """What is left at the end."""
+
+
+class Tokenizer(Protocol):
+    """What generation asks of a tokenizer."""
+
+    eos: int
+
+    def encode(self, text: str, /) -> list[int]:
+        """The ids of a text."""
+
+    def stream(self) -> TextStream:
+        """A decoder for ids that come one by one."""
+
+
+def pieces(ids: Iterable[int], tokenizer: Tokenizer, stop: Sequence[str] = ()) -> Iterator[str]:
+    """The text of `ids` in pieces, none of them empty, until the ids end or the first stop string is complete."""
+    held = ""
+    for text in _decoded(ids, tokenizer):
+        held += text
+        ends = [(at + len(s), at) for s in stop if (at := held.find(s)) >= 0]
+        if ends:
+            _, at = min(ends)
+            if at:
+                yield held[:at]
+            return
+        safe = len(held) - max((_overlap(held, s) for s in stop), default=0)
+        if safe:
+            yield held[:safe]
+        held = held[safe:]
+    if held:
+        yield held
+
+
+def _decoded(ids: Iterable[int], tokenizer: Tokenizer) -> Iterator[str]:
+    stream = tokenizer.stream()
+    for id in ids:
+        yield stream.push(id)
+    yield stream.finish()
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of `text` begin `stop`, short of all of it."""
+    longest = min(len(text), len(stop) - 1)
+    return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)
+
+
+def check_stop(stop: Sequence[str]) -> None:
+    """Raises ValueError for a stop that is no list of non-empty strings."""
+    if isinstance(stop, str):
+        raise ValueError(f"stop is a list of strings: write [{stop!r}]")
+    if not all(stop):
+        raise ValueError("stop holds an empty string, which every text begins with: leave it out")

@@ -1,0 +1,168 @@
+"""Multi-head self-attention: every token reads all before it, weighted by how well they answer its query.
+
+    q = x W_q,  k = x W_k,  v = x W_v                     cut into H heads of width K = D/H; no biases
+    z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head
+    y = concat_h(Σ_{j≤i} a_ij v_j) W_out
+
+With a `context` L, a token looks back on the L latest tokens, itself included; up to L tokens that is the same.
+
+Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17. The paper never reads more than L tokens, so
+the window is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State, unread
+from seqloom.mixers.packed import PackedMixer
+from seqloom.ops import ring
+from seqloom.ops.attention import attend, banded, causal
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+@final
+class Attention(PackedMixer):
+    """Causal multi-head self-attention over `dim` channels. State: keys and values, at most `context` of them."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, heads: int, context: int | None = None) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {_divisors(dim)}")
+        self.dim, self.heads, self.context = dim, heads, context
+        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(self._attend(self.w_q(x), self.w_k(x), self.w_v(x)))
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """See `Mixer.start`: keys and values (B, C, D), C = `capacity` places, of which `seen` are used."""
+        empty = torch.zeros(batch, self._room(capacity or 0), self.dim, dtype=self.dtype, device=self.device)
+        return {"k": empty, "v": empty.clone(), **unread(batch, self.device)}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        seen, T, size = state["seen"], x.shape[1], state["k"].shape[1]
+        used = self._used(seen, size)
+        q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
+        if used == 0:
+            y = self._attend(q, k, v)
+        else:
+            then = torch.cat([ring.times(size, seen)[:, :used], seen[:, None] + torch.arange(T, device=x.device)], 1)
+            y = attend(
+                self._split(q),
+                self._split(torch.cat([state["k"][:, :used].to(k.dtype), k], 1)),
+                self._split(torch.cat([state["v"][:, :used].to(v.dtype), v], 1)),
+                pattern=causal if self.context is None else banded(self.context),
+                query_time=then[:, used:],
+                key_time=then,
+            )
+        room = self._room(used + T, size)
+        keys, values = (ring.write(ring.grow(state[n], room), seen, new, lengths) for n, new in (("k", k), ("v", v)))
+        return self._out(y), {"k": keys, "v": values, "seen": seen + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`. A full cache that is reused doubles."""
+        seen, size = state["seen"], state["k"].shape[1]
+        needed = self._room(self._used(seen, size) + 1, size)
+        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        caches = []
+        for name, project in (("k", self.w_k), ("v", self.w_v)):
+            cache, new = ring.grow(state[name], room), project(x)
+            if reuse:
+                caches.append(ring.write_(cache, seen, new.detach()))
+            else:
+                caches.append(ring.write(cache, seen, new[:, None], torch.ones_like(seen)))
+        seen = seen + 1
+        full = self._used(seen, room)  # places in use: beyond them all is empty
+        same = not torch.compiler.is_compiling() and int(seen.min()) >= full
+        k, v = (cache[:, :full].to(x.dtype) for cache in caches)
+        y = attend(
+            self._split(self.w_q(x)[:, None]),
+            self._split(k),
+            self._split(v),
+            pattern=_any if same else _written,
+            query_time=seen[:, None] - 1,
+            key_time=None if same else ring.times(room, seen)[:, :full],
+        )
+        return self._out(y)[:, 0], {"k": caches[0], "v": caches[1], "seen": seen}
+
+    def trim(self, state: State) -> State:
+        """See `Mixer.trim`."""
+        used = self._used(state["seen"], state["k"].shape[1])
+        return {n: (t if n == "seen" else t[:, :used]).contiguous() for n, t in state.items()}
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        """See `Mixer.cost`. Tables 3 and 5 of the paper, Table 5's additions as docs/errata.md corrects them."""
+        D, H, K = self.dim, self.heads, self.dim // self.heads
+        back = lookback(T, self.context, per)
+        rows, terms = len(back), sum(back)
+        weigh = Cost(
+            mul=2 * terms * D,
+            add=H * (terms * (K - 1) + (terms - rows) * K + terms - rows),
+            div=2 * H * terms,
+            exp=H * terms,
+            state=2 * D * lookback(T, self.context, "token")[0],
+            path=(
+                *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
+                *("multiplication", "cumulation"),
+            ),
+        )
+        project = linear(rows, D, D)
+        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # k and v, beside q
+        return project + both + weigh + project
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        far = self.context is not None and q.shape[1] > self.context
+        pattern = banded(self.context or 0) if far else causal
+        return attend(self._split(q), self._split(k), self._split(v), pattern=pattern)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+
+    def _out(self, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    def _room(self, needed: int, already: int = 0) -> int:
+        return max(already, needed if self.context is None else min(needed, self.context))
+
+    def _used(self, seen: Tensor, size: int) -> int:
+        if torch.compiler.is_compiling():
+            return size  # how many were read is not known while a graph is captured: every place may be in use
+        return min(size, int(seen.max()))
+
+
+def _any(i: Tensor, j: Tensor) -> Tensor:
+    return torch.ones_like(i + j, dtype=torch.bool)
+
+
+def _written(i: Tensor, j: Tensor) -> Tensor:
+    return (j <= i) & (i >= 0)
+
+
+def _divisors(dim: int) -> str:
+    return ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+
+
+@register
+class AttentionConfig(MixerConfig):
+    """Multi-head self-attention."""
+
+    kind: Literal["attention"] = "attention"
+    heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8})
+
+    def build(self, dim: int, context: int | None) -> Attention:
+        """See `MixerConfig.build`."""
+        return Attention(dim, self.heads, context)

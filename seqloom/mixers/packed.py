@@ -1,0 +1,65 @@
+"""What every causal mixer shares: arguments checked, dropped tokens packed away, rows of different lengths.
+
+A mixer says what it does to rows that are padded on the right, in three verbs: `mix` a whole sequence, `carry` on from
+a state by a piece, `advance` by one token.
+"""
+
+from abc import abstractmethod
+
+from torch import Tensor
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.shapes import Keep, Lengths, Stream, Token
+from seqloom.core.state import State, check
+from seqloom.ops.pack import pack, unpack
+
+
+class PackedMixer(Mixer):
+    """A causal mixer that only ever sees rows padded on the right."""
+
+    @abstractmethod
+    def mix(self, x: Stream) -> Stream:
+        """The whole sequence. What it writes for a place may depend on that place and earlier ones only."""
+
+    @abstractmethod
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """A piece of which each row holds `lengths` (B,) tokens, then padding; the state after those tokens."""
+
+    @abstractmethod
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """One token for every row; `seen` counts on."""
+
+    def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
+        """See `Mixer.forward`."""
+        self._fits(x, keep, 3)
+        if keep is None:
+            return self.mix(x)
+        rows, places = pack(x, keep)
+        return unpack(self.mix(rows), places)
+
+    def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
+        """See `Mixer.extend`."""
+        self._fits(x, keep, 3)
+        check(state, len(x))
+        if x.shape[1] == 0:
+            return x.clone(), dict(state)
+        if keep is None:
+            return self.carry(x, state, state["seen"].new_full((len(x),), x.shape[1]))
+        rows, places = pack(x, keep)
+        y, state = self.carry(rows, state, places.lengths)
+        return unpack(y, places), state
+
+    def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
+        """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
+        self._fits(x, None, 2)
+        check(state, len(x))
+        if reuse and any(tensor.requires_grad for tensor in state.values()):
+            raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
+        return self.advance(x, state, reuse)
+
+    def _fits(self, x: Tensor, keep: Tensor | None, ndim: int) -> None:
+        letters = "(B, T, D)" if ndim == 3 else "(B, D)"
+        if x.ndim != ndim or x.shape[-1] != self.dim:
+            raise ValueError(f"this mixer reads {letters} with D = {self.dim}, not {tuple(x.shape)}")
+        if keep is not None and (keep.shape != x.shape[:2] or keep.dtype.is_floating_point):
+            raise ValueError(f"keep must be bool {tuple(x.shape[:2])}, not {keep.dtype} {tuple(keep.shape)}")

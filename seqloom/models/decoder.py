@@ -1,0 +1,162 @@
+"""The Transformer of the Extractor paper: a decoder around any mixers.
+
+    x = dropout(√D (token + position)),   m times Block,   logits = norm(x) W + b
+
+Source: the Extractor paper's Eq. 4-9 and 18-22: untied output with a bias, both embedding tables times √D at use, every
+matrix and embedding N(0, 0.01²), biases 0. Its `positions` may be left out, which the paper does not do.
+"""
+
+from typing import Any, Literal, final
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, SerializeAsAny, field_validator
+from torch import Tensor, nn
+
+from seqloom.core.config import Config
+from seqloom.core.mixer import MixerConfig
+from seqloom.core.shapes import Ids, Keep, Logits
+from seqloom.core.state import State, check, under, unread, within
+from seqloom.mixers import mixer_config
+from seqloom.models.block import Block
+from seqloom.positions.learned import LearnedPositions
+
+
+class DecoderConfig(Config):
+    """The sizes of a decoder and the mixers of its layers."""
+
+    kind: Literal["decoder"] = "decoder"
+    vocab: int = Field(5000, ge=1, description="entries of the vocabulary")
+    dim: int = Field(128, ge=1, description="channels of a token")
+    depth: int = Field(18, ge=1, description="layers")
+    context: int = Field(128, ge=1, description="tokens of a window, and how far a mixer looks back")
+    ffn: int = Field(512, ge=1, description="width of the feed-forward network")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
+    positions: Literal["learned", "none"] = Field("learned", description="what tells where a token is")
+    mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
+        description="the mixer of every layer, or a list that the layers repeat"
+    )
+    std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
+
+    @field_validator("mixer", mode="before")
+    @classmethod
+    def _by_kind(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return mixer_config(value)
+        if isinstance(value, (list, tuple)):
+            if not value:
+                raise ValueError("the list of mixers is empty; name at least one")
+            return tuple(mixer_config(entry) if isinstance(entry, dict) else entry for entry in value)
+        return value
+
+    @property
+    def mixers(self) -> tuple[MixerConfig, ...]:
+        """The mixer of each layer, in order."""
+        given = self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
+        return tuple(given[layer % len(given)] for layer in range(self.depth))
+
+
+@final
+class Decoder(nn.Module):
+    """Predicts the next token at every place. Speaks the mixer's verbs over ids; its states have keys `layers.3.k`."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.token = nn.Embedding(config.vocab, config.dim)
+        self.position = LearnedPositions(config.context, config.dim) if config.positions == "learned" else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            Block(mixer.build(config.dim, config.context), config.ffn, config.dropout) for mixer in config.mixers
+        )
+        self.norm = nn.LayerNorm(config.dim, eps=1e-5)
+        self.head = nn.Linear(config.dim, config.vocab)
+        self.tokenizer: Any = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Draws all weights anew: matrices, embeddings and taps N(0, std²), biases 0, norms at gain 1."""
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=self.config.std)
+                if isinstance(module, nn.Linear) and module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.LayerNorm):
+                module.reset_parameters()
+        for block in self.blocks:
+            block.mixer.reset(self.config.std)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The layers, in order."""
+        return [layer for layer in self.layers if isinstance(layer, Block)]
+
+    @property
+    def longest(self) -> int | None:
+        """The longest text in tokens that the model reads from its start; None for any."""
+        limits = [block.mixer.traits.longest for block in self.blocks]
+        limits += [self.config.context] if self.position is not None else []
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
+        """Logits of the token after each place; at a dropped place they are 0."""
+        x = self._embed(ids, ids.new_zeros(len(ids)), keep)
+        for block in self.blocks:
+            x = block(x, keep)
+        return self._logits(x, keep)
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """The memory of `batch` rows before the first token."""
+        state = unread(batch, self.token.weight.device)
+        for number, block in enumerate(self.blocks):
+            state |= under(block.mixer.start(batch, capacity=capacity), f"layers.{number}")
+        return state
+
+    def extend(self, ids: Ids, state: State, keep: Keep | None = None) -> tuple[Logits, State]:
+        """Reads a further piece; logits after each of its places, and the state after it. The given state stays."""
+        check(state, len(ids))
+        x = self._embed(ids, state["seen"], keep)
+        read = keep.sum(1) if keep is not None else ids.shape[1]
+        then: State = {"seen": state["seen"] + read}
+        for number, block in enumerate(self.blocks):
+            x, memory = block.extend(x, within(state, f"layers.{number}"), keep)
+            then |= under(memory, f"layers.{number}")
+        return self._logits(x, keep), then
+
+    def step(self, ids: Int[Tensor, " B"], state: State, *, reuse: bool = False) -> tuple[Float[Tensor, "B W"], State]:
+        """Reads one token a row; with `reuse` the given state is given up. Logits of the next token."""
+        check(state, len(ids))
+        x = self._embed(ids[:, None], state["seen"], None)[:, 0]
+        then: State = {"seen": state["seen"] + 1}
+        for number, block in enumerate(self.blocks):
+            x, memory = block.step(x, within(state, f"layers.{number}"), reuse=reuse)
+            then |= under(memory, f"layers.{number}")
+        logits: Tensor = self.head(self.norm(x))
+        return logits, then
+
+    def trim(self, state: State) -> State:
+        """The same state, contiguous and without unused room, as it is saved."""
+        then: State = {"seen": state["seen"]}
+        for number, block in enumerate(self.blocks):
+            then |= under(block.mixer.trim(within(state, f"layers.{number}")), f"layers.{number}")
+        return then
+
+    def _embed(self, ids: Tensor, seen: Tensor, keep: Tensor | None) -> Tensor:
+        vocab = self.config.vocab
+        if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocab:
+            raise ValueError(
+                f"token ids must lie in 0 … {vocab - 1} (the vocabulary), not {int(ids.min())} … {int(ids.max())}"
+            )
+        x: Tensor = self.token(ids)
+        if self.position is not None:
+            if keep is None:
+                time = seen[:, None] + torch.arange(ids.shape[1], device=ids.device)
+            else:
+                time = (seen[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
+            x = x + self.position(time)
+        embedded: Tensor = self.dropout(x * self.config.dim**0.5)
+        return embedded
+
+    def _logits(self, x: Tensor, keep: Tensor | None) -> Tensor:
+        logits: Tensor = self.head(self.norm(x))
+        return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)

@@ -1,0 +1,65 @@
+"""Softmax attention over any pattern, with changes to its scores and to its values.
+
+    z_ij = q_i · k_j / √K,   changed by `score_change`
+    a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}      over the j that `pattern(i, j)` lets through
+    y_i  = Σ_j a_ij v_j + `value_change`(a)_i
+
+i and j are the *times* of queries and keys, so that a pattern reads the same on a whole sequence, a piece, or a ring.
+Source: Vaswani et al., arXiv:1706.03762, Eq. 1; the Extractor paper's Eq. 13-15. Nothing differs.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqloom.ops import backends
+from seqloom.ops.attention import fast, reference
+
+Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query may look"""
+ScoreChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(scores (B, H, Tq, Tk), query times, key times) → scores of the same shape"""
+ValueChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(weights (B, H, Tq, Tk), query times, key times) → what is added to the output (B, H, Tq, V)"""
+
+backends.declare("attention", ("reference", "fast"))
+
+
+def causal(i: Tensor, j: Tensor) -> Tensor:
+    """Every query looks at its own place and at all before it."""
+    return j <= i
+
+
+def banded(width: int) -> Pattern:
+    """Every query looks at its own place and at the `width` - 1 before it."""
+
+    def pattern(i: Tensor, j: Tensor) -> Tensor:
+        return (j <= i) & (i - j < width)
+
+    return pattern
+
+
+def attend(
+    q: Float[Tensor, "B H Tq K"],
+    k: Float[Tensor, "B H Tk K"],
+    v: Float[Tensor, "B H Tk V"],
+    *,
+    pattern: Pattern = causal,
+    score_change: ScoreChange | None = None,
+    value_change: ValueChange | None = None,
+    query_time: Int[Tensor, "B Tq"] | None = None,
+    key_time: Int[Tensor, "B Tk"] | None = None,
+) -> Float[Tensor, "B H Tq V"]:
+    """Attention of each query over the keys that `pattern` lets through.
+
+    Times are 0, 1, … where they are not given; a key with a negative time is empty and never looked at. A query that
+    may look at nothing gives 0. Both backends are differentiable.
+    """
+    path = backends.choose("attention", "fast", ("reference", "fast"))
+    run = fast.attend if path == "fast" else reference.attend
+    everything = pattern is causal and query_time is None and key_time is None and q.shape[2] == k.shape[2]
+    if everything and score_change is None and value_change is None and path == "fast":
+        return fast.causal(q, k, v)
+    return run(q, k, v, pattern, score_change, value_change, query_time, key_time)

@@ -1,0 +1,57 @@
+"""The sum over lags: each output is a weighted sum of the inputs before it, weighted by how long ago they were.
+
+    y_i = Σ_{k=0}^{L-1} x_{i-k} W_k                      inputs before the first are 0
+
+W is one of four kinds, told apart by its shape: (L, D, D) mixes channels; (L, G, D/G, D/G) mixes them inside each of G
+groups; (L, D) weighs each channel alone; (L,) weighs all channels alike.
+
+Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for the paper's W_{i-j+1}. Nothing differs.
+"""
+
+from jaxtyping import Float
+from torch import Tensor, cat
+
+from seqloom.core.shapes import Stream
+from seqloom.ops import backends
+from seqloom.ops.lag_sum import direct, fft, reference, toeplitz
+
+RUN = {"reference": reference.lags, "direct": direct.lags, "fft": fft.lags, "toeplitz": toeplitz.lags}
+EXACT = ("reference", "direct", "toeplitz")
+"""the backends in which an output is exactly unaffected by later inputs"""
+
+backends.declare("lag_sum", tuple(RUN))
+
+
+def lags(x: Stream, w: Float[Tensor, "L ..."], past: Float[Tensor, "B P D"] | None = None) -> Stream:
+    """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
+
+    `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.
+    Backends: `direct` and `toeplitz` (for (L,) only) are exactly causal; `fft` moves outputs before a changed input by
+    at most 8 eps · max|x| · Σ|w| · log2(2T), about 1e-6 of the output in float32. All are differentiable twice.
+    """
+    _check(x, w)
+    if past is not None and past.shape[1]:
+        return _run(cat([past, x], 1), w)[:, past.shape[1] :]
+    return _run(x, w)
+
+
+def _run(x: Tensor, w: Tensor) -> Tensor:
+    able = tuple(RUN) if w.ndim == 1 else ("reference", "direct", "fft")
+    return RUN[backends.choose("lag_sum", by_size(x.shape[1], w), able)](x, w[: x.shape[1]])
+
+
+def by_size(T: int, w: Tensor) -> str:
+    """The fastest backend for a length: crossovers measured on 2 CPU cores, forward and backward (docs/log.md)."""
+    if w.ndim == 1:
+        return "toeplitz" if T <= 256 else "fft"
+    return "direct" if min(T, len(w)) <= 8 else "fft"
+
+
+def _check(x: Tensor, w: Tensor) -> None:
+    D = x.shape[2]
+    channels = {1: D, 2: w.shape[-1], 3: w.shape[-1], 4: w.shape[1] * w.shape[-1] if w.ndim == 4 else 0}.get(w.ndim)
+    if channels != D:
+        raise ValueError(
+            f"taps of shape {tuple(w.shape)} do not fit {D} channels: give (L, {D}, {D}), (L, G, {D}/G, {D}/G), "
+            f"(L, {D}) or (L,)"
+        )

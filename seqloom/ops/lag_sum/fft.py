@@ -1,0 +1,95 @@
+"""The lag sum as a product of spectra along time, with a backward that reuses the transforms.
+
+    X = rfft(x), W = rfft(w) over n ≥ T + L - 1 points;   Y_f = X_f W_f;   y = irfft(Y)
+    dX_f = dY_f W_f^H,   dW_f = X_f^H dY_f               the transforms of x and w are kept from the forward
+
+The time axis is moved last before each transform, where it is up to 3 times faster on a CPU. Spectra are float32 or
+float64: torch has no complex half. A gradient of a gradient is taken through the plain formula.
+
+Source: the convolution theorem; as a form of the Extractor: own derivation, see DESIGN in CONTRIBUTING.md.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def lags(x: Tensor, w: Tensor) -> Tensor:
+    """(B, T, D) under taps of any of the four kinds → (B, T, D)."""
+    if x.shape[1] == 0:
+        return x.clone()
+    kind = torch.promote_types(x.dtype, w.dtype)
+    exact = torch.promote_types(kind, torch.float32)
+    y: Tensor = _LagSum.apply(x.to(exact), w.to(exact))  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return y.to(kind)
+
+
+class _LagSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        n = points(x.shape[1] + len(w) - 1)
+        X, W = spectrum(x, n), taps_spectrum(w, n)
+        ctx.save_for_backward(x, w, X, W)
+        ctx.n = n
+        return signal(times(X, W), n, x.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, w, X, W = ctx.saved_tensors
+        if torch.is_grad_enabled():  # someone wants second derivatives: spectra must depend on x and w
+            X, W = spectrum(x, ctx.n), taps_spectrum(w, ctx.n)
+        G = spectrum(dy, ctx.n)
+        dx = signal(times(G, W.mH if W.ndim > 2 else W.conj()), ctx.n, x.shape[1]) if ctx.needs_input_grad[0] else None
+        dw = taps(against(X, G, w), ctx.n, len(w)) if ctx.needs_input_grad[1] else None
+        return dx, dw
+
+
+def points(least: int) -> int:
+    """The next length that transforms fast: 2^a, 3·2^a or 5·2^a, at least `least`."""
+    sizes = (m << max(0, -(-least // m) - 1).bit_length() for m in (1, 3, 5))
+    return min(sizes)
+
+
+def spectrum(x: Tensor, n: int) -> Tensor:
+    """(B, T, D) → (F, B, D)."""
+    return torch.fft.rfft(x.transpose(1, 2).contiguous(), n).permute(2, 0, 1).contiguous()
+
+
+def signal(Y: Tensor, n: int, T: int) -> Tensor:
+    """(F, B, D) → (B, T, D)."""
+    return torch.fft.irfft(Y.permute(1, 2, 0).contiguous(), n)[:, :, :T].transpose(1, 2).contiguous()
+
+
+def taps_spectrum(w: Tensor, n: int) -> Tensor:
+    """(L, …) → (F, …)."""
+    return torch.fft.rfft(w.movedim(0, -1).contiguous(), n).movedim(-1, 0).contiguous()
+
+
+def taps(W: Tensor, n: int, L: int) -> Tensor:
+    """(F, …) → (L, …)."""
+    return torch.fft.irfft(W.movedim(0, -1).contiguous(), n)[..., :L].movedim(-1, 0).contiguous()
+
+
+def times(X: Tensor, W: Tensor) -> Tensor:
+    """The product of each frequency: (F, B, D) with a spectrum of taps → (F, B, D)."""
+    if W.ndim == 1:
+        return X * W[:, None, None]
+    if W.ndim == 2:
+        return X * W[:, None]
+    if W.ndim == 3:
+        return torch.bmm(X, W)
+    grouped = X.unflatten(2, W.shape[1:3]).transpose(1, 2)  # (F, G, B, D/G)
+    return (grouped @ W).transpose(1, 2).flatten(2)
+
+
+def against(X: Tensor, G: Tensor, w: Tensor) -> Tensor:
+    """What the taps of w's kind receive: the sum over rows of X^H G, per frequency, in the shape of their spectrum."""
+    if w.ndim == 1:
+        return (X.conj() * G).sum((1, 2))
+    if w.ndim == 2:
+        return (X.conj() * G).sum(1)
+    if w.ndim == 3:
+        return torch.bmm(X.mH, G)
+    groups = w.shape[1:3]
+    return X.unflatten(2, groups).transpose(1, 2).mH @ G.unflatten(2, groups).transpose(1, 2)

@@ -1,0 +1,15 @@
+"""The lag sum under one tap shared by all channels, as one product with a lower-triangular Toeplitz matrix.
+
+y = M x,   M_ij = w_{i-j} for 0 ≤ i-j < L, else 0                exactly causal; T² numbers for M
+"""
+
+import torch
+from torch import Tensor
+
+
+def lags(x: Tensor, w: Tensor) -> Tensor:
+    """(B, T, D) under taps (L,) → (B, T, D)."""
+    place = torch.arange(x.shape[1], device=x.device)
+    lag = place[:, None] - place
+    matrix = torch.where((lag >= 0) & (lag < len(w)), w[lag.clamp(0, len(w) - 1)], 0.0)
+    return matrix.to(x.dtype) @ x

@@ -1,0 +1,49 @@
+"""A ring of the last tokens: place s of C holds the token at the latest time ≡ s (mod C).
+
+As long as C is not smaller than the number of tokens read, nothing wraps and the ring is a plain growing buffer; so one
+op serves windows and caches. Rows may have read different numbers of tokens.
+"""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream, Token
+
+
+def times(size: int, seen: Lengths) -> Int[Tensor, "B C"]:
+    """The time of the token in each place after `seen` (B,) tokens; negative where a place is still empty."""
+    place = torch.arange(size, device=seen.device)
+    last = seen[:, None] - 1
+    return last - (last - place) % max(size, 1)
+
+
+def write(ring: Stream, seen: Lengths, x: Stream, lengths: Lengths) -> Stream:
+    """The ring (B, C, D) after each row read its first `lengths` (B,) tokens of x (B, T, D): a new tensor."""
+    if ring.shape[1] == 0 or x.shape[1] == 0:
+        return ring
+    then = times(ring.shape[1], seen + lengths)
+    new = then - seen[:, None]  # its index in x
+    source = new.clamp(0, x.shape[1] - 1)[:, :, None].expand(-1, -1, x.shape[2])
+    return torch.where((new >= 0)[:, :, None], x.gather(1, source).to(ring.dtype), ring)
+
+
+def write_(ring: Stream, seen: Lengths, token: Token) -> Stream:
+    """One token (B, D) written into the ring in place, without gradients; returns it."""
+    if ring.shape[1]:
+        ring[torch.arange(len(ring), device=ring.device), seen % ring.shape[1]] = token.to(ring.dtype)
+    return ring
+
+
+def latest(ring: Stream, seen: Lengths, count: int) -> Stream:
+    """The last `count` tokens in the order of time (B, count, D), the newest last; 0 for times before the first."""
+    if count == 0:
+        return ring[:, :0]
+    then = seen[:, None] - count + torch.arange(count, device=ring.device)
+    found = ring.gather(1, (then % ring.shape[1])[:, :, None].expand(-1, -1, ring.shape[2]))
+    return torch.where((then >= 0)[:, :, None], found, 0.0)
+
+
+def grow(ring: Stream, size: int) -> Stream:
+    """The ring with at least `size` places, the new ones 0. Only for a ring that has not wrapped."""
+    return ring if ring.shape[1] >= size else torch.nn.functional.pad(ring, (0, 0, 0, size - ring.shape[1]))

@@ -1,0 +1,32 @@
+"""Learned absolute positions: a vector for each place of the context, added to the token's embedding.
+
+    x_i = token_i + table_i,   i < L
+
+Source: the Extractor paper's Eq. 5. Nothing differs.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+@final
+class LearnedPositions(nn.Module):
+    """A table (L, D). Raises ValueError for a place that it does not reach."""
+
+    def __init__(self, context: int, dim: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(context, dim)
+
+    def forward(self, time: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The vectors of the given times."""
+        reach = self.table.num_embeddings
+        if not torch.compiler.is_compiling() and time.numel() and int(time.max()) >= reach:
+            raise ValueError(
+                f"the text is {int(time.max()) + 1} tokens long, the learned positions reach {reach}: "
+                "shorten it, generate with mode 'slide', or train with positions='none'"
+            )
+        vectors: Tensor = self.table(time)
+        return vectors

@@ -1,0 +1,1 @@
+"""What changes weights: the optimizer and the loop."""

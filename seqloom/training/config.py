@@ -1,0 +1,65 @@
+"""The settings of a run: model, data, training, and the backends of its ops."""
+
+from typing import Any, Literal, final
+
+from pydantic import Field, field_validator, model_validator
+
+from seqloom.core.config import Config
+from seqloom.data.config import DataConfig
+from seqloom.models.decoder import DecoderConfig
+
+FREE = ("batches", "save_every", "evaluate_every", "device")
+"""training settings that do not change a step's result, so that a run may go on under others"""
+
+
+@final
+class TrainConfig(Config):
+    """How weights are changed."""
+
+    batches: int = Field(60000, ge=1, description="optimizer steps of the whole run")
+    batch: int = Field(64, ge=1, description="windows of a step")
+    accumulate: int = Field(1, ge=1, description="pieces that a batch is read in, to save memory; divides batch")
+    lr: float = Field(1e-3, gt=0, description="learning rate, constant and without warm-up as in the paper")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW's averaging of gradients and of their squares")
+    weight_decay: float = Field(0.01, ge=0, description="AdamW's weight decay, on all parameters (torch's default)")
+    clip: float | None = Field(None, gt=0, description="largest norm of the gradient; none in the paper")
+    precision: Literal["float32", "bf16"] = Field("float32", description="bf16: autocast of forward and loss")
+    compile: bool = Field(False, description="torch.compile the model")
+    seed: int = Field(0, ge=0, description="of the initial weights and of dropout")
+    save_every: int = Field(1000, ge=1, description="steps between checkpoints")
+    evaluate_every: int = Field(0, ge=0, description="steps between held-out evaluations; 0: at the end only")
+    device: str = Field("auto", description="cpu, cuda, or auto: cuda where there is one")
+
+    @field_validator("betas")
+    @classmethod
+    def _below_one(cls, betas: tuple[float, float]) -> tuple[float, float]:
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError("both must lie in [0, 1)")
+        return betas
+
+    @model_validator(mode="after")
+    def _divides(self) -> "TrainConfig":
+        if self.batch % self.accumulate:
+            raise ValueError(f"batch {self.batch} is not divisible by accumulate {self.accumulate}")
+        return self
+
+
+@final
+class RunConfig(Config):
+    """Everything that a run is."""
+
+    format: Literal[1] = 1
+    model: DecoderConfig
+    data: DataConfig
+    training: TrainConfig = TrainConfig()
+    backends: dict[str, str] = Field(
+        default_factory=dict, description="a backend forced for an op, such as lag_sum: direct (exactly causal)"
+    )
+
+    def identity(self, text: str) -> dict[str, Any]:
+        """What must be equal for two runs to be the same: `text` (the corpus's identity) stands for where it lies."""
+        said = self.model_dump(mode="json")
+        for name in FREE:
+            del said["training"][name]
+        said["data"].pop("source")
+        return {**said, "data": {**said["data"], "identity": text}}

@@ -1,0 +1,37 @@
+"""What could make the same settings compute other bits: a run keeps it, and says when it changed.
+
+The order of a floating-point sum depends on the number of threads, on the device, on torch and on the backend of each
+op.
+"""
+
+import platform
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.models.decoder import Decoder
+from seqloom.ops import backends
+
+
+def surroundings(model: Decoder, inputs: Tensor) -> dict[str, Any]:
+    """Torch, threads, device and the backends that the model's ops choose for these inputs (B, T)."""
+    device = model.token.weight.device
+    training = model.training
+    backends.forget()
+    with torch.no_grad():
+        model.eval()(inputs.to(device))
+    model.train(training)
+    cuda = device.type == "cuda"
+    return {
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(device) if cuda else f"{platform.machine()} {device.type}",
+        "instructions": "" if cuda else torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "backends": backends.used(),
+    }
+
+
+def drifted(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs, a few words each."""
+    return [f"{name} was {before.get(name)}, is {now[name]}" for name in now if before.get(name) != now[name]]

@@ -1,0 +1,73 @@
+"""Recipes: functions that return the settings of a run, each number with its reason or its source.
+
+Source: the Extractor paper's Table 1 and section 6; the paper's 32-head attention unless another mixer is set.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from seqloom.core.config import near
+
+Values = dict[str, Any]
+
+
+def table1() -> Values:
+    """The paper's Table 1: depth 18, context 128, 60,000 batches."""
+    return {
+        "model": {
+            "vocab": 5000,
+            "dim": 128,
+            "depth": 18,
+            "context": 128,
+            "ffn": 512,
+            "dropout": 0.1,
+            "mixer": {"kind": "attention", "heads": 32},
+        },
+        "data": {"source": "gutenberg-children", "vocab": 5000},
+        "training": {"batches": 60000, "batch": 64, "lr": 1e-3, "evaluate_every": 2000},
+    }
+
+
+def small() -> Values:
+    """The paper's Figures 10 and 11 where they meet: depth 2, context 32, 30,000 batches."""
+    values = table1()
+    values["model"] |= {"depth": 2, "context": 32}
+    values["training"] |= {"batches": 30000}
+    return values
+
+
+def demo() -> Values:
+    """Stories from a known grammar, learned in under a minute on two CPU cores: what `make demo` trains."""
+    return {
+        "model": {
+            "vocab": 512,
+            "dim": 64,
+            "depth": 2,
+            "context": 64,
+            "ffn": 256,
+            "dropout": 0.0,
+            "mixer": {"kind": "attention", "heads": 32},
+            "std": 0.01,
+        },
+        "data": {"source": "stories:12000:0", "vocab": 512, "held_out": 0.02},
+        "training": {"batches": 1500, "batch": 32, "lr": 3e-3, "save_every": 500},
+    }
+
+
+def tiny() -> Values:
+    """Everything at its smallest, to try a setting or to test: a few seconds."""
+    return {
+        "model": {"vocab": 300, "dim": 32, "depth": 1, "context": 16, "ffn": 64, "mixer": {"kind": "she"}},
+        "data": {"source": "stories:200:0", "vocab": 300},
+        "training": {"batches": 20, "batch": 4, "save_every": 10},
+    }
+
+
+RECIPES: dict[str, Callable[[], Values]] = {"paper/table1": table1, "paper/small": small, "demo": demo, "tiny": tiny}
+
+
+def recipe(name: str) -> Values:
+    """The settings of a recipe, free to be changed. ValueError for an unknown one, with what was near."""
+    if name not in RECIPES:
+        raise ValueError(f"unknown preset {name!r}; {near(name, RECIPES)}, or give a .yaml file")
+    return RECIPES[name]()

@@ -1,0 +1,67 @@
+"""From a preset and changes to the settings of a run.
+
+    resolve("paper/small", ["model.mixer.kind=she", "training.batches=100"])
+
+A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
+mixer drops the settings of the one before it; changes that follow are the new one's.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from seqloom.core.config import read
+from seqloom.training.config import RunConfig
+from seqloom.training.recipes import recipe
+
+
+def resolve(preset: str, changes: Sequence[str] = ()) -> RunConfig:
+    """The settings of a preset with changes. ValueError, in one line, for what is unknown or does not fit."""
+    values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
+    for change in changes:
+        place, sign, text = change.partition("=")
+        if not sign or not place:
+            raise ValueError(f"--set needs name=value, such as model.mixer.kind=she, not {change!r}")
+        if place == "model.vocab":
+            raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
+        _put(values, place.split("."), _value(text, change))
+    if isinstance(values.get("data"), dict) and isinstance(values.get("model"), dict):
+        values["model"].setdefault("vocab", values["data"].get("vocab", 5000))
+    config: RunConfig = read(RunConfig, values)
+    return config
+
+
+def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
+    for depth, name in enumerate(path[:-1]):
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
+        values = inner
+    if path[-1] == "kind" and values.get("kind") != value:
+        values.clear()
+    values[path[-1]] = value
+
+
+def _value(text: str, change: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError(f"--set {change}: the value is not readable YAML") from None
+    try:
+        return float(value) if isinstance(value, str) and value[:1].isdigit() else value  # YAML reads 1e-3 as text
+    except ValueError:
+        return value
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: there is no such preset file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not readable YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no settings: it needs model, data and training")
+    return values

@@ -1,0 +1,147 @@
+"""Training as a run: everything found again or made, the loop, and what is kept of it.
+
+    outcome = train(resolve("paper/small", ["model.mixer.kind=she"]), "runs/she")
+
+The same call goes on where the run stopped.
+"""
+
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from seqloom.core.progress import progress
+from seqloom.data.prepare import Corpus, prepare
+from seqloom.data.windows import Windows
+from seqloom.evaluation.scores import Scores, score
+from seqloom.models.decoder import Decoder
+from seqloom.ops.backends import use
+from seqloom.runs import checkpoint
+from seqloom.runs.layout import Run, open_run
+from seqloom.runs.lock import lock
+from seqloom.runs.metrics import Metrics
+from seqloom.runs.model import fill
+from seqloom.training.config import RunConfig
+from seqloom.training.drift import drifted, surroundings
+from seqloom.training.loop import fill_optimizer, optimizer_tensors, require_finite, updates
+from seqloom.training.memory import keep_freed_memory
+from seqloom.training.optim import optimizer
+from seqloom.training.signals import Stop
+
+Say = Callable[[str], None]
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """How a run stands: `asked` is the signal that stopped it, `scores` the last held-out ones of this call, if any."""
+
+    run: Run
+    model: Decoder
+    corpus: Corpus
+    step: int
+    asked: signal.Signals | None
+    scores: Scores | None
+
+
+def train(config: RunConfig, folder: str | Path, *, allow_drift: bool = False, say: Say | None = None) -> Outcome:
+    """Trains in `folder`, from its newest good checkpoint on, until all batches are read or a signal asks to stop.
+
+    ValueError, in one line, for settings that do not fit, a folder in use or of other settings, and a changed machine
+    (unless `allow_drift`); NotFinite where the cost explodes.
+    """
+    say = say or (lambda line: print(line, file=sys.stderr, flush=True))
+    keep_freed_memory()
+    device = _device(config.training.device)
+    with lock(folder), use(**config.backends):
+        corpus = prepare(
+            config.data.source,
+            vocab=config.data.vocab,
+            context=config.model.context,
+            held_out=config.data.held_out,
+            seed=config.data.seed,
+            unwrap=config.data.unwrap,
+        )
+        config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": corpus.tokenizer.vocab})})
+        torch.manual_seed(config.training.seed)
+        model = Decoder(config.model).to(device)
+        run = open_run(folder, config.identity(corpus.identity))
+        say(f"{corpus.description}; {sum(p.numel() for p in model.parameters()):,} parameters; in {run.folder}")
+        return _go_on(config, run, corpus, model, allow_drift, say)
+
+
+def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_drift: bool, say: Say) -> Outcome:
+    settings = config.training
+    corpus.tokenizer.save(run.tokenizer)
+    windows = Windows(corpus.train, config.model.context, config.data.seed, config.data.within_documents)
+    adam = optimizer(model, settings)
+    here = surroundings(model, windows.batch(0, settings.batch // settings.accumulate)[:, :-1])
+    step, best = 0, None
+    saved = checkpoint.newest(run.checkpoints, say)
+    if saved is not None:
+        _same(saved, run, here, allow_drift, say)
+        fill(model, saved)
+        fill_optimizer(adam, saved.tensors["optimizer"])
+        step, best = saved.step, saved.meta["best"]
+        say(f"going on after step {step:,} of {settings.batches:,}")
+    scores: Scores | None = None
+    update = updates(model.train(), adam, windows, settings)
+
+    def keep(rows: Metrics) -> None:
+        require_finite(model, step)
+        rows.sync()
+        tensors = {"model": model.state_dict(), "optimizer": optimizer_tensors(adam)}
+        meta = {"run": run.identity, "best": best, "surroundings": here, "source": config.data.source}
+        checkpoint.save(run.checkpoints, step, tensors, meta)
+        checkpoint.prune(run.checkpoints, keep_last=2, best=best["step"] if best else None)
+
+    with Metrics(run.metrics, say) as rows, Stop() as stop:
+        rows.truncate_after(step)
+        with progress("training", settings.batches, "batches", start=step) as advance:
+            while step < settings.batches and not stop.asked:
+                done = update(step)
+                step += 1
+                rows.append({"step": step, "cost": done.cost, "seconds": done.seconds, "compute": done.compute})
+                advance(note=f"cost {done.cost:.3f}")
+                last = step == settings.batches
+                if last or (settings.evaluate_every and step % settings.evaluate_every == 0):
+                    scores = score(model, corpus.held, batch=settings.batch)
+                    rows.append({"step": step, **scores.row()})
+                    if best is None or scores.cost < best["cost"]:
+                        best = {"step": step, "cost": scores.cost}
+                        keep(rows)
+                        continue
+                if last or step % settings.save_every == 0:
+                    keep(rows)
+        if stop.asked and step and (saved is None or step > saved.step):
+            keep(rows)
+    return Outcome(run, model.eval(), corpus, step, stop.asked if step < settings.batches else None, scores)
+
+
+def _same(saved: checkpoint.Checkpoint, run: Run, here: dict[str, Any], allow_drift: bool, say: Say) -> None:
+    if saved.meta.get("run") != run.identity:
+        raise ValueError(f"{saved.path} belongs to other settings than {run.config}: choose another --out")
+    if "optimizer" not in saved.tensors:
+        raise ValueError(f"{saved.path} holds a model without its optimizer, so that its training cannot go on")
+    changed = drifted(saved.meta["surroundings"], here)
+    if changed and not allow_drift:
+        raise ValueError(
+            f"the run would no longer be the same bit for bit: {'; '.join(changed)}; go on with --allow-drift"
+        )
+    for difference in changed:
+        say(f"drift allowed: {difference}")
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"no device {name!r} here ({str(error).splitlines()[0]}): use cpu or auto") from None
+    return device

@@ -1,0 +1,160 @@
+"""Documents from files, folders, JSON lines and names; wraps joined; what is held out."""
+
+import sys
+import types
+
+import pytest
+from pydantic import ValidationError
+
+from seqloom.data.config import DataConfig
+from seqloom.data.corpora import Document, read
+from seqloom.data.paragraphs import unwrap
+from seqloom.data.split import hold_out
+
+
+def test_a_file_is_one_document_without_mark_and_carriage_returns(tmp_path) -> None:
+    (tmp_path / "a.txt").write_bytes("\ufeffone\r\ntwo\rthrée".encode())
+    assert read(tmp_path / "a.txt") == [Document("a.txt", "one\ntwo\nthrée")]
+
+
+def test_a_folder_is_read_in_order_and_only_its_texts(tmp_path) -> None:
+    for name in (
+        "b.txt",
+        "a.md",
+        "sub/c.text",
+        "README.md",
+        "readme.txt",
+        ".hidden.txt",
+        ".git/x.txt",
+        "m.csv",
+        "z.py",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert [document.name for document in read(tmp_path)] == ["a.md", "b.txt", "sub/c.text"]
+
+
+def test_json_lines(tmp_path, capsys) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one\\r\\nline\\u2028"}\n\n{"text": " "}\n{"text": "two", "id": 3}\n', encoding="utf-8")
+    assert read(path) == [Document("a.jsonl:1", "one\nline\u2028"), Document("a.jsonl:4", "two")]
+    assert "1 lines have no text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", "empty"),
+        ("a.txt", b"\xef\xbb\xbf \r\n", "empty"),
+        ("a.txt", b"ab\0c", "offset 2"),
+        ("a.txt", "abc".encode("utf-16"), "binary or UTF-16"),
+        ("a.txt", b"abc\xe9d", "byte offset 3"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": "b"', "line 2: not JSON"),
+        ("a.jsonl", b'\n{"text": 3}', "line 2: no string field"),
+        ("a.jsonl", b'["text"]', "line 1: no string field"),
+        ("a.jsonl", b'{"text": "\\ud800"}', "line 1: half a surrogate"),
+        ("a.jsonl", b'{"text": ""}', "no line has any text"),
+    ],
+)
+def test_bad_files_are_named_in_one_line(tmp_path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_and_empty_places_are_named(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no text in this folder"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "asked"), [("stories", (20000, 0)), ("stories:3", (3, 0)), ("stories:2:7", (2, 7))])
+def test_stories_by_name(monkeypatch, name: str, asked: tuple[int, int]) -> None:
+    seen = []
+
+    def corpus(count: int, seed: int):
+        seen.append((count, seed))
+        return iter(["a story", "another"])
+
+    monkeypatch.setitem(sys.modules, "seqloom.data.stories", types.SimpleNamespace(corpus=corpus))
+    assert [document.text for document in read(name)] == ["a story", "another"]
+    assert seen == [asked]
+
+
+@pytest.mark.parametrize("name", ["stories:", "stories:x", "stories:0", "stories:1:2:3", "stories:-1"])
+def test_wrong_story_names(name: str) -> None:
+    with pytest.raises(ValueError, match="stor"):
+        read(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("a\nb\nc", "a b c"),
+        ("a  \nb", "a b"),
+        ("a\n\nb\n\n\nc", "a\n\nb\n\n\nc"),
+        ("a\n \t\nb", "a\n \t\nb"),
+        ("He said:\n  a verse,\n  another\nand on", "He said:\n  a verse,\n  another and on"),
+        ("\na\n", "\na\n"),
+    ],
+)
+def test_unwrap(text: str, joined: str) -> None:
+    assert unwrap(text) == joined
+    assert unwrap(joined) == joined
+
+
+def texts(*sizes: int) -> list[Document]:
+    return [Document(f"d{n}", f"{n} " + "x" * (size - 3)) for n, size in enumerate(sizes)]
+
+
+def test_held_out_by_document() -> None:
+    documents = texts(*range(80, 120))
+    train, held = hold_out(documents, 0.05, 0)
+    share = sum(len(document.text) for document in held) / sum(len(document.text) for document in documents)
+    assert 0.05 <= share <= 0.1
+    assert sorted([*train, *held], key=documents.index) == documents
+    assert {document.text for document in train}.isdisjoint(document.text for document in held)
+    shuffled = [Document("other name", document.text) for document in reversed(documents)]
+    assert {document.text for document in hold_out(shuffled, 0.05, 0)[1]} == {document.text for document in held}
+    assert len({tuple(hold_out(documents, 0.05, seed)[1]) for seed in range(8)}) > 4
+
+
+def test_held_out_in_hard_cases() -> None:
+    long, short = texts(100_000, 10)
+    for seed in range(6):
+        assert hold_out([long, short], 0.05, seed) == ([long], [short])
+        train, held = hold_out(texts(50, 50, 50), 0.9, seed)
+        assert len(train) == 1
+        assert len(held) == 2
+    copies = texts(20, 20) * 30
+    train, held = hold_out(copies, 0.05, 0)
+    assert {document.text for document in train}.isdisjoint(document.text for document in held)
+
+
+def test_a_single_document_is_cut_at_a_blank() -> None:
+    text = "one two three four five six seven eight nine ten " * 20
+    for documents in ([Document("a", text)], [Document("a", text)] * 3):
+        [head], [tail] = hold_out(documents, 0.05, 0)
+        assert f"{head.text} {tail.text}" == text.rstrip() + " " * (len(tail.text) - len(tail.text.rstrip()))
+        assert len(tail.text) / len(text) == pytest.approx(0.05, abs=0.01)
+    [head], [tail] = hold_out([Document("a", "x" * 100)], 0.05, 0)
+    assert (len(head.text), len(tail.text)) == (95, 5)
+    with pytest.raises(ValueError, match="too short"):
+        hold_out([Document("a", "x")], 0.05, 0)
+
+
+@pytest.mark.parametrize("part", [0, 1, -0.1])
+def test_held_out_part_is_checked(part: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        hold_out(texts(10, 10), part, 0)
+
+
+@pytest.mark.parametrize("wrong", [{"vocab": 256}, {"held_out": 0}, {"sead": 1}, {"source": ""}])
+def test_the_config_refuses(wrong: dict) -> None:
+    assert DataConfig(source="a").vocab == 5000
+    assert all(field.description for field in DataConfig.model_fields.values())
+    with pytest.raises(ValidationError):
+        DataConfig(**{"source": "a", **wrong})
