@@ -3,12 +3,20 @@
 import json
 from typing import Any
 
+import torch
+
+from seqloom.analysis import measure
+from seqloom.analysis.cost import model_cost
 from seqloom.core.config import near
 from seqloom.core.cost import Cost
-from seqloom.core.mixer import Mixer
 from seqloom.core.table import table
 from seqloom.mixers import kinds, mixer_config
+from seqloom.models.decoder import Decoder
+from seqloom.training.recipes import RECIPES
+from seqloom.training.settings import resolve
 
+RUNS_UP_TO = 10**10
+"""arithmetic operations of an equation up to which its fast path is run to be counted: about a second"""
 OWN = ("dim", "context", "tokens", "per", "json")
 WORDS = {
     "mul": "multiplications",
@@ -24,8 +32,6 @@ WORDS = {
 
 def price(kind: str, arguments: list[str]) -> str:
     """The price of a mixer or of a preset's model, as text. ValueError for unknown names, with what was near."""
-    from seqloom.training.recipes import RECIPES
-
     if kind in RECIPES:
         return _model(kind, _options(arguments, ("tokens", "per", "json")))
     if kind not in kinds():
@@ -34,21 +40,17 @@ def price(kind: str, arguments: list[str]) -> str:
     given = _options(arguments, (*OWN, *fields))
     dim, context = _whole(given, "dim", 128), _whole(given, "context", 128)
     settings = {name: _plain(value) for name, value in given.items() if name in fields}
-    mixer = mixer_config({"kind": kind, **settings}).build(dim, context)
+    config = mixer_config({"kind": kind, **settings})
     tokens, per = _whole(given, "tokens", context), _per(given)
-    cost = mixer.cost(tokens, per)
-    executed = _executed(mixer, tokens) if per == "sequence" else None
+    with torch.device("meta"):
+        cost = config.build(dim, context).cost(tokens, per)
+    small = per == "sequence" and cost.total <= RUNS_UP_TO
+    executed = measure.executed(config.build(dim, context), tokens) if small else None
     title = f"{kind}, dim {dim}, context {context}, {_place(tokens, per)}"
     return _shown(title, cost, executed, "json" in given)
 
 
 def _model(preset: str, given: dict[str, str]) -> str:
-    import torch
-
-    from seqloom.analysis.cost import model_cost
-    from seqloom.models.decoder import Decoder
-    from seqloom.training.settings import resolve
-
     config = resolve(preset, ["data.source=stories"]).model
     with torch.device("meta"):
         model = Decoder(config)
@@ -70,12 +72,6 @@ def _shown(title: str, cost: Cost, executed: Any, as_json: bool) -> str:
     path = f"critical path of a token, {len(cost.path)} operations"
     named = f": {' - '.join(cost.path)}" if len(cost.path) < 20 else ""
     return f"{title}\n\n{body}\n\n{path}{named}"
-
-
-def _executed(mixer: Mixer, tokens: int) -> Any:
-    from seqloom.analysis.measure import executed
-
-    return executed(mixer, tokens)
 
 
 def _options(arguments: list[str], known: tuple[str, ...]) -> dict[str, str]:

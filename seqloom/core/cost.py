@@ -58,7 +58,12 @@ def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
     )
 
 
-def lookback(T: int, context: int | None, per: Per) -> list[int]:
-    """How many tokens each priced place looks back on, itself included: places 1..T, or place T alone."""
-    places = range(1, T + 1) if per == "sequence" else [T]
-    return [place if context is None else min(place, context) for place in places]
+def lookback(T: int, context: int | None, per: Per) -> tuple[int, int]:
+    """The places that are priced, and how many tokens they look back on together, each itself included.
+
+    Places 1..T, or place T alone; none looks back on more than `context` tokens.
+    """
+    reach = T if context is None else min(T, context)
+    if per == "token":
+        return 1, reach
+    return T, reach * (reach + 1) // 2 + (T - reach) * reach

@@ -104,14 +104,13 @@ class Attention(PackedMixer):
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         """See `Mixer.cost`. Tables 3 and 5 of the paper, Table 5's additions as docs/errata.md corrects them."""
         D, H, K = self.dim, self.heads, self.dim // self.heads
-        back = lookback(T, self.context, per)
-        rows, terms = len(back), sum(back)
+        rows, terms = lookback(T, self.context, per)
         weigh = Cost(
             mul=2 * terms * D,
             add=H * (terms * (K - 1) + (terms - rows) * K + terms - rows),
             div=2 * H * terms,
             exp=H * terms,
-            state=2 * D * lookback(T, self.context, "token")[0],
+            state=2 * D * lookback(T, self.context, "token")[1],
             path=(
                 *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
                 *("multiplication", "cumulation"),

@@ -78,8 +78,7 @@ class Extractor(PackedMixer):
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         """See `Mixer.cost`. Tables 3-6 of the paper; with G groups a tap costs D²/G products."""
         D, L = self.dim, self.context
-        back = lookback(T, L, per)
-        rows, terms = len(back), sum(back)
+        rows, terms = lookback(T, L, per)
         price = Cost(
             mul=terms * D * self._inside,
             add=terms * D * (self._inside - 1) + (terms - rows) * D,

@@ -4,11 +4,15 @@ As long as C is not smaller than the number of tokens read, nothing wraps and th
 op serves windows and caches. Rows may have read different numbers of tokens.
 """
 
+from typing import TypeAlias
+
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
+
+Ring: TypeAlias = Float[Tensor, "B C D"]
 
 
 def times(size: int, seen: Lengths) -> Int[Tensor, "B C"]:
@@ -18,7 +22,7 @@ def times(size: int, seen: Lengths) -> Int[Tensor, "B C"]:
     return last - (last - place) % max(size, 1)
 
 
-def write(ring: Stream, seen: Lengths, x: Stream, lengths: Lengths) -> Stream:
+def write(ring: Ring, seen: Lengths, x: Stream, lengths: Lengths) -> Ring:
     """The ring (B, C, D) after each row read its first `lengths` (B,) tokens of x (B, T, D): a new tensor."""
     if ring.shape[1] == 0 or x.shape[1] == 0:
         return ring
@@ -28,14 +32,14 @@ def write(ring: Stream, seen: Lengths, x: Stream, lengths: Lengths) -> Stream:
     return torch.where((new >= 0)[:, :, None], x.gather(1, source).to(ring.dtype), ring)
 
 
-def write_(ring: Stream, seen: Lengths, token: Token) -> Stream:
+def write_(ring: Ring, seen: Lengths, token: Token) -> Ring:
     """One token (B, D) written into the ring in place, without gradients; returns it."""
     if ring.shape[1]:
         ring[torch.arange(len(ring), device=ring.device), seen % ring.shape[1]] = token.to(ring.dtype)
     return ring
 
 
-def latest(ring: Stream, seen: Lengths, count: int) -> Stream:
+def latest(ring: Ring, seen: Lengths, count: int) -> Float[Tensor, "B N D"]:
     """The last `count` tokens in the order of time (B, count, D), the newest last; 0 for times before the first."""
     if count == 0:
         return ring[:, :0]
@@ -44,6 +48,6 @@ def latest(ring: Stream, seen: Lengths, count: int) -> Stream:
     return torch.where((then >= 0)[:, :, None], found, 0.0)
 
 
-def grow(ring: Stream, size: int) -> Stream:
+def grow(ring: Ring, size: int) -> Float[Tensor, "B N D"]:
     """The ring with at least `size` places, the new ones 0. Only for a ring that has not wrapped."""
     return ring if ring.shape[1] >= size else torch.nn.functional.pad(ring, (0, 0, 0, size - ring.shape[1]))

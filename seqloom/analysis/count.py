@@ -1,0 +1,101 @@
+"""Counts the arithmetic that torch executes, op by op, below autograd and whatever Python called it.
+
+    with torch.no_grad(), use(attention="reference", lag_sum="reference"):
+        count(lambda: mixer(x))          # what the equation costs
+
+Ops on integers and booleans are not arithmetic here; copies, views, lookups and draws are free. The prices are in
+`pointwise`, `reductions` and `kernels`. An op on floats that has no price there is an error: none goes uncounted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from seqloom.analysis import kernels, pointwise, reductions
+from seqloom.core.cost import Cost
+
+RULES = pointwise.RULES | reductions.RULES | kernels.RULES
+
+
+@dataclass(frozen=True)
+class Executed:
+    """Arithmetic operations that ran, by kind; `ops` has them by torch's name of the op."""
+
+    mul: int = 0
+    add: int = 0
+    div: int = 0
+    exp: int = 0
+    other: int = 0
+    ops: dict[str, Cost] = field(default_factory=dict, compare=False)
+
+    @property
+    def total(self) -> int:
+        """mul + add + div + exp, as `Cost.total`."""
+        return self.mul + self.add + self.div + self.exp
+
+    def per(self, rows: int) -> "Executed":
+        """A row's share, rounded: what rows share (the spectrum of a mixer's taps) is spread over them."""
+        return Executed(*(round(getattr(self, name) / rows) for name in KINDS))
+
+
+KINDS = ("mul", "add", "div", "exp", "other")
+
+
+def count(run: Callable[[], object]) -> Executed:
+    """The arithmetic that `run()` executes. AssertionError, after the run, naming all ops that have no price.
+
+    What autograd adds is counted too where `run` makes it execute; for the forward alone, call under `torch.no_grad()`.
+    """
+    counter = _watch(run)
+    assert not counter.unknown, (
+        f"ops on floats without a price: {', '.join(sorted(counter.unknown))}; "
+        "price them in seqloom.analysis: pointwise, reductions or kernels"
+    )
+    whole = sum(counter.ops.values(), Cost())
+    return Executed(whole.mul, whole.add, whole.div, whole.exp, whole.other, dict(counter.ops))
+
+
+def unknown(run: Callable[[], object]) -> list[str]:
+    """The ops on floats that `run()` executes and that have no price, sorted; empty where `count` would succeed."""
+    return sorted(_watch(run).unknown)
+
+
+def _watch(run: Callable[[], object]) -> "_Counter":
+    with _Counter() as counter:
+        run()
+    return counter
+
+
+@final
+class _Counter(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.ops: dict[str, Cost] = {}
+        self.unknown: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        name = func.overloadpacket.__name__.removesuffix("_")
+        known = func.namespace == "aten"
+        given = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+        if (known and (func.is_view or name in pointwise.FREE)) or not _floats(given, args, kwargs):
+            return out
+        rule = RULES.get(name) if known and given else None
+        price = rule(pointwise.Call(args, kwargs, given[0])) if rule else None
+        if price is None:
+            self.unknown.add(str(func))
+        else:
+            self.ops[name] = self.ops.get(name, Cost()) + price
+        return out
+
+
+def _floats(given: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    tensors = given + [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    return any(tensor.dtype.is_floating_point or tensor.is_complex() for tensor in tensors)

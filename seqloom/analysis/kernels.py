@@ -1,0 +1,135 @@
+"""What torch's larger ops compute: matrix products, norms, softmax, Fourier transforms, convolution, attention.
+
+    (m, k) by (k, n)            m·k·n products, m·n·(k-1) additions; a complex product is 4 and 2 additions, a sum 2
+    a transform of n numbers    n·log2(n)/2 butterflies of one complex product and two complex sums, as in radix 2:
+                                2n·log2(n) products, 3n·log2(n) additions; half of it where input or output is real;
+                                and one product a number where it is scaled, as an inverse is
+    softmax of n numbers        n exponentials, n-1 additions, n divisions: no stabilising maximum
+    attention                   on a CPU, by blocks: see `attention`
+
+The count of a Fourier transform is the convention in which its speed is quoted (5/2 n·log2(n) for a real one), not a
+trace of a library's code, which may need 20% less (split radix) and is less regular where n is no power of two.
+"""
+
+import math
+
+from torch import Tensor
+
+from seqloom.analysis.cost import norm_cost
+from seqloom.analysis.pointwise import Call, Rule, times
+from seqloom.core.cost import Cost
+
+
+def product(left: Tensor, right: Tensor) -> Cost:
+    """(…, m, k) by (…, k, n)."""
+    m, k, n = left.numel() // max(left.shape[-1], 1), left.shape[-1], right.shape[-1] if right.ndim > 1 else 1
+    products, sums = m * k * n, m * n * max(k - 1, 0)
+    if left.is_complex():
+        return Cost(mul=4 * products, add=2 * products + 2 * sums)
+    return Cost(mul=products, add=sums)
+
+
+def multiply(call: Call) -> Cost:
+    """mm, bmm, mv, dot."""
+    return product(call.args[0], call.args[1])
+
+
+def multiply_add(call: Call) -> Cost | None:
+    """addmm, baddbmm, addmv: the product and what is added to it, unscaled."""
+    if call.kwargs.get("alpha", 1) != 1 or call.kwargs.get("beta", 1) != 1:
+        return None
+    added = call.out.numel() * (2 if call.out.is_complex() else 1)
+    return product(call.args[1], call.args[2]) + Cost(add=added)
+
+
+def norm(call: Call) -> Cost | None:
+    """Layer normalisation as `seqloom.analysis.cost` prices it, less the gain and the bias where there are none."""
+    x, shape, gain, bias = call.args[0], call.args[1], call.get(2, "weight"), call.get(3, "bias")
+    width = math.prod(shape)
+    rows = x.numel() // width
+    price = norm_cost(rows, width)
+    lacking = Cost(mul=-rows * width * (gain is None), add=-rows * width * (bias is None))
+    return Cost(mul=price.mul, add=price.add, div=price.div, other=price.other) + lacking
+
+
+def softmax(call: Call) -> Cost:
+    """Over one axis."""
+    n, width = call.out.numel(), max(call.out.shape[call.get(1, "dim")], 1)
+    return Cost(add=n - n // width, div=n, exp=n)
+
+
+def log_softmax(call: Call) -> Cost:
+    """x - log Σ e^x: one logarithm a row, counted in `other`, and one subtraction a number."""
+    n, width = call.out.numel(), max(call.out.shape[call.get(1, "dim")], 1)
+    return Cost(add=n - n // width + n, exp=n, other=n // width)
+
+
+def log_sum(call: Call) -> Cost:
+    """log Σ e^x."""
+    n, rows = call.args[0].numel(), call.out.numel()
+    return Cost(add=n - rows, exp=n, other=rows)
+
+
+def transform(call: Call) -> Cost | None:
+    """A Fourier transform along one axis; see above."""
+    x, dims, scaled = call.args[:3]
+    if len(dims) != 1:
+        return None
+    whole = x.is_complex() and call.out.is_complex()
+    line = max(x.shape[dims[0]], call.out.shape[dims[0]])  # real data are longer than their spectrum
+    count = call.out.numel() // call.out.shape[dims[0]] * (2 if whole else 1)
+    work = line * math.log2(line)
+    numbers = call.out.numel() * (2 if call.out.is_complex() else 1)
+    return Cost(mul=round(work) * count + numbers * bool(scaled), add=round(1.5 * work) * count)
+
+
+def convolution(call: Call) -> Cost | None:
+    """Each output a sum over the whole window, padding included."""
+    weight, bias, transposed = call.args[1], call.args[2], call.get(6, "transposed", False)
+    if transposed or call.out.is_complex():
+        return None
+    n, window = call.out.numel(), weight[0].numel()
+    return Cost(mul=n * window, add=n * (window - 1 + (bias is not None)))
+
+
+def attention(call: Call) -> Cost | None:
+    """torch's attention kernel for the CPU, as it runs: scores are formed in blocks of 512 keys, whole.
+
+    Queries go in blocks of 32, 64 (from 192 queries) or 256 (from 768). With `is_causal` a block of keys is left out
+    only if it lies behind all queries of the block; in what is left, hidden scores are computed like the others, so up
+    to 512 tokens causal attention costs the whole square. The running maximum, what it takes off the scores, and its
+    rescaling are not counted. With dropout it has no price, nor have the kernels for other devices.
+    """
+    q, k, v = call.args[:3]
+    if call.get(3, "dropout_p", 0.0):
+        return None
+    Tq, Tk, K, V = q.shape[2], k.shape[2], q.shape[3], v.shape[3]
+    block = 256 if Tq >= 768 else 64 if Tq >= 192 else 32
+    formed = 0
+    for first in range(0, Tq, block):
+        last = min(first + block, Tq)
+        reach = min(last, Tk) if call.get(4, "is_causal", False) else Tk
+        formed += (last - first) * min(-(-reach // 512) * 512, Tk)
+    rows, masked = Tq, call.kwargs.get("attn_mask") is not None
+    price = Cost(
+        mul=formed * (K + 1 + V) + rows * V,  # scores, scale, values; by the reciprocal of the sum
+        add=formed * (K - 1 + masked) + (formed - rows) * (V + 1),
+        div=rows,
+        exp=formed,
+    )
+    return times(price, q.shape[0] * q.shape[1])
+
+
+RULES: dict[str, Rule] = (
+    dict.fromkeys(("mm", "bmm", "mv", "dot"), multiply)
+    | dict.fromkeys(("addmm", "baddbmm", "addmv"), multiply_add)
+    | dict.fromkeys(("_softmax", "_safe_softmax"), softmax)
+    | dict.fromkeys(("_fft_r2c", "_fft_c2r", "_fft_c2c"), transform)
+    | {
+        "native_layer_norm": norm,
+        "_log_softmax": log_softmax,
+        "logsumexp": log_sum,
+        "convolution": convolution,
+        "_scaled_dot_product_flash_attention_for_cpu": attention,
+    }
+)

@@ -1,0 +1,106 @@
+"""What a fast path executes, how long it takes, and how much memory it needs.
+
+Times are medians with quartiles of runs that take turns: what else the machine does then falls on all of them alike. A
+short pause after each run lets the others' caches and clocks settle. Only ratios within one race mean anything.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from seqloom.analysis.count import Executed, count
+from seqloom.core.mixer import Mixer
+
+PAUSE = 0.001
+"""seconds between two timed runs"""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one run, in the order in which they were measured."""
+
+    times: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Half of the runs took no longer."""
+        return statistics.median(self.times)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """A quarter of the runs took no longer than the first, a quarter no less than the second."""
+        if len(self.times) < 2:
+            return self.median, self.median
+        low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
+        return low, high
+
+
+def executed(mixer: Mixer, T: int, batch: int = 1) -> Executed:
+    """What the forward of `mixer` executes for a row of T tokens, on the backends in use, without gradients.
+
+    With a larger `batch`, work that rows share is spread over them. What the equation costs is `mixer.cost(T)`.
+    """
+    x = torch.randn(batch, T, mixer.dim, dtype=mixer.dtype, device=mixer.device)
+    with torch.no_grad():
+        return count(lambda: mixer(x)).per(batch)
+
+
+def seconds(run: Callable[[], object], repeats: int = 5) -> Timing:
+    """The time of `run`, alone; to compare two, let them `race`."""
+    return race({"": run}, repeats)[""]
+
+
+def race(runs: Mapping[str, Callable[[], object]], repeats: int = 5) -> dict[str, Timing]:
+    """The times of several runs that take turns, each round beginning with the next one; each is warmed up once.
+
+    ValueError if `repeats` is less than 1 or nothing is to run.
+    """
+    if repeats < 1 or not runs:
+        raise ValueError(f"nothing to time: {len(runs)} runs, {repeats} repeats; give at least one of each")
+    names = list(runs)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for name in names:
+        runs[name]()
+    for turn in range(repeats):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            times[name].append(_timed(runs[name]))
+            time.sleep(PAUSE)
+    return {name: Timing(tuple(times[name])) for name in names}
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """The most memory that torch's CPU allocator held at once for `run`, in bytes, beyond what was there before it.
+
+    Counts results, temporaries and the workspaces that torch's kernels ask for; what a library takes behind torch's
+    back (the scratch of a Fourier transform, of a matrix product) is not seen. Older memory that `run` gives back is
+    not subtracted. It runs once, under torch's profiler, which may write lines of its own to stderr.
+    """
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        kept = run()
+    del kept
+    assert record.profiler is not None
+    assert record.profiler.kineto_results is not None
+    moves = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
+    held = most = 0
+    for move in sorted(moves, key=lambda event: event.start_ns()):
+        held += move.nbytes()
+        most = max(most, held)
+    return most
+
+
+def _timed(run: Callable[[], object]) -> float:
+    _settle()
+    start = time.perf_counter()
+    run()
+    _settle()
+    return time.perf_counter() - start
+
+
+def _settle() -> None:
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()

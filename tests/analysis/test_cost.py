@@ -1,0 +1,146 @@
+"""Every price is the count of what the reference executes, for every registered mixer and for whole models."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from seqloom.analysis.cost import model_cost
+from seqloom.analysis.count import Executed, count
+from seqloom.core.cost import Cost
+from seqloom.core.mixer import Mixer
+from seqloom.core.state import nbytes
+from seqloom.mixers import kinds
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.ops.backends import use
+
+DIM, CONTEXT = 8, 5
+LENGTHS = (1, 2, 3, 5, 6, 11)
+"""up to the context, at it, and beyond it"""
+MIXERS = [(kind, example) for kind, config in kinds().items() for example in config.examples]
+
+
+@pytest.fixture(autouse=True)
+def _reference() -> Iterator[None]:
+    with use(attention="reference", lag_sum="reference"), torch.no_grad():
+        yield
+
+
+def build(kind: str, example: dict[str, Any], context: int | None = CONTEXT, dim: int = DIM) -> Mixer:
+    torch.manual_seed(0)
+    return kinds()[kind](**example).build(dim, context).double().eval()
+
+
+def priced(cost: Cost) -> Executed:
+    return Executed(cost.mul, cost.add, cost.div, cost.exp, cost.other)
+
+
+def read(model: torch.nn.Module, x: torch.Tensor, T: int) -> Executed:
+    return count(lambda: model(x[:, :T])) if T else Executed()
+
+
+def less(whole: Executed, part: Executed) -> Executed:
+    return Executed(*(getattr(whole, n) - getattr(part, n) for n in ("mul", "add", "div", "exp", "other")))
+
+
+@pytest.mark.parametrize("T", LENGTHS)
+@pytest.mark.parametrize(("kind", "example"), MIXERS)
+def test_mixer_cost_is_the_count(kind: str, example: dict[str, Any], T: int) -> None:
+    mixer, x = build(kind, example), torch.randn(1, T, DIM, dtype=torch.float64)
+    whole = read(mixer, x, T)
+    assert priced(mixer.cost(T)) == whole
+    assert priced(mixer.cost(T, per="token")) == less(whole, read(mixer, x, T - 1))
+
+
+@pytest.mark.parametrize("T", LENGTHS)
+@pytest.mark.parametrize(("kind", "example"), MIXERS)
+def test_step_executes_the_price_of_its_token(kind: str, example: dict[str, Any], T: int) -> None:
+    mixer, x = build(kind, example), torch.randn(1, T, DIM, dtype=torch.float64)
+    state = mixer.start(1)
+    for t in range(T - 1):
+        _, state = mixer.step(x[:, t], state)
+    counted, price = count(lambda: mixer.step(x[:, -1], state)), mixer.cost(T, per="token")
+    assert (counted.mul, counted.add, counted.div, counted.exp) == (price.mul, price.add, price.div, price.exp)
+
+
+@pytest.mark.parametrize("T", LENGTHS)
+@pytest.mark.parametrize(("kind", "example"), MIXERS)
+def test_params_and_state_are_what_is_held(kind: str, example: dict[str, Any], T: int) -> None:
+    mixer = build(kind, example)
+    _, state = mixer.extend(torch.randn(1, T, DIM, dtype=torch.float64), mixer.start(1))
+    for per in ("sequence", "token"):
+        cost = mixer.cost(T, per=per)
+        assert cost.params == sum(p.numel() for p in mixer.parameters())
+        assert cost.state * 8 == nbytes(mixer.trim(state))
+
+
+@pytest.mark.parametrize("T", [1, 4, 7])
+@pytest.mark.parametrize("heads", [1, 4])
+def test_attention_without_a_context_costs_all_that_was_read(heads: int, T: int) -> None:
+    mixer, x = build("attention", {"heads": heads}, None), torch.randn(1, T, DIM, dtype=torch.float64)
+    assert priced(mixer.cost(T)) == read(mixer, x, T)
+    assert priced(mixer.cost(T, per="token")) == less(read(mixer, x, T), read(mixer, x, T - 1))
+
+
+def test_a_wrong_price_is_noticed() -> None:
+    mixer, x = build("we", {}), torch.randn(1, 6, DIM, dtype=torch.float64)
+    counted, price = read(mixer, x, 6), mixer.cost(6)
+    for wrong in (Cost(add=1), Cost(mul=-1), Cost(div=1), Cost(exp=1), Cost(other=1)):
+        assert priced(price + wrong) != counted
+    assert count(lambda: mixer(x) + 0.0) != counted
+
+
+MODELS = {
+    "attention": {"mixer": {"kind": "attention", "heads": 2}},
+    "no positions": {"mixer": {"kind": "she"}, "positions": "none"},
+    "mixed": {"mixer": [{"kind": "me"}, {"kind": "attention", "heads": 1}, {"kind": "he", "out_proj": False}]},
+    "mixed, no positions": {"mixer": [{"kind": "we"}, {"kind": "attention", "heads": 8}], "positions": "none"},
+}
+
+
+def decoder(**settings: Any) -> Decoder:
+    torch.manual_seed(0)
+    sizes = {"vocab": 13, "dim": DIM, "depth": 3, "context": CONTEXT, "ffn": 12}
+    return Decoder(DecoderConfig.model_validate({**sizes, **settings})).double().eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "T"), [(name, T) for name in MODELS for T in LENGTHS if T <= CONTEXT or "no positions" in name]
+)
+def test_model_cost_is_the_count(name: str, T: int) -> None:
+    model = decoder(**MODELS[name])
+    predict = torch.nn.Sequential(model, torch.nn.Softmax(-1))
+    ids = torch.randint(13, (1, T))
+    whole, price = read(predict, ids, T), model_cost(model, T)
+    assert priced(price) == whole
+    assert priced(model_cost(model, T, per="token")) == less(whole, read(predict, ids, T - 1))
+    assert price.params == sum(p.numel() for p in model.parameters())
+
+
+def test_model_state_is_what_its_layers_hold() -> None:
+    model = decoder(**MODELS["mixed"])
+    _, state = model.extend(torch.randint(13, (1, 4)), model.start(1))
+    assert model_cost(model, 4).state * 8 == nbytes(model.trim(state))
+
+
+TABLE_1 = {
+    "attention": ({"kind": "attention", "heads": 32}, 4_861_320),
+    "she": ({"kind": "she"}, 42_020_232),
+    "he": ({"kind": "he"}, 4_861_320),
+    "we": ({"kind": "we"}, 4_566_408),
+    "me": ({"kind": "me"}, 3_683_976),
+}
+"""the whole models at the paper's Table 1, and their trainable numbers"""
+
+
+def table_1_model(name: str) -> Decoder:
+    with torch.device("meta"):
+        return Decoder(DecoderConfig.model_validate({"mixer": TABLE_1[name][0]}))
+
+
+@pytest.mark.parametrize("name", TABLE_1)
+def test_parameters_of_the_whole_models(name: str) -> None:
+    model = table_1_model(name)
+    assert sum(p.numel() for p in model.parameters()) == TABLE_1[name][1]
+    assert model_cost(model, 128).params == TABLE_1[name][1]

@@ -1,0 +1,183 @@
+"""What torch executes is counted right: each op against a count by hand, and nothing goes uncounted."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from seqloom.analysis.count import Executed, count, unknown
+
+A, B = torch.rand(3, 4, dtype=torch.float64) + 0.5, torch.rand(3, 4, dtype=torch.float64) + 0.5
+C = torch.complex(A, B)
+SQUARE = torch.rand(2, 4, 5)
+VECTOR = torch.rand(4)
+SIGNAL = torch.rand(3, 16)
+WORDS = torch.tensor([1, 2, 2])
+
+CASES = {
+    "add": (lambda: A + B, Executed(add=12)),
+    "add a number": (lambda: A + 1.0, Executed(add=12)),
+    "add in place": (lambda: A.clone().add_(B), Executed(add=12)),
+    "add scaled": (lambda: torch.add(A, B, alpha=2), Executed(add=12, mul=12)),
+    "subtract": (lambda: 1 - A, Executed(add=12)),
+    "broadcast": (lambda: A[:, None] * B[None], Executed(mul=36)),
+    "divide": (lambda: A / B, Executed(div=12)),
+    "exponential": (lambda: A.exp(), Executed(exp=12)),
+    "root": (lambda: A.sqrt(), Executed(other=12)),
+    "inverse root": (lambda: A.rsqrt(), Executed(other=12, div=12)),
+    "square": (lambda: A**2, Executed(mul=12)),
+    "cube": (lambda: A**3, Executed(mul=24)),
+    "relu": (lambda: A.relu(), Executed(other=12)),
+    "comparison": (lambda: A > B, Executed(other=12)),
+    "choice": (lambda: torch.where(torch.ones(3, 4, dtype=torch.bool), A, B), Executed(other=12)),
+    "larger of two": (lambda: torch.maximum(A, B), Executed(other=12)),
+    "largest": (lambda: A.amax(1), Executed(other=9)),
+    "largest and where": (lambda: A.max(1), Executed(other=9)),
+    "sigmoid": (lambda: A.sigmoid(), Executed(exp=12, add=12, div=12)),
+    "silu": (lambda: F.silu(A), Executed(exp=12, add=12, div=12)),
+    "sum": (lambda: A.sum(), Executed(add=11)),
+    "sum of rows": (lambda: A.sum(1, keepdim=True), Executed(add=9)),
+    "mean": (lambda: A.mean(0), Executed(add=8, div=4)),
+    "running sum": (lambda: A.cumsum(1), Executed(add=9)),
+    "matrices": (lambda: A @ B.mT, Executed(mul=36, add=27)),
+    "batched matrices": (lambda: SQUARE.mT @ SQUARE, Executed(mul=2 * 5 * 4 * 5, add=2 * 5 * 3 * 5)),
+    "matrix and vector": (lambda: SQUARE[0].mT @ VECTOR, Executed(mul=20, add=15)),
+    "linear": (lambda: F.linear(SQUARE.mT, torch.ones(3, 4)), Executed(mul=120, add=90)),
+    "linear with a bias": (lambda: F.linear(SQUARE.mT, torch.ones(3, 4), torch.ones(3)), Executed(mul=120, add=120)),
+    "einsum": (lambda: torch.einsum("bkd,kd->bd", SQUARE, SQUARE[0]), Executed(mul=40, add=30)),
+    "complex product": (lambda: C * C, Executed(mul=48, add=24)),
+    "complex by real": (lambda: C * A, Executed(mul=24)),
+    "complex by a number": (lambda: C * 2.0, Executed(mul=24)),
+    "complex sum": (lambda: C + C, Executed(add=24)),
+    "complex sum of all": (lambda: C.sum(), Executed(add=22)),
+    "complex matrices": (lambda: C @ C.mH, Executed(mul=4 * 36, add=2 * 36 + 2 * 27)),
+    "transform": (lambda: torch.fft.rfft(SIGNAL), Executed(mul=3 * 64, add=3 * 96)),
+    "transform of padded": (lambda: torch.fft.rfft(SIGNAL[:, :9], 16), Executed(mul=3 * 64, add=3 * 96)),
+    "transform along the first axis": (lambda: torch.fft.rfft(SIGNAL.mT, dim=0), Executed(mul=3 * 64, add=3 * 96)),
+    "inverse transform": (lambda: torch.fft.irfft(C.repeat(1, 3)[:, :9], 16), Executed(mul=3 * (64 + 16), add=3 * 96)),
+    "complex transform": (lambda: torch.fft.fft(C), Executed(mul=3 * 16, add=3 * 24)),
+    "convolution": (lambda: F.conv1d(SQUARE, torch.ones(6, 4, 3)), Executed(mul=2 * 6 * 3 * 12, add=2 * 6 * 3 * 11)),
+    "convolution by channel": (
+        lambda: F.conv1d(SQUARE, torch.ones(4, 1, 3), torch.ones(4), groups=4),
+        Executed(mul=2 * 4 * 3 * 3, add=2 * 4 * 3 * 3),
+    ),
+    "added at places": (lambda: torch.zeros(4).index_add(0, WORDS, torch.ones(3)), Executed(add=3)),
+    "a copy": (lambda: (A.clone(), A.float(), torch.cat([A, B]), torch.stack([A, B])), Executed()),
+    "a view": (lambda: (A.mT[None].flatten(1), A[1:], A[:, 1], A.expand(2, 3, 4)), Executed()),
+    "a lookup": (lambda: (A[[0, 2]], F.embedding(WORDS, A), A.gather(0, WORDS[None])), Executed()),
+    "numbers made": (lambda: (torch.zeros(3), torch.rand(3), torch.arange(3.0), torch.empty(2).normal_()), Executed()),
+    "integers": (lambda: ((WORDS + 1) * WORDS // 2, WORDS.cumsum(0), WORDS > 1, WORDS.max()), Executed()),
+    "masks": (lambda: (torch.ones(3, dtype=torch.bool) & (WORDS >= 2)).any(), Executed()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_count_by_hand(name: str) -> None:
+    run, expected = CASES[name]
+    assert count(run) == expected
+
+
+def written_norm(x: torch.Tensor) -> torch.Tensor:
+    away = x - x.mean(-1, keepdim=True)
+    return away / ((away * away).mean(-1, keepdim=True) + 1e-5).sqrt() * VECTOR + VECTOR
+
+
+def written_softmax(x: torch.Tensor) -> torch.Tensor:
+    e = x.exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def written_tanh(x: torch.Tensor) -> torch.Tensor:
+    e = (x * 2).exp()
+    return (e - 1) / (e + 1)
+
+
+def written_log_softmax(x: torch.Tensor) -> torch.Tensor:
+    return x - x.exp().sum(-1, keepdim=True).log()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "written"),
+    [
+        (lambda: F.layer_norm(SQUARE.mT, (4,), VECTOR, VECTOR), lambda: written_norm(SQUARE.mT)),
+        (lambda: SQUARE.softmax(-1), lambda: written_softmax(SQUARE)),
+        (lambda: SQUARE.log_softmax(-1), lambda: written_log_softmax(SQUARE)),
+        (lambda: F.silu(A), lambda: A / (A.exp() + 1)),
+        (lambda: A.tanh(), lambda: written_tanh(A)),
+    ],
+    ids=["norm", "softmax", "log softmax", "silu", "tanh"],
+)
+def test_kernel_counts_as_its_equation(kernel, written) -> None:
+    assert count(kernel) == count(written)
+
+
+def test_norm_without_gain_and_bias_lacks_them() -> None:
+    whole = count(lambda: F.layer_norm(SQUARE, (5,), torch.ones(5), torch.ones(5)))
+    bare = count(lambda: F.layer_norm(SQUARE, (5,)))
+    assert (whole.mul - bare.mul, whole.add - bare.add, whole.div - bare.div) == (40, 40, 0)
+
+
+@pytest.mark.parametrize(
+    ("T", "causal", "formed"),
+    [
+        (7, False, 7 * 7),
+        (7, True, 7 * 7),  # one block of keys: the whole square
+        (512, True, 512 * 512),
+        (600, True, 512 * 512 + 88 * 600),  # the blocks of 64 queries up to 512 leave the last 88 keys out
+        (1024, True, 512 * 512 + 512 * 1024),
+        (1024, False, 1024 * 1024),
+    ],
+)
+def test_attention_kernel_forms_whole_blocks(T: int, causal: bool, formed: int) -> None:
+    q = torch.rand(2, 3, T, 4)
+    with torch.no_grad():
+        counted = count(lambda: F.scaled_dot_product_attention(q, q, q, is_causal=causal))
+    assert list(counted.ops) == ["_scaled_dot_product_flash_attention_for_cpu"]
+    assert (counted.exp, counted.div) == (6 * formed, 6 * T)
+    assert counted.mul == 6 * (formed * (4 + 1 + 4) + T * 4)
+    assert counted.add == 6 * (formed * 3 + (formed - T) * (4 + 1))
+
+
+def test_unknown_op_is_an_error_that_names_all_of_them() -> None:
+    def run() -> None:
+        torch.linalg.inv(torch.eye(3))
+        A.erfinv()
+        A + B
+
+    with pytest.raises(AssertionError, match=r"aten\.erfinv\.default, aten\.linalg_inv_ex\.default"):
+        count(run)
+    assert unknown(run) == ["aten.erfinv.default", "aten.linalg_inv_ex.default"]
+    assert unknown(lambda: A + B) == []
+
+
+@pytest.mark.parametrize(
+    "case",
+    [lambda: C.exp(), lambda: A // B, lambda: A**-1.5, lambda: torch.fft.fft2(C)],
+    ids=["exp", "floor", "pow", "fft2"],
+)
+def test_unknown_case_of_a_known_op_is_an_error(case) -> None:
+    with pytest.raises(AssertionError, match="without a price"):
+        count(case)
+
+
+def test_autograd_and_custom_functions_are_seen_inside() -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x + x
+
+        @staticmethod
+        def backward(ctx, dy):
+            return dy * 2
+
+    x = A.clone().requires_grad_()
+    assert count(lambda: Twice.apply(x)) == Executed(add=12)
+    assert count(lambda: Twice.apply(x).sum().backward()) == Executed(add=12 + 11, mul=12)
+
+
+def test_total_breakdown_and_share() -> None:
+    counted = count(lambda: (A * B).sum() / A.exp())
+    assert counted.total == 12 + 11 + 12 + 12
+    assert {name: (cost.mul, cost.add, cost.div, cost.exp) for name, cost in counted.ops.items()} == {
+        "mul": (12, 0, 0, 0), "sum": (0, 11, 0, 0), "exp": (0, 0, 0, 12), "div": (0, 0, 12, 0)
+    }  # fmt: skip
+    assert counted.per(4) == Executed(mul=3, add=round(11 / 4), div=3, exp=3)

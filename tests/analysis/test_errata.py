@@ -1,0 +1,94 @@
+"""The errors of the source texts that are not in a table (docs/errata.md): each shown to be one."""
+
+import math
+
+import pytest
+import torch
+
+from seqloom.analysis.tables import training
+from seqloom.mixers import kinds
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.ops.attention import attend
+
+BATCHES, BATCH, CONTEXT, CORPUS = 60_000, 64, 128, 8_400_000
+"""the paper's Table 1 and section 6"""
+
+
+def test_epochs_are_starts_not_passes() -> None:
+    assert round(BATCHES * BATCH / CORPUS, 3) == 0.457  # every token of the corpus starts a window
+    assert round(BATCHES * BATCH * CONTEXT / CORPUS, 1) == 58.5
+
+
+def test_she_has_eight_times_the_parameters_of_attention() -> None:
+    extra = 18 * (training("she", 128, 128).params - training("attention", 128, 128).params)
+    assert extra == 37_158_912
+    assert round((4_861_320 + extra) / 4_861_320, 1) == 8.6  # the whole models: tests/analysis/test_cost.py
+
+
+def test_perplexity_is_the_exponential_of_the_cost() -> None:
+    words = 50
+    cost = torch.nn.functional.cross_entropy(torch.zeros(7, words), torch.arange(7)).item()
+    assert cost == pytest.approx(math.log(words))
+    assert math.exp(cost) == pytest.approx(words, rel=1e-5)  # as unsure as among all words: perplexity 50, cost 3.9
+
+
+@pytest.mark.parametrize("backend", ["reference", "fast"])
+def test_attention_weights_are_normalised_over_the_past(backend: str) -> None:
+    from seqloom.ops.backends import use
+
+    q, k = torch.rand(1, 2, 6, 4).double(), torch.rand(1, 2, 6, 4).double()
+    with use(attention=backend):
+        sums = attend(q, k, torch.ones_like(k))
+    assert torch.allclose(sums, torch.ones_like(sums))
+    e = (q @ k.mT / 2).exp()  # seed 000: normalised over all t, so that the last weights alone add up to 1
+    to_the_end = e.tril().sum(-1) / e.sum(-1)
+    assert bool((to_the_end[..., :-1] < 1).all())
+
+
+@pytest.mark.parametrize("kind", ["we", "he", "me", "she"])
+def test_extractors_have_a_weight_for_each_lag_of_the_context(kind: str) -> None:
+    mixer = kinds()[kind]().build(4, 6).double()
+    x = torch.randn(1, 6, 4, dtype=torch.float64)
+    mixer(x)[0, 2].sum().backward()  # the third place uses w_1 … w_3 (seed 000 ends the list at w_i)
+    used = mixer.w_ext.grad.reshape(6, -1).abs().sum(1) > 0
+    assert used.tolist() == [True] * 3 + [False] * 3
+    mixer.zero_grad()
+    mixer(x)[0, 5].sum().backward()
+    assert bool((mixer.w_ext.grad.reshape(6, -1).abs().sum(1) > 0).all())
+
+
+def test_adjustment_reads_the_token_of_its_own_place() -> None:
+    mixer = kinds()["we"](out_proj=False).build(4, 6).double()
+    x = torch.randn(1, 6, 4, dtype=torch.float64)
+    z = mixer(x)
+    for i in range(6):
+        extracted = sum(x[:, j] * mixer.w_ext[i - j] for j in range(i + 1))
+        assert torch.allclose(z[:, i], mixer.w_adj(x[:, i]) * extracted)
+
+
+@pytest.mark.parametrize(("positions", "same"), [("learned", False), ("none", True)])
+def test_a_slide_of_the_window_changes_every_input(positions: str, same: bool) -> None:
+    config = {
+        "vocab": 11,
+        "dim": 8,
+        "depth": 1,
+        "context": 6,
+        "ffn": 8,
+        "positions": positions,
+        "mixer": {"kind": "he"},
+    }
+    model, ids = Decoder(DecoderConfig.model_validate(config)).eval(), torch.randint(11, (1, 7))
+    inputs: list[torch.Tensor] = []
+    model.blocks[0].register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    model(ids[:, :6]), model(ids[:, 1:])
+    shared_before, shared_after = inputs[0][:, 1:], inputs[1][:, :5]
+    moved = (shared_before != shared_after).any(-1)
+    assert bool((~moved).all() if same else moved.all())
+
+
+def test_a_state_of_learned_positions_ends_at_the_context() -> None:
+    config = {"vocab": 11, "dim": 8, "depth": 1, "context": 6, "ffn": 8, "mixer": {"kind": "he"}}
+    model = Decoder(DecoderConfig.model_validate(config)).eval()
+    _, state = model.extend(torch.randint(11, (1, 6)), model.start(1))
+    with pytest.raises(ValueError, match="the learned positions reach 6"):
+        model.step(torch.tensor([3]), state)

@@ -1,0 +1,69 @@
+"""The price of a generation is what the model then reads and keeps."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from seqloom.core.state import nbytes
+from seqloom.generation.draws import tokens
+from seqloom.generation.price import Price, price
+from seqloom.mixers import kinds
+from seqloom.models.decoder import Decoder
+
+CASES = [("slide", hop) for hop in (1, 2, 3, 6)] + [("stream", 1)]
+
+
+def spent(model: Decoder, monkeypatch: pytest.MonkeyPatch, prompt: int, count: int, mode: Any, hop: int) -> Price:
+    """Counts the tokens that go in and the largest state that comes out."""
+    read, held = 0, [0]
+
+    def counted(verb: str) -> None:
+        inner = getattr(model, verb)
+
+        def call(ids: torch.Tensor, *state: Any, **settings: Any) -> Any:
+            nonlocal read
+            read += ids.shape[1] if ids.ndim == 2 else 1
+            out = inner(ids, *state, **settings)
+            if state:
+                held.append(nbytes(model.trim(out[1])))
+            return out
+
+        monkeypatch.setattr(model, verb, call)
+
+    for verb in ("forward", "extend", "step"):
+        counted(verb)
+    for _ in tokens(model, torch.ones(1, prompt, dtype=torch.long), max_tokens=count, mode=mode, hop=hop):
+        pass
+    return Price(read, read / count, max(held))
+
+
+@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize(("mode", "hop"), CASES)
+def test_the_price_is_what_is_spent(
+    decoder: Callable[..., Decoder], kind: str, mode: Any, hop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for prompt, count in ((1, 1), (3, 2), (3, 20), (6, 1), (6, 2), (9, 14)):
+        with monkeypatch.context() as patch:
+            model = decoder(kind)
+            said = price(model, prompt, count, mode, hop)
+            assert said == spent(model, patch, prompt, count, mode, hop), (prompt, count)
+
+
+@pytest.mark.parametrize("hop", [1, 3, 6])
+def test_a_model_without_state_pays_with_reading(
+    decoder: Callable[..., Decoder], windowed: Any, hop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for prompt, count in ((1, 1), (3, 17), (8, 12)):
+        with monkeypatch.context() as patch:
+            model = decoder(windowed)
+            assert price(model, prompt, count, "slide", hop) == spent(model, patch, prompt, count, "slide", hop)
+
+
+def test_the_price_in_words(decoder: Callable[..., Decoder]) -> None:
+    model = decoder("she")
+    assert str(price(model, 6, 1000)) == "reads 6,000 tokens, 6.0 for each one written, and keeps no state"
+    streamed = "reads 1,005 tokens, 1.0 for each one written, and keeps a state of at most 640 bytes"
+    assert str(price(model, 6, 1000, "stream")) == streamed
+    assert price(model, 6, 10**12, "slide", 4).reads_per_token == pytest.approx((3 + 3) / 4)
