@@ -1,8 +1,11 @@
 """The public face: what `import seqloom` offers, each in one call."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.generation.decode import generate
@@ -43,9 +46,7 @@ def decoder(
 
     `settings` are the mixer's own. `ffn` is 4 `dim` unless given.
     """
-    mixers = {"kind": kind, **settings} if isinstance(kind, str) else list(kind)
-    if settings and not isinstance(kind, str):
-        raise ValueError(f"in a list, each mixer carries its settings itself: move {', '.join(settings)} into it")
+    mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
     from seqloom.core.config import read
 
     values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
@@ -61,13 +62,28 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
     """The model of a run or of `save`, with its tokenizer as `model.tokenizer` (None where the run has none)."""
     from seqloom.data.tokenizer import Tokenizer
 
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"no device {device!r} here ({str(error).splitlines()[0]}): use cpu") from None
     model, run = stored.load(folder, step=step, device=device)
     if run.tokenizer.is_file():
         model.tokenizer = Tokenizer.load(run.tokenizer)
+        known, vocab = model.tokenizer.vocab, model.config.vocab
+        if known > vocab:
+            raise ValueError(f"{run.tokenizer} has {known} tokens, the model {vocab}: put the run's own tokenizer back")
     return model
+
+
+def _listed(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    if not isinstance(kinds, (list, tuple)) or not all(isinstance(entry, dict) for entry in kinds):
+        raise ValueError(f"kind is a mixer's name, or a list such as [{{'kind': 'she'}}], not {kinds!r}")
+    if settings:
+        raise ValueError(f"in a list, each mixer carries its settings itself: move {', '.join(settings)} into it")
+    return list(kinds)
 
 
 def _positive(**sizes: int | None) -> None:
     for name, size in sizes.items():
-        if size is not None and size < 1:
-            raise ValueError(f"{name} must be at least 1, not {size}")
+        if size is not None and (not isinstance(size, Integral) or size < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")

@@ -24,7 +24,9 @@ def command(arguments: list[str], debug: bool = False) -> int:
         code = app(arguments, prog_name="seqloom", standalone_mode=False)
     except usage as error:
         return _refuse(error, getattr(error, "format_message", error.__str__)(), debug)
-    except (ValueError, OSError) as error:
+    except OSError as error:  # the system's own messages begin with a number that says nothing
+        return _refuse(error, f"{error.filename}: {error.strerror}" if error.filename else str(error), debug)
+    except ValueError as error:
         return _refuse(error, str(error), debug)
     except typer.Exit as leave:
         return int(leave.exit_code)
@@ -40,5 +42,6 @@ def _refuse(error: Exception, why: str, debug: bool) -> int:
         return 0
     if debug:
         raise error
-    print(f"seqloom: {' '.join(why.split())}", file=sys.stderr)
+    if why.strip():  # `seqloom` alone has shown its help, and has nothing to add
+        print(f"seqloom: {' '.join(why.split())}", file=sys.stderr)
     return 2

@@ -13,6 +13,13 @@ app = typer.Typer(
     help="Can self-attention be replaced, with what, and at what price? Every command takes --debug.",
 )
 
+
+def _named(folder: str) -> Path:
+    if not folder.strip():  # an unset variable of a shell must not scatter a run over the working folder
+        raise typer.BadParameter("the folder has no name")
+    return Path(folder)
+
+
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -48,7 +55,12 @@ def cost(
 @app.command()
 def train(
     preset: Annotated[str, typer.Argument(help="paper/table1, paper/small, demo, tiny, or a .yaml file")],
-    out: Annotated[Path, typer.Option(help="the folder of the run; the same command goes on where it stopped")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="the folder of the run; the same command goes on where it stopped", parser=_named, metavar="PATH"
+        ),
+    ],
     data: Annotated[
         str | None, typer.Option(help="a text file, a folder, a .jsonl, gutenberg-children, stories")
     ] = None,
@@ -60,8 +72,7 @@ def train(
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
 
-    changes = [*(change or []), *([f"data.source={data}"] if data is not None else [])]
-    outcome = run(resolve(preset, changes), out, allow_drift=allow_drift)
+    outcome = run(resolve(preset, change or [], source=data), out, allow_drift=allow_drift)
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
         return 128 + int(outcome.asked)
@@ -124,7 +135,9 @@ def data(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="the folder for the runs")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="the folder for the runs", parser=_named, metavar="PATH")] = Path(
+        "runs/demo"
+    ),
     scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",
 ) -> int:
     """Trains attention and the four Extractors on stories from a known grammar, and compares them."""

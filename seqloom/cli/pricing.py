@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import torch
+import yaml
 
 from seqloom.analysis import measure
 from seqloom.analysis.cost import model_cost
@@ -17,6 +18,8 @@ from seqloom.training.settings import resolve
 
 RUNS_UP_TO = 10**10
 """arithmetic operations of an equation up to which its fast path is run to be counted: about a second"""
+LARGEST = 10**6
+"""of a size given here: beyond it torch's own sizes would overflow"""
 OWN = ("dim", "context", "tokens", "per", "json")
 WORDS = {
     "mul": "multiplications",
@@ -55,6 +58,8 @@ def _model(preset: str, given: dict[str, str]) -> str:
     with torch.device("meta"):
         model = Decoder(config)
     tokens, per = _whole(given, "tokens", config.context), _per(given)
+    if model.longest is not None and tokens > model.longest:
+        raise ValueError(f"the model of {preset} reads at most {model.longest} tokens, not {tokens}")
     title = f"the model of {preset}, {_place(tokens, per)}"
     return _shown(title, model_cost(model, tokens, per), None, "json" in given)
 
@@ -83,7 +88,10 @@ def _options(arguments: list[str], known: tuple[str, ...]) -> dict[str, str]:
         if not word.startswith("--"):
             raise ValueError(f"unexpected argument {word!r}: options are --name value")
         if name not in known:
-            raise ValueError(f"unknown option {'--' + name!r}; {near(name, known)}")
+            options = [f"--{each.replace('_', '-')}" for each in known]
+            raise ValueError(f"unknown option {word.partition('=')[0]!r}; {near(word.partition('=')[0], options)}")
+        if name == "json" and sign:
+            raise ValueError("option --json takes no value")
         if name != "json" and not sign:
             value = next(words, "")
             if not value or value.startswith("--"):
@@ -96,6 +104,8 @@ def _whole(given: dict[str, str], name: str, default: int) -> int:
     text = given.get(name, str(default))
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"--{name} must be a whole number of at least 1, not {text!r}")
+    if int(text) > LARGEST:
+        raise ValueError(f"--{name} must be at most {LARGEST:,}, not {text}")
     return int(text)
 
 
@@ -111,6 +121,7 @@ def _place(tokens: int, per: str) -> str:
 
 
 def _plain(text: str) -> Any:
-    import yaml
-
-    return yaml.safe_load(text)
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError(f"{text!r} is not readable YAML") from None

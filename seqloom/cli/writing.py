@@ -12,6 +12,8 @@ from seqloom.generation.price import price
 def write(run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: Any, hop: int, **settings: Any) -> None:
     """Prints the prompt and what the model makes of it; what it costs goes to standard error."""
     model = load(run, step=step)
+    if model.tokenizer is None:
+        raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     pieces = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **settings)
     sys.stdout.write(prompt)
     for piece in pieces:

@@ -38,7 +38,8 @@ def _line(kind: type[Config], problem: Any) -> str:
     if problem["type"] == "missing":
         return f"setting {place!r} is missing"
     said = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{place}: {said[:1].lower()}{said[1:]}, not {problem['input']!r}" if place else said
+    found = "" if isinstance(problem["input"], dict | list) else f", not {problem['input']!r}"
+    return f"{place}: {said[:1].lower()}{said[1:]}{found}" if place else said
 
 
 def _fields(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

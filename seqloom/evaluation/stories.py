@@ -1,10 +1,11 @@
 """What is known of text from the grammar of `stories`: the floor of a held-out cost, and which sentences are of it."""
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, final
 
 import torch
 
-from seqloom.data.stories import grammatical_share, log_probability
+from seqloom.data.stories import agreement, grammatical_share, log_probability
 from seqloom.data.tokens import Tokens
 from seqloom.generation.decode import generate_ids
 from seqloom.generation.sample import Sampling
@@ -32,15 +33,27 @@ def floor(tokens: Tokens, tokenizer: Decodes) -> float | None:
     return nats / len(tokens)
 
 
-def sampled_share(model: Decoder, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> tuple[int, int]:
-    """Sentences of the grammar among those that the model writes, and all that it writes.
+@final
+@dataclass(frozen=True)
+class Judged:
+    """Complete sentences that a model wrote: all, those of the grammar, those that agree with their story so far."""
 
-    It writes `stories` texts of at most `tokens` tokens side by side, each begun after an `<eos>`. A full window drops
-    a quarter of itself at once, which reads less often and looks back no less than three quarters.
+    written: int
+    grammatical: int
+    agreeing: int
+
+
+def judged(model: Decoder, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> Judged:
+    """Judges `stories` texts of at most `tokens` tokens that the model writes side by side, each begun after an
+    `<eos>`.
+
+    A full window drops a quarter of itself at once, which reads less often and looks back no less than three quarters.
     """
     eos = int(model.tokenizer.eos)
     prompts = torch.full((stories, 1), eos)
     hop = max(1, model.config.context // 4)
     rows = generate_ids(model, prompts, max_tokens=tokens, hop=hop, sampling=Sampling(top_p=top_p), seed=seed, eos=eos)
-    shares = [grammatical_share(model.tokenizer.decode(row)) for row in rows]
-    return sum(good for good, _ in shares), sum(written for _, written in shares)
+    texts = [model.tokenizer.decode(row) for row in rows]
+    shares = [(*grammatical_share(text), agreement(text)[0]) for text in texts]
+    good, written, agreeing = (sum(counts) for counts in zip(*shares, strict=True))
+    return Judged(written, good, agreeing)

@@ -13,7 +13,7 @@ from seqloom.analysis.cost import model_cost
 from seqloom.core.state import nbytes
 from seqloom.core.table import table
 from seqloom.evaluation.scores import score, unigram_entropy
-from seqloom.evaluation.stories import floor, sampled_share
+from seqloom.evaluation.stories import floor, judged
 from seqloom.generation.decode import generate
 from seqloom.models.decoder import Decoder
 from seqloom.runs.metrics import read
@@ -34,7 +34,16 @@ SCALES: dict[str, list[str]] = {
 }
 PROMPT = "Once upon a time"
 HEAD = (
-    *("model", "training cost", "held-out cost", "bits a byte", "in the grammar", "parameters", "operations a token"),
+    *(
+        "model",
+        "training cost",
+        "held-out cost",
+        "bits a byte",
+        "grammatical",
+        "agreeing",
+        "parameters",
+        "operations a token",
+    ),
     *("ms a step", "tokens a second", "state bytes"),
 )
 
@@ -55,10 +64,12 @@ def run(out: Path, scale: str = "full") -> int:
         samples.append((name, sample(outcome.model)))
     held = outcome.corpus.held
     print("\n" + table(HEAD, rows))
+    least = floor(held, outcome.corpus.tokenizer)
     print(
-        f"\nheld-out cost is in nats a token, over {len(held):,} tokens of {held.documents} stories; the cost of their "
-        f"unigram frequencies is {unigram_entropy(held):.3f}; the floor (a lower bound, from the grammar's own "
-        f"probabilities) is {floor(held, outcome.corpus.tokenizer) or 0:.3f}"
+        f"\nheld-out cost: nats a token over the {len(held):,} tokens of {held.documents} stories. Their unigram "
+        f"frequencies alone cost {unigram_entropy(held):.3f}; the floor, a lower bound from the grammar's own "
+        f"probabilities, is {least:.3f}.\ngrammatical: sampled sentences (top-p 0.9) that are of the grammar; "
+        "agreeing: those that also agree with their story's names, things and places so far."
     )
     for name, text in samples:
         print(f"\n{name}: {text}")
@@ -72,14 +83,15 @@ def measured(outcome: Outcome, stories: int) -> tuple[Any, ...]:
     context = model.config.context
     steps = [row for row in read(outcome.run.metrics) if "cost" in row]
     scores = outcome.scores or score(model, outcome.corpus.held)
-    good, written = sampled_share(model, stories=stories, tokens=200, top_p=0.9)
+    said = judged(model, stories=stories, tokens=200, top_p=0.9)
     seconds = statistics.median(row["seconds"] for row in steps)
     batch = outcome.run.settings["training"]["batch"]
     return (
         statistics.median(row["cost"] for row in steps[-250:]),
         scores.cost,
         scores.bits_per_byte,
-        f"{good} of {written}",
+        f"{said.grammatical / max(said.written, 1):.0%}",
+        f"{said.agreeing / max(said.written, 1):.0%}",
         sum(parameter.numel() for parameter in model.parameters()),
         model_cost(model, context).total // context,
         seconds * 1e3,

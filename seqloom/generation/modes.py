@@ -66,15 +66,13 @@ class Slide(Reader):
         return logits
 
     def _read(self) -> Tensor:
-        if (
-            not self._streams or self._window.shape[1] == self._length
-        ):  # the next token needs no state: all is read again
-            self._state = None
-            logits: Tensor = self._model(self._window)
+        if not self._streams or self._window.shape[1] == self._length:
+            self._state = None  # the next token needs no state: all is read again
+            x = self._model.features(self._window)
         else:
             empty = self._model.start(len(self._window), capacity=self._length)
-            logits, self._state = self._model.extend(self._window, empty)
-        return logits[:, -1]
+            x, self._state = self._model.read(self._window, empty)
+        return self._model.logits(x[:, -1:])[:, 0]
 
 
 @final
@@ -88,8 +86,8 @@ class Stream(Reader):
         """See `Reader.prompt`."""
         self._state = self._model.start(len(ids))
         for piece in ids.split(PIECE, 1):
-            logits, self._state = self._model.extend(piece, self._state)
-        return logits[:, -1]
+            x, self._state = self._model.read(piece, self._state)
+        return self._model.logits(x[:, -1:])[:, 0]
 
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
         """See `Reader.token`."""

@@ -10,12 +10,12 @@ from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import Tensor, nn
 
 from seqloom.core.config import Config
 from seqloom.core.mixer import MixerConfig
-from seqloom.core.shapes import Ids, Keep, Logits
+from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import State, check, under, unread, within
 from seqloom.mixers import mixer_config
 from seqloom.models.block import Block
@@ -48,6 +48,12 @@ class DecoderConfig(Config):
                 raise ValueError("the list of mixers is empty; name at least one")
             return tuple(mixer_config(entry) if isinstance(entry, dict) else entry for entry in value)
         return value
+
+    @model_validator(mode="after")
+    def _all_used(self) -> "DecoderConfig":
+        if isinstance(self.mixer, tuple) and len(self.mixer) > self.depth:
+            raise ValueError(f"{len(self.mixer)} mixers for {self.depth} layers: the last would never be used")
+        return self
 
     @property
     def mixers(self) -> tuple[MixerConfig, ...]:
@@ -100,10 +106,19 @@ class Decoder(nn.Module):
 
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
         """Logits of the token after each place; at a dropped place they are 0."""
+        return self.logits(self.features(ids, keep), keep)
+
+    def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
+        """The stream (B, T, D) after the last layer: what `logits` reads."""
         x = self._embed(ids, ids.new_zeros(len(ids)), keep)
         for block in self.blocks:
             x = block(x, keep)
-        return self._logits(x, keep)
+        return x
+
+    def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
+        """The output layer over features (B, T, D), of all places or of those that are wanted; 0 at dropped ones."""
+        logits: Tensor = self.head(self.norm(x))
+        return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         """The memory of `batch` rows before the first token."""
@@ -114,6 +129,11 @@ class Decoder(nn.Module):
 
     def extend(self, ids: Ids, state: State, keep: Keep | None = None) -> tuple[Logits, State]:
         """Reads a further piece; logits after each of its places, and the state after it. The given state stays."""
+        x, state = self.read(ids, state, keep)
+        return self.logits(x, keep), state
+
+    def read(self, ids: Ids, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
+        """As `extend`, up to the features (B, T, D): for those who want the logits of few places."""
         check(state, len(ids))
         x = self._embed(ids, state["seen"], keep)
         read = keep.sum(1) if keep is not None else ids.shape[1]
@@ -121,7 +141,7 @@ class Decoder(nn.Module):
         for number, block in enumerate(self.blocks):
             x, memory = block.extend(x, within(state, f"layers.{number}"), keep)
             then |= under(memory, f"layers.{number}")
-        return self._logits(x, keep), then
+        return x, then
 
     def step(self, ids: Int[Tensor, " B"], state: State, *, reuse: bool = False) -> tuple[Float[Tensor, "B W"], State]:
         """Reads one token a row; with `reuse` the given state is given up. Logits of the next token."""
@@ -156,7 +176,3 @@ class Decoder(nn.Module):
             x = x + self.position(time)
         embedded: Tensor = self.dropout(x * self.config.dim**0.5)
         return embedded
-
-    def _logits(self, x: Tensor, keep: Tensor | None) -> Tensor:
-        logits: Tensor = self.head(self.norm(x))
-        return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)

@@ -19,8 +19,7 @@ def surroundings(model: Decoder, inputs: Tensor) -> dict[str, Any]:
     device = model.token.weight.device
     training = model.training
     backends.forget()
-    with torch.no_grad():
-        model.eval()(inputs.to(device))
+    model.eval()(inputs.to(device))  # with gradients: ops may choose otherwise without
     model.train(training)
     cuda = device.type == "cuda"
     return {

@@ -50,7 +50,7 @@ def demo() -> Values:
             "std": 0.01,
         },
         "data": {"source": "stories:12000:0", "vocab": 512, "held_out": 0.02},
-        "training": {"batches": 1500, "batch": 32, "lr": 3e-3, "save_every": 500},
+        "training": {"batches": 1800, "batch": 32, "lr": 3e-3, "save_every": 600},
     }
 
 

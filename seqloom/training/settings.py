@@ -10,15 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from seqloom.core.config import read
+from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.recipes import recipe
 
 
-def resolve(preset: str, changes: Sequence[str] = ()) -> RunConfig:
-    """The settings of a preset with changes. ValueError, in one line, for what is unknown or does not fit."""
+def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None) -> RunConfig:
+    """The settings of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
+
+    ValueError, in one line, for what is unknown or does not fit, sizes that a mixer refuses included.
+    """
     values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
     for change in changes:
         place, sign, text = change.partition("=")
@@ -27,9 +32,15 @@ def resolve(preset: str, changes: Sequence[str] = ()) -> RunConfig:
         if place == "model.vocab":
             raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
         _put(values, place.split("."), _value(text, change))
+    if source is not None:
+        _put(values, ["data", "source"], source)
     if isinstance(values.get("data"), dict) and isinstance(values.get("model"), dict):
         values["model"].setdefault("vocab", values["data"].get("vocab", 5000))
     config: RunConfig = read(RunConfig, values)
+    backends.check(config.backends)
+    with torch.device("meta"):  # what does not fit is said here, before a text is read or a folder made
+        for mixer in config.model.mixers:
+            mixer.build(config.model.dim, config.model.context)
     return config
 
 
@@ -39,7 +50,7 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
         values = inner
-    if path[-1] == "kind" and values.get("kind") != value:
+    if path[-2:] == ["mixer", "kind"] and values.get("kind") != value:
         values.clear()
     values[path[-1]] = value
 
@@ -60,6 +71,8 @@ def _file(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: there is no such preset file") from None
+    except OSError as error:
+        raise ValueError(f"{path}: the preset file cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not readable YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(values, dict):

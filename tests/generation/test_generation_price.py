@@ -32,7 +32,7 @@ def spent(model: Decoder, monkeypatch: pytest.MonkeyPatch, prompt: int, count: i
 
         monkeypatch.setattr(model, verb, call)
 
-    for verb in ("forward", "extend", "step"):
+    for verb in ("features", "read", "step"):
         counted(verb)
     for _ in tokens(model, torch.ones(1, prompt, dtype=torch.long), max_tokens=count, mode=mode, hop=hop):
         pass

@@ -9,7 +9,7 @@ Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for 
 """
 
 from jaxtyping import Float
-from torch import Tensor, cat
+from torch import Tensor, cat, is_grad_enabled
 
 from seqloom.core.shapes import Stream
 from seqloom.ops import backends
@@ -37,14 +37,15 @@ def lags(x: Stream, w: Float[Tensor, "L ..."], past: Float[Tensor, "B P D"] | No
 
 def _run(x: Tensor, w: Tensor) -> Tensor:
     able = tuple(RUN) if w.ndim == 1 else ("reference", "direct", "fft")
-    return RUN[backends.choose("lag_sum", by_size(x.shape[1], w), able)](x, w[: x.shape[1]])
+    return RUN[backends.choose("lag_sum", by_size(x, w), able)](x, w[: x.shape[1]])
 
 
-def by_size(T: int, w: Tensor) -> str:
-    """The fastest backend for a length: crossovers measured on 2 CPU cores, forward and backward (docs/log.md)."""
+def by_size(x: Stream, w: Tensor) -> str:
+    """The fastest backend for these sizes: crossovers measured on 2 CPU cores (docs/log.md)."""
     if w.ndim == 1:
-        return "toeplitz" if T <= 256 else "fft"
-    return "direct" if min(T, len(w)) <= 8 else "fft"
+        return "toeplitz" if x.shape[1] <= 384 else "fft"
+    few_rows = w.ndim > 2 and len(x) <= 2 and not is_grad_enabled()  # the taps' spectrum would not pay for itself
+    return "direct" if few_rows or min(x.shape[1], len(w)) <= 8 else "fft"
 
 
 def _check(x: Tensor, w: Tensor) -> None:

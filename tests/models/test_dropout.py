@@ -1,0 +1,76 @@
+"""Dropout is applied to the sum of the embeddings and to the output of each sublayer, and to nothing else."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seqloom.models.decoder import Decoder
+from tests.models.drawing import DIM, KINDS, decoder, ids
+
+
+def watched(model: Decoder, ids: Tensor) -> list[tuple[str, Tensor, Tensor]]:
+    """(module, input, output) of every dropout of one forward, in order."""
+    seen: list[tuple[str, Tensor, Tensor]] = []
+
+    def watch(name: str) -> Callable[..., None]:
+        return lambda module, inputs, output: seen.append((name, inputs[0].detach(), output.detach()))
+
+    hooks = [m.register_forward_hook(watch(n)) for n, m in model.named_modules() if isinstance(m, nn.Dropout)]
+    model(ids)
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_it_is_applied(kind: str) -> None:
+    model = decoder(kind, dropout=0.3).train()
+    seen = watched(model, ids(2, 5))
+    wanted = ["dropout", *("layers.0.dropout",) * 2, *("layers.1.dropout",) * 2]
+    assert [name for name, *_ in seen] == wanted
+    assert Counter(m.p for m in model.modules() if isinstance(m, nn.Dropout)) == {0.3: 3}
+    x = (model.token(ids(2, 5)) + model.position(torch.arange(5)[None])) * DIM**0.5  # type: ignore[misc]
+    assert seen[0][1].equal(x.detach())
+    block = model.blocks[0]
+    mixed = block.mixer(block.norm_1(seen[0][2]))
+    assert torch.allclose(seen[1][1], mixed.detach(), rtol=1e-12)
+    h = seen[0][2] + seen[1][2]
+    assert torch.allclose(seen[2][1], block.ffn(block.norm_2(h)).detach(), rtol=1e-12)
+
+
+def test_how_much_is_dropped() -> None:
+    model = decoder("she", dropout=0.3, depth=1).train()
+    for _, given, kept in watched(model, ids(400, 6)):
+        zero = kept == 0
+        n = given.numel()
+        assert abs(float(zero.double().mean()) - 0.3) < 5 * (0.3 * 0.7 / n) ** 0.5
+        assert torch.allclose(kept[~zero], given[~zero] / 0.7, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_else_is_random(kind: str) -> None:
+    model = decoder(kind, dropout=0.5).train()
+    assert not model(ids(2, 5)).equal(model(ids(2, 5)))
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    found = model(ids(2, 5))
+    assert found.equal(model.eval()(ids(2, 5)))
+
+
+def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = decoder("attention")
+    x = torch.randn(2, 5, DIM, dtype=torch.float64)
+    nothing: Any = lambda self, given: torch.zeros_like(given)  # noqa: E731
+    monkeypatch.setattr(nn.Dropout, "forward", nothing)
+    block = model.blocks[0]
+    assert block(x).equal(x)
+    y, state = block.extend(x, block.mixer.start(2))
+    assert y.equal(x)
+    assert block.step(x[:, 0], state)[0].equal(x[:, 0])
+    logits = model(ids(2, 5))
+    assert torch.allclose(logits, model.head(model.norm(torch.zeros(DIM, dtype=torch.float64))).expand_as(logits))

@@ -1,0 +1,142 @@
+"""A model reads on in pieces, token by token and with dropped tokens as it reads the whole."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.core.state import nbytes, select
+from seqloom.models.decoder import Decoder
+from tests.models.drawing import CONTEXT, DEPTH, KINDS, VOCAB, decoder, ids
+
+# rows of 6, 3, 0 and 4 kept tokens: dropped in front, at the end, in the middle, and all of them
+KEEP = torch.tensor(
+    [
+        [1, 1, 1, 1, 1, 1, 0, 0],
+        [0, 0, 0, 0, 0, 1, 1, 1],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+        [1, 0, 0, 1, 0, 1, 0, 1],
+    ],
+    dtype=torch.bool,
+)
+every_kind = pytest.mark.parametrize("kind", [*KINDS, "mixed"])
+
+
+def made(kind: str, positions: str = "learned") -> Decoder:
+    mixer = [{"kind": "she"}, {"kind": "attention"}] if kind == "mixed" else kind
+    return decoder(mixer, positions=positions)
+
+
+def near(found: Tensor, wanted: Tensor) -> None:
+    assert found.shape == wanted.shape
+    if wanted.numel():
+        assert float((found - wanted).abs().max()) <= 1e-10 * max(1.0, float(wanted.abs().max()))
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients() -> Iterator[None]:
+    with torch.no_grad():
+        yield
+
+
+@every_kind
+def test_dropped_tokens_are_as_if_never_written(kind: str) -> None:
+    model, text = made(kind), ids(*KEEP.shape)
+    found = model(text, KEEP)
+    assert bool((found[~KEEP] == 0).all())
+    for row, keep in enumerate(KEEP):
+        near(found[row][keep], model(text[row, keep][None])[0])
+    changed = torch.where(KEEP, text, (text + 1) % VOCAB)
+    near(model(changed, KEEP), found)
+
+
+@every_kind
+@pytest.mark.parametrize("positions", ["learned", "none"])
+def test_pieces_and_steps_give_the_whole(kind: str, positions: str) -> None:
+    model, text = made(kind, positions), ids(2, CONTEXT)
+    wanted = model(text)
+    for cuts in ([6], [1, 5], [2, 0, 3, 1], [1] * 6):
+        state, found = model.start(2), []
+        for piece in text.split(cuts, 1):
+            logits, state = model.extend(piece, state)
+            found.append(logits)
+        near(torch.cat(found, 1), wanted)
+        assert state["seen"].tolist() == [6, 6]
+    for reuse in (False, True):
+        state = model.start(2)
+        for place in range(CONTEXT):
+            logits, state = model.step(text[:, place], state, reuse=reuse)
+            near(logits, wanted[:, place])
+
+
+@every_kind
+@pytest.mark.parametrize("cut", [0, 1, 4, 8])
+def test_ragged_pieces_then_a_step(kind: str, cut: int) -> None:
+    model, text = made(kind), ids(*KEEP.shape)
+    wanted = model(text, KEEP)
+    state, found = model.start(4), []
+    for piece, keep in zip(text.split([cut, 8 - cut], 1), KEEP.split([cut, 8 - cut], 1), strict=True):
+        logits, state = model.extend(piece, state, keep)
+        found.append(logits)
+    near(torch.cat(found, 1), wanted)
+    assert state["seen"].tolist() == KEEP.sum(1).tolist()
+    short = torch.tensor([1, 2, 3])  # rows with room left under the learned positions
+    after = model.step(ids(3, seed=5), select(state, short))[0]
+    for place, row in enumerate(short):
+        whole = torch.cat([text[row, KEEP[row]], ids(3, seed=5)[place : place + 1]])
+        near(after[place], model(whole[None])[0, -1])
+
+
+@every_kind
+def test_the_given_state_stays_and_trims(kind: str) -> None:
+    model = made(kind)
+    _, state = model.extend(ids(2, 3), model.start(2, capacity=20))
+    before = {name: tensor.clone() for name, tensor in state.items()}
+    one, _ = model.step(ids(2, seed=1), state)
+    model.extend(ids(2, 2), state)
+    assert all(tensor.equal(before[name]) for name, tensor in state.items())
+    trimmed = model.trim(state)
+    assert nbytes(trimmed) <= nbytes(state)
+    assert all(tensor.is_contiguous() for tensor in trimmed.values())
+    near(model.step(ids(2, seed=1), trimmed)[0], one)
+    layers = {name.split(".")[1] for name in state if name != "seen"}
+    assert layers == {str(layer) for layer in range(DEPTH)}
+    assert {name for name in state if not name.startswith("layers.")} == {"seen"}
+
+
+def test_learned_positions_count_kept_tokens_and_end_with_the_context() -> None:
+    model = decoder("we")
+    assert model.longest == CONTEXT
+    long = ids(1, CONTEXT + 3)
+    keep = torch.ones(1, CONTEXT + 3, dtype=torch.bool)
+    keep[:, 2:5] = False
+    assert model(long, keep).shape == (1, CONTEXT + 3, VOCAB)  # 6 kept tokens fit
+    keep[:, 2] = True
+    for call in (
+        lambda: model(long, keep),
+        lambda: model(ids(1, CONTEXT + 1)),
+        lambda: model.extend(ids(1, CONTEXT + 1), model.start(1)),
+        lambda: model.step(ids(1), model.extend(ids(1, CONTEXT), model.start(1))[1]),
+        lambda: model.extend(ids(1, 1), model.extend(ids(1, CONTEXT), model.start(1))[1]),
+    ):
+        with pytest.raises(ValueError, match=rf"7 tokens long, the learned positions reach {CONTEXT}"):
+            call()
+
+
+def test_a_row_that_is_full_may_go_on_dropping() -> None:
+    model = decoder("she")
+    _, state = model.extend(ids(1, CONTEXT), model.start(1))
+    logits, after = model.extend(ids(1, 2), state, torch.zeros(1, 2, dtype=torch.bool))
+    assert bool((logits == 0).all())
+    assert all(tensor.equal(state[name]) for name, tensor in after.items())
+
+
+def test_without_positions_any_length_is_read() -> None:
+    model = decoder("she", positions="none")
+    assert model.longest is None
+    wanted = model(ids(1, 4 * CONTEXT))
+    state = model.start(1)
+    for place in range(4 * CONTEXT):
+        logits, state = model.step(ids(1, 4 * CONTEXT)[:, place], state, reuse=True)
+        near(logits, wanted[:, place])
