@@ -21,6 +21,7 @@ RUNS_UP_TO = 10**10
 LARGEST = 10**6
 """of a size given here: beyond it torch's own sizes would overflow"""
 OWN = ("dim", "context", "tokens", "per", "json")
+DONE = ("mul", "add", "div", "exp", "other", "total")
 WORDS = {
     "mul": "multiplications",
     "add": "additions",
@@ -67,9 +68,10 @@ def _model(preset: str, given: dict[str, str]) -> str:
 def _shown(title: str, cost: Cost, executed: Any, as_json: bool) -> str:
     rows = [(words, getattr(cost, name), getattr(executed, name, None)) for name, words in WORDS.items()]
     if as_json:
-        values = {name: getattr(cost, name) for name in WORDS} | {"path": list(cost.path)}
-        done = {name: getattr(executed, name) for name in ("mul", "add", "div", "exp", "other", "total")}
-        return json.dumps({"equation": values, "executed": done} if executed is not None else {"equation": values})
+        said: dict[str, Any] = {"equation": {name: getattr(cost, name) for name in WORDS} | {"path": list(cost.path)}}
+        if executed is not None:
+            said["executed"] = {name: getattr(executed, name) for name in DONE}
+        return json.dumps(said)
     if executed is None:
         body = table(("", "equation"), [row[:2] for row in rows])
     else:

@@ -6,6 +6,7 @@ a state by a piece, `advance` by one token.
 
 from abc import abstractmethod
 
+import torch
 from torch import Tensor
 
 from seqloom.core.mixer import Mixer
@@ -42,7 +43,7 @@ class PackedMixer(Mixer):
         self._fits(x, keep, 3)
         check(state, len(x))
         if x.shape[1] == 0:
-            return x.clone(), dict(state)
+            return x.clone(), {name: tensor.clone() for name, tensor in state.items()}
         if keep is None:
             return self.carry(x, state, state["seen"].new_full((len(x),), x.shape[1]))
         rows, places = pack(x, keep)
@@ -61,5 +62,5 @@ class PackedMixer(Mixer):
         letters = "(B, T, D)" if ndim == 3 else "(B, D)"
         if x.ndim != ndim or x.shape[-1] != self.dim:
             raise ValueError(f"this mixer reads {letters} with D = {self.dim}, not {tuple(x.shape)}")
-        if keep is not None and (keep.shape != x.shape[:2] or keep.dtype.is_floating_point):
+        if keep is not None and (keep.shape != x.shape[:2] or keep.dtype != torch.bool):
             raise ValueError(f"keep must be bool {tuple(x.shape[:2])}, not {keep.dtype} {tuple(keep.shape)}")

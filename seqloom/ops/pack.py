@@ -7,7 +7,7 @@ mixer writes for a kept token cannot depend on the padding.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seqloom.core.shapes import Keep, Lengths, Stream
@@ -44,7 +44,7 @@ def unpack(rows: Stream, places: Places) -> Stream:
 
 def separate(
     x: Stream, document: Int[Tensor, "B T"]
-) -> tuple[Float[Tensor, "N M D"], Keep, tuple[Int[Tensor, " P"], Int[Tensor, " P"]]]:
+) -> tuple[Float[Tensor, "N M D"], Bool[Tensor, "N M"], tuple[Int[Tensor, " P"], Int[Tensor, " P"]]]:
     """Rows that hold several documents, one row a document: (N, M, D), its keep (N, M), and where tokens went.
 
     `document` (B, T) numbers the documents of a row; a negative number is padding. What comes back last is, for each

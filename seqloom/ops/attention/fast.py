@@ -35,6 +35,8 @@ def attend(
     now, then = times(q, query_time)[:, None, :, None], times(k, key_time)[:, None, None, :]
     seen = pattern(now, then) & (then >= 0)  # (B or 1, 1, Tq, Tk)
     blind = ~seen.any(-1, keepdim=True)
+    if key_time is not None:  # an empty key is weighed 0, but 0 times NaN is NaN
+        k, v = (torch.where((key_time >= 0)[:, None, :, None], each, 0.0) for each in (k, v))
     if score_change is None and value_change is None:
         y = scaled_dot_product_attention(q, k, v, attn_mask=seen | blind)
         return torch.where(blind, 0.0, y)

@@ -37,6 +37,8 @@ def lags(x: Stream, w: Float[Tensor, "L ..."], past: Float[Tensor, "B P D"] | No
 
 def _run(x: Tensor, w: Tensor) -> Tensor:
     able = tuple(RUN) if w.ndim == 1 else ("reference", "direct", "fft")
+    if x.numel() == 0:
+        return x.clone()
     return RUN[backends.choose("lag_sum", by_size(x, w), able)](x, w[: x.shape[1]])
 
 
@@ -49,9 +51,10 @@ def by_size(x: Stream, w: Tensor) -> str:
 
 
 def _check(x: Tensor, w: Tensor) -> None:
-    D = x.shape[2]
-    channels = {1: D, 2: w.shape[-1], 3: w.shape[-1], 4: w.shape[1] * w.shape[-1] if w.ndim == 4 else 0}.get(w.ndim)
-    if channels != D:
+    D, shape = x.shape[2], tuple(w.shape[1:])
+    groups = shape[0] if w.ndim == 4 and shape[0] and D % shape[0] == 0 else 1
+    fitting = {1: (), 2: (D,), 3: (D, D), 4: (groups, D // groups, D // groups)}
+    if len(w) == 0 or shape != fitting.get(w.ndim):
         raise ValueError(
             f"taps of shape {tuple(w.shape)} do not fit {D} channels: give (L, {D}, {D}), (L, G, {D}/G, {D}/G), "
             f"(L, {D}) or (L,)"

@@ -12,7 +12,7 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
         for k in range(1, min(i + 1, len(w))):
             y = y + product(x[:, i - k], w[k])
         outputs.append(y)
-    return torch.stack(outputs, 1) if outputs else x.clone()
+    return torch.stack(outputs, 1)
 
 
 def product(x: Tensor, tap: Tensor) -> Tensor:

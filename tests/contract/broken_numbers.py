@@ -1,0 +1,80 @@
+"""Mixers whose derivatives, rounding or price are wrong."""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per
+from tests.contract.faults import caught_by
+from tests.contract.sound import Average
+from tests.contract.sound_others import Cached
+
+
+class _WrongFirst(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, dy: Tensor) -> Tensor:
+        return 1.999 * ctx.saved_tensors[0] * dy
+
+
+class _WrongSecond(_WrongFirst):
+    @staticmethod
+    def backward(ctx, dy: Tensor) -> Tensor:
+        return 2.0 * ctx.saved_tensors[0].detach() * dy
+
+
+@caught_by(check_derivatives="Jacobian mismatch")
+class WrongDerivative(Average):
+    """A derivative written by hand is off by a two-thousandth."""
+
+    def read(self, total: Tensor, count: Tensor) -> Tensor:
+        return _WrongFirst.apply(super().read(total, count))
+
+
+@caught_by(check_derivatives="Jacobian mismatch")
+class WrongSecondDerivative(Average):
+    """A backward forgets that it depends on its input: first derivatives right, second ones silently wrong."""
+
+    def read(self, total: Tensor, count: Tensor) -> Tensor:
+        return _WrongSecond.apply(super().read(total, count))
+
+
+@caught_by(check_small_numbers="forward is off")
+class RoundsInside(Average):
+    """Works in bfloat16 unless it is given float64."""
+
+    def read(self, total: Tensor, count: Tensor) -> Tensor:
+        return super().read(total if total.dtype == torch.float64 else total.bfloat16().to(total.dtype), count)
+
+
+@caught_by(check_small_numbers="float64 out")
+class AnswersInDouble(Average):
+    """Gives back another number type than it was given."""
+
+    def read(self, total: Tensor, count: Tensor) -> Tensor:
+        return super().read(total, count).double()
+
+
+@caught_by(check_cost="0 parameters")
+class ForgetsParameters(Average):
+    """Its price leaves the weights out."""
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        price = super().cost(T, per)
+        return Cost(price.mul, price.add, price.div, price.exp, price.other, 0, price.state, price.path)
+
+
+@caught_by(check_cost="add of 2 tokens")
+class CountsTokensTwice(Cached):
+    """The price of a token is that of the average token."""
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        price = super().cost(T)
+        if per == "sequence":
+            return price
+        n = max(T, 1)
+        counts = (price.mul // n, price.add // n, price.div // n, price.exp // n, price.other // n)
+        return Cost(*counts, price.params, price.state, price.path)

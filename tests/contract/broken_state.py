@@ -1,0 +1,124 @@
+"""Mixers that break a rule of the state."""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.mixer import Traits
+from seqloom.core.state import State
+from seqloom.ops.ring import grow
+from tests.contract.cases import DIM
+from tests.contract.faults import caught_by
+from tests.contract.sound import Average
+from tests.contract.sound_others import Cached
+
+
+@caught_by(check_state_form="int64")
+class CountsInShort(Average):
+    """`seen` is 32 bits wide."""
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        state = super().start(batch)
+        return {**state, "seen": state["seen"].int()}
+
+
+@caught_by(check_state_form="batch first")
+class BatchSecond(Average):
+    """A tensor of the state has its batch last."""
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        return {**super().start(batch), "total": torch.zeros(DIM, batch, dtype=self.dtype).mT.contiguous().mT}
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        y, after = super().carry(x, {**state, "total": state["total"].mT}, lengths)
+        return y, {**after, "total": after["total"].mT}
+
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
+        y, after = super().advance(x, {**state, "total": state["total"].mT}, reuse)
+        return y, {**after, "total": after["total"].mT}
+
+
+@caught_by(check_state_form="DID NOT RAISE")
+class BroadcastsRows(Average):
+    """A state of one row is silently taken for all rows."""
+
+    def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
+        if len(state["seen"]) != len(x):
+            state = {name: tensor[:1].expand(len(x), *tensor.shape[1:]) for name, tensor in state.items()}
+        return super().extend(x, state, keep)
+
+
+@caught_by(check_state_is_kept="was written into")
+class AlwaysReuses(Average):
+    """A step writes into the given state though it was not given up."""
+
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
+        return super().advance(x, state, reuse=True)
+
+
+@caught_by(check_state_is_kept="was written into")
+class PiecesReuse(Average):
+    """`extend` adds into the given sum."""
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        y, after = super().carry(x, state, lengths)
+        state["total"].add_(x.sum(1))
+        return y, after
+
+
+@caught_by(check_reuse_writes_only_into_what_was_given_up="dropped tokens: the old state")
+class SharesWithTheOld(Average):
+    """The new state holds the old counter when no token was kept."""
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        y, after = super().carry(x, state, lengths)
+        return y, (after if bool(lengths.any()) else dict(state))
+
+
+@caught_by(check_reuse_writes_only_into_what_was_given_up="after a piece: the input")
+class HoldsTheInput(Average):
+    """The sum of one first token is that token: the state is a view of the input."""
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        y, after = super().carry(x, state, lengths)
+        first = x.shape[1] == 1 and not bool(state["seen"].any()) and bool(lengths.all())
+        return y, ({**after, "total": x[:, 0]} if first else after)
+
+
+@caught_by(check_reuse_writes_only_into_what_was_given_up="empty piece: the old state")
+class SharesAfterNothing(Average):
+    """An empty piece gives the given state back, and not one that may be given up."""
+
+    def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
+        return super().extend(x, state, keep) if x.shape[1] else (x.clone(), dict(state))
+
+
+@caught_by(check_state_size="lay in 65 places")
+class CopiesEachToken(Cached):
+    """With reuse the cache grows by one place at each token."""
+
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
+        return super().advance(x, state, reuse=False)
+
+
+@caught_by(check_state_size="changes its size")
+class GrowsInSecret(Cached):
+    """Says constant, and keeps every token."""
+
+    traits = Traits(causal="always", streams=True, state="constant")
+
+
+@caught_by(check_fork_and_trim="off by")
+class TrimsTooMuch(Cached):
+    """The trimmed state has lost its last token."""
+
+    def trim(self, state: State) -> State:
+        return {**state, "cache": state["cache"][:, : int(state["seen"].max()) - 1].contiguous()}
+
+
+@caught_by(check_fork_and_trim="larger than", check_cost="a row holds")
+class TrimsNothing(Cached):
+    """Saved with all its unused room."""
+
+    def trim(self, state: State) -> State:
+        room = grow(state["cache"], 50)
+        return {**state, "cache": room}

@@ -1,0 +1,147 @@
+"""What the promises are tried on: every registered mixer with its examples, and the numbers fed to them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.state import State
+from seqloom.mixers import kinds, mixer_config
+from seqloom.ops import backends
+
+Make = Callable[..., Mixer]
+"""make(context=5, dtype=torch.float64) → a mixer of dim 8; the same parameters at each call"""
+DIM = 8
+TIGHT = 1e-10
+
+
+@dataclass(frozen=True)
+class Case:
+    """One registered kind under one of its examples."""
+
+    kind: str
+    example: tuple[tuple[str, Any], ...]
+    first: bool
+
+    def __call__(self, context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
+        config = mixer_config({"kind": self.kind, **dict(self.example)})
+        return drawn(config.build(dim=DIM, context=context)).to(dtype)
+
+    def __str__(self) -> str:
+        return "-".join([self.kind, *(f"{name}={value}" for name, value in self.example)])
+
+
+def drawn(mixer: Mixer) -> Mixer:
+    """The mixer in float64 with large parameters, so that no term hides behind a small initialisation."""
+    generator = torch.Generator().manual_seed(7)
+    mixer = mixer.double()
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.4)
+    return mixer
+
+
+CASES = [
+    Case(kind, tuple(example.items()), n == 0)
+    for kind, config in kinds().items()
+    for n, example in enumerate(config.examples)
+]
+every_mixer = pytest.mark.parametrize("make", CASES, ids=str)
+every_kind = pytest.mark.parametrize("make", [case for case in CASES if case.first], ids=str)
+other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
+
+
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Normal numbers that depend on the shape and the seed alone."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def close(found: Tensor, wanted: Tensor, bound: float = TIGHT) -> None:
+    """Fails unless shapes are equal and no number is off by more than `bound` of the largest; NaN fails."""
+    assert found.shape == wanted.shape, f"shape {tuple(found.shape)}, wanted {tuple(wanted.shape)}"
+    if wanted.numel():
+        scale = max(1.0, float(wanted.detach().abs().max()))
+        gap = float((found.detach() - wanted.detach()).abs().max())
+        assert gap <= bound * scale, f"off by {gap:.3g}, allowed {bound * scale:.3g}"
+
+
+def same_state(found: State, wanted: State, bound: float = TIGHT) -> None:
+    """Fails unless both hold the same names, shapes and, up to the bound, numbers."""
+    assert found.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        close(found[name].double(), tensor.double(), bound)
+
+
+def copied(state: State) -> State:
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def untouched(state: State, before: State) -> None:
+    """Fails unless the state is bit for bit what it was."""
+    assert state.keys() == before.keys()
+    for name, tensor in before.items():
+        assert state[name].shape == tensor.shape, f"{name!r} changed its shape"
+        assert torch.equal(state[name], tensor), f"{name!r} was written into"
+
+
+def refused(call: Callable[[], object], *words: str) -> None:
+    """Fails unless the call raises ValueError in one line that holds the words."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  the words are looked for below
+        call()
+    said = str(caught.value)
+    assert said, "the refusal says nothing"
+    assert "\n" not in said.strip(), said
+    for word in words:
+        assert word in said, f"{word!r} is not in: {said}"
+
+
+def streams(make: Make) -> bool:
+    """Whether the mixer reads on from a state; if not, fails unless it refuses to."""
+    mixer = make()
+    if mixer.traits.streams:
+        assert mixer.traits.causal != "never", "what looks ahead cannot read on"
+        return True
+    assert mixer.traits.state == "none"
+    refused(lambda: mixer.start(1))
+    refused(lambda: mixer.extend(draw(1, 2, DIM), {"seen": torch.zeros(1, dtype=torch.long)}))
+    refused(lambda: mixer.step(draw(1, DIM), {"seen": torch.zeros(1, dtype=torch.long)}))
+    return False
+
+
+def fits(mixer: Mixer, T: int) -> int:
+    """T, or the longest sequence that the mixer takes."""
+    return T if mixer.traits.longest is None else min(T, mixer.traits.longest)
+
+
+def at_each_size(read: Callable[[Mixer, int], None], make: Make, small: tuple[int, int], wide: tuple[int, int]) -> None:
+    """Calls read(mixer, T) for (context, T) twice: small, as it comes, and wide, with the lag sum through the FFT."""
+    for (context, T), forced in ((small, {}), (wide, {"lag_sum": "fft"})):
+        mixer = make(context=context)
+        with backends.use(**forced):
+            read(mixer, fits(mixer, T))
+
+
+def ways(mixer: Mixer, x: Tensor) -> list[tuple[str, str]]:
+    """Each (op, backend) that the forward of this mixer can run."""
+    backends.forget()
+    mixer(x)
+    able = []
+    for op in backends.used():
+        for backend in backends.known()[op]:
+            with backends.use(**{op: backend}):
+                try:
+                    mixer(x)
+                except ValueError:  # this backend cannot do this call, and says so
+                    continue
+            able.append((op, backend))
+    return able
+
+
+def leaves(mixer: nn.Module) -> dict[str, Tensor]:
+    """Copies of the parameters that want gradients."""
+    return {name: tensor.detach().clone().requires_grad_() for name, tensor in mixer.named_parameters()}

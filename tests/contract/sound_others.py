@@ -1,0 +1,101 @@
+"""More mixers that keep every promise, of other traits: growing, bidirectional, of limited length."""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.mixer import Traits
+from seqloom.core.state import State
+from seqloom.ops.ring import grow, write, write_
+from tests.contract.cases import DIM
+from tests.contract.sound import Average, Weighted
+
+
+class Cached(Average):
+    """Remembers every token: growing state."""
+
+    traits = Traits(causal="always", streams=True, state="grows")
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        cache = torch.zeros(batch, capacity or 0, self.dim, dtype=self.dtype)
+        return {"cache": cache, "seen": torch.zeros(batch, dtype=torch.long)}
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        totals = state["cache"].sum(1)[:, None] + x.cumsum(1)
+        count = state["seen"][:, None] + torch.arange(1, x.shape[1] + 1)
+        room = grow(state["cache"], state["cache"].shape[1] + x.shape[1])
+        after = {"cache": write(room, state["seen"], x, lengths), "seen": state["seen"] + lengths}
+        return self.read(totals, count), after
+
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
+        if not reuse:
+            y, after = self.carry(x[:, None], state, torch.ones_like(state["seen"]))
+            return y[:, 0], after
+        cache, seen = state["cache"], state["seen"]
+        if int(seen.max()) == cache.shape[1]:
+            cache = grow(cache, max(1, 2 * cache.shape[1]))
+        write_(cache, seen, x)
+        return self.read(cache.sum(1), seen + 1), {"cache": cache, "seen": seen + 1}
+
+    def trim(self, state: State) -> State:
+        used = int(state["seen"].max())
+        return {"cache": state["cache"][:, :used].contiguous(), "seen": state["seen"]}
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        tokens = T if per == "sequence" else 1
+        sums = T * (T - 1) // 2 if per == "sequence" else T - 1
+        counts = Cost(add=sums * DIM, div=tokens * DIM, other=tokens * DIM, state=T * DIM)
+        return counts + linear(tokens, DIM, DIM)
+
+
+class Ahead(Weighted):
+    """Bidirectional: it cannot read on, and says so."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        self.fits(x, keep, 3)
+        keep = torch.ones_like(x[:, :, 0], dtype=torch.bool) if keep is None else keep
+        tokens = torch.where(keep[:, :, None], x, 0.0)
+        mean = tokens.sum(1) / keep.sum(1)[:, None].clamp(min=1)
+        y = torch.tanh(self.w(mean))[:, None].expand_as(x)
+        return torch.where(keep[:, :, None], y, 0.0)
+
+    def refuse(self) -> ValueError:
+        return ValueError("this mixer sees later tokens and cannot read on; use forward")
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        raise self.refuse()
+
+    def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
+        raise self.refuse()
+
+    def step(self, x: Tensor, state: State, *, reuse: bool = False) -> tuple[Tensor, State]:
+        raise self.refuse()
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        if per == "token":
+            raise ValueError("a mixer that sees later tokens has no price of one token; ask for the sequence")
+        return Cost(add=(T - 1) * DIM, div=DIM, other=DIM) + linear(1, DIM, DIM)
+
+
+class Short(Average):
+    """Takes at most 6 tokens, and says so."""
+
+    traits = Traits(causal="always", streams=True, state="constant", longest=6)
+
+    def stop(self, last: int) -> None:
+        if last > 6:
+            raise ValueError(f"this mixer takes at most 6 tokens, not {last}")
+
+    def mix(self, x: Tensor) -> Tensor:
+        self.stop(x.shape[1])
+        return super().mix(x)
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        self.stop(int((state["seen"] + lengths).max()))
+        return super().carry(x, state, lengths)
+
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
+        self.stop(int(state["seen"].max()) + 1)
+        return super().advance(x, state, reuse)

@@ -1,0 +1,117 @@
+"""torch.compile without graph breaks and torch.export give the same numbers."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.state import State
+from seqloom.ops.backends import use
+from tests.contract.cases import DIM, Make, close, draw, every_kind, fits, other_examples, same_state, streams
+
+pytestmark = pytest.mark.graph
+LOOSE = 1e-9
+"""a compiler may add in another order"""
+
+
+class Verbs(nn.Module):
+    """Every verb of a mixer in one graph: two pieces, one with dropped tokens, then a step that keeps the old state."""
+
+    def __init__(self, mixer: Mixer) -> None:
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, x: Tensor, keep: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
+        first, state = self.mixer.extend(x, state)
+        second, state = self.mixer.extend(x, state, keep)
+        token, state = self.mixer.step(x[:, 0], state, reuse=False)
+        return first, second, token, state
+
+
+class Whole(nn.Module):
+    """forward with and without dropped tokens in one graph."""
+
+    def __init__(self, mixer: Mixer) -> None:
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, x: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+        return self.mixer(x), self.mixer(x, keep)
+
+
+def with_gradients(run, mixer: Mixer, x: Tensor, keep: Tensor) -> list[Tensor]:
+    mixer.zero_grad()
+    x = x.clone().requires_grad_()
+    whole, kept = run(x, keep)
+    (whole.square().sum() + kept.square().sum()).backward()
+    return [whole, kept, x.grad, *(parameter.grad for parameter in mixer.parameters())]
+
+
+def check_compiles(make: Make, backend: str = "aot_eager", mode: str | None = None) -> None:
+    """Promise 12: forward with its gradients, extend and step under torch.compile(fullgraph=True)."""
+    torch._dynamo.reset()
+    mixer = make(context=3)
+    x, keep = draw(2, fits(mixer, 5), DIM), torch.tensor([[True] * 5, [False, True, True, False, True]])
+    keep = keep[:, : x.shape[1]]
+    whole = Whole(mixer)
+    compiled = torch.compile(whole, fullgraph=True, backend=backend, mode=mode)
+    for found, wanted in zip(
+        with_gradients(compiled, mixer, x, keep), with_gradients(whole, mixer, x, keep), strict=True
+    ):
+        close(found, wanted, LOOSE)
+    if not streams(make):
+        return
+    verbs = Verbs(mixer)
+    piece, keep = x[:, :2], keep[:, :2]
+    with torch.no_grad():
+        *wanted, after = verbs(piece, keep, mixer.start(2))
+        *found, state = torch.compile(verbs, fullgraph=True, backend=backend, mode=mode)(piece, keep, mixer.start(2))
+        for a, b in zip(found, wanted, strict=True):
+            close(a, b, LOOSE)
+        same_state(mixer.trim(state), mixer.trim(after), LOOSE)
+
+
+def check_exports(make: Make) -> None:
+    """Promise 12: forward under torch.export, saved as a graph and run."""
+    mixer = make(context=3)
+    x = draw(2, fits(mixer, 5), DIM)
+    with torch.no_grad():
+        program = torch.export.export(mixer, (x,), strict=False)
+        for seed in (0, 1):
+            other = draw(*x.shape, seed=seed)
+            close(program.module()(other), mixer(other), LOOSE)
+
+
+@every_kind
+def test_compiles(make: Make) -> None:
+    with use(lag_sum="fft"):  # what runs at the lengths that people train on
+        check_compiles(make)
+
+
+@every_kind
+def test_exports(make: Make) -> None:
+    with use(lag_sum="fft"):
+        check_exports(make)
+
+
+@pytest.mark.slow
+@every_kind
+def test_short_lengths_compile_and_export(make: Make) -> None:
+    with use(lag_sum="direct"):
+        check_compiles(make)
+        check_exports(make)
+
+
+@pytest.mark.slow
+@other_examples
+def test_other_examples_compile_and_export(make: Make) -> None:
+    check_compiles(make)
+    check_exports(make)
+
+
+@pytest.mark.slow
+@every_kind
+@pytest.mark.parametrize("backend", ["fft", "direct"])
+def test_compiles_to_native_code(make: Make, backend: str) -> None:
+    with use(lag_sum=backend):
+        check_compiles(make, backend="inductor")

@@ -1,0 +1,152 @@
+"""A dropped token is as if it had never been written, and a row does not depend on the others."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.state import State, select
+from tests.contract.cases import DIM, Make, at_each_size, close, draw, every_mixer, fits, same_state, streams
+
+NOISE = (math.nan, 1e6, math.inf)
+
+
+def masks(B: int, T: int) -> Tensor:
+    """(B, T): all kept, none kept, only the last, only the first, then random ones."""
+    keep = torch.rand(B, T, generator=torch.Generator().manual_seed(5)) < 0.6
+    for row, kept in zip(range(B), (slice(0, T), slice(0, 0), slice(T - 1, T), slice(0, 1)), strict=False):
+        keep[row] = False
+        keep[row, kept] = True
+    return keep
+
+
+def alone(mixer: Mixer, x: Tensor, keep: Tensor, row: int) -> Tensor:
+    """The kept tokens of one row, (1, n, D)."""
+    return x[row, keep[row]][None]
+
+
+def at(state: State, row: int) -> State:
+    return select(state, torch.tensor([row]))
+
+
+def check_keep_forward(make: Make) -> None:
+    """Promise 4 for the whole sequence: values, zeros, noise in dropped places, gradients."""
+    at_each_size(kept_alone, make, (5, 9), (16, 21))
+
+
+def kept_alone(mixer: Mixer, T: int) -> None:
+    x, keep = draw(7, T, DIM), masks(7, T)
+    with torch.no_grad():
+        y = mixer(x, keep)
+        close(mixer(x, torch.ones_like(keep)), mixer(x))
+        for row in range(7):
+            if keep[row].any():
+                wanted = mixer(alone(mixer, x, keep, row))[0]
+                close(y[row][keep[row]], wanted)
+                close(mixer(x[row : row + 1], keep[row : row + 1])[0][keep[row]], wanted)
+        assert bool((y[~keep] == 0).all()), "outputs at dropped places are not 0"
+        for noise in NOISE:
+            assert torch.equal(mixer(torch.where(keep[..., None], x, noise), keep), y), f"{noise} in dropped places"
+    gradients = []
+    for noise in (0.5, math.nan):
+        mixer.zero_grad()
+        noisy = torch.where(keep[..., None], x, noise).requires_grad_()
+        (mixer(noisy, keep) * draw(*x.shape, seed=2)).sum().backward()
+        assert bool((noisy.grad[~keep] == 0).all()), f"dropped inputs that hold {noise} have gradients"
+        gradients.append([noisy.grad, *(p.grad.clone() for p in mixer.parameters())])
+    for found, wanted in zip(*reversed(gradients), strict=True):
+        close(found, wanted)
+
+
+def check_keep_reading(make: Make) -> None:
+    """Promise 4 for pieces: outputs, `seen` and the state are those of the kept tokens alone."""
+    if not streams(make):
+        return
+    mixer = make()
+    T = fits(mixer, 9)
+    x, keep = draw(7, T, DIM), masks(7, T)
+    with torch.no_grad():
+        whole = mixer(x, keep)
+        y, after = mixer.extend(x, mixer.start(7), keep)
+        close(y, whole)
+        assert bool((y[~keep] == 0).all()), "outputs at dropped places are not 0"
+        assert after["seen"].dtype == torch.long
+        assert torch.equal(after["seen"], keep.sum(1)), "`seen` does not count kept tokens"
+        for noise in NOISE:
+            again, state = mixer.extend(torch.where(keep[..., None], x, noise), mixer.start(7), keep)
+            assert torch.equal(again, y), f"{noise} in dropped places"
+            for name in after:
+                assert torch.equal(state[name], after[name]), f"{noise} in dropped places changes the state's {name!r}"
+        for row in range(7):
+            _, one = mixer.extend(alone(mixer, x, keep, row), mixer.start(1))
+            _, dropped = mixer.extend(x[row : row + 1], mixer.start(1), keep[row : row + 1])
+            same_state(mixer.trim(dropped), mixer.trim(one))
+            if fits(mixer, T + 1) > T:
+                goes_on_alike(mixer, at(after, row), one)
+        for cut in range(T + 1):
+            first, state = mixer.extend(x[:, :cut], mixer.start(7), keep[:, :cut])
+            second, state = mixer.extend(x[:, cut:], state, keep[:, cut:])
+            close(torch.cat([first, second], 1), whole)
+            same_state(mixer.trim(state), mixer.trim(after))
+
+
+def goes_on_alike(mixer: Mixer, found: State, wanted: State) -> None:
+    """Fails unless the next tokens read from either state are the same."""
+    then = draw(1, 3, DIM, seed=9)
+    close(mixer.extend(then, found)[0], mixer.extend(then, wanted)[0])
+    close(mixer.step(then[:, 0], found)[0], mixer.step(then[:, 0], wanted)[0])
+
+
+def check_rows(make: Make) -> None:
+    """Promise 5: each row as if it were alone, whatever the others hold, also after different numbers of tokens."""
+    at_each_size(rows_alone, make, (5, 6), (16, 21))
+    if streams(make):
+        at_each_size(ragged_rows_alone, make, (5, 9), (16, 21))
+
+
+def rows_alone(mixer: Mixer, T: int) -> None:
+    x = draw(4, T, DIM)
+    with torch.no_grad():
+        y = mixer(x)
+        for row in range(4):
+            close(y[row], mixer(x[row : row + 1])[0], 1e-12)
+            for noise in NOISE:
+                others = torch.full_like(x, noise)
+                others[row] = x[row]
+                close(mixer(others)[row], y[row], 1e-12)
+
+
+def ragged_rows_alone(mixer: Mixer, T: int) -> None:
+    T = T - 3
+    x, keep = draw(7, T, DIM), masks(7, T)
+    then, also = draw(7, 2, DIM, seed=4), draw(7, DIM, seed=5)
+    with torch.no_grad():
+        _, ragged = mixer.extend(x, mixer.start(7), keep)
+        y, after = mixer.extend(then, ragged)
+        token, stepped = mixer.step(also, after)
+        for row in range(7):
+            one, state = mixer.extend(then[row : row + 1], at(ragged, row))
+            close(one[0], y[row], 1e-12)
+            last, state = mixer.step(also[row : row + 1], state)
+            close(last[0], token[row], 1e-12)
+            assert int(state["seen"]) == int(stepped["seen"][row]) == int(keep[row].sum()) + 3
+            wanted = mixer(torch.cat([x[row, keep[row]], then[row], also[row][None]])[None])[0]
+            close(torch.cat([y[row], token[row][None]]), wanted[-3:], 1e-12)
+        reused, _ = mixer.step(also, {name: tensor.clone() for name, tensor in after.items()}, reuse=True)
+        close(reused, token, 1e-12)
+
+
+@every_mixer
+def test_dropped_tokens_are_as_if_never_written(make: Make) -> None:
+    check_keep_forward(make)
+
+
+@every_mixer
+def test_dropped_tokens_leave_no_trace_in_the_state(make: Make) -> None:
+    check_keep_reading(make)
+
+
+@every_mixer
+def test_a_row_does_not_depend_on_the_others(make: Make) -> None:
+    check_rows(make)

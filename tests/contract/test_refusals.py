@@ -1,0 +1,65 @@
+"""What does not fit is refused with ValueError, in one line."""
+
+import pytest
+import torch
+
+from tests.contract.cases import DIM, Make, draw, every_mixer, streams
+
+try:
+    from jaxtyping import TypeCheckError
+except ImportError:  # pragma: no cover  older jaxtyping
+    TypeCheckError = ValueError  # type: ignore[misc,assignment]
+
+
+def no(call) -> None:
+    """The refusal; where the shape hook is on it may be the first to object."""
+    with pytest.raises((ValueError, TypeCheckError)) as caught:
+        call()
+    said = str(caught.value)
+    assert said
+    assert isinstance(caught.value, TypeCheckError) or "\n" not in said
+
+
+def check_refusals(make: Make) -> None:
+    """Wrong dim, wrong number of axes, keep of a wrong shape or type, reuse of a state with gradients."""
+    mixer = make()
+    x, keep = draw(2, 4, DIM), torch.ones(2, 4, dtype=torch.bool)
+    wrong = [draw(2, 4, DIM + 1), draw(2, 4, 1), draw(2, DIM), draw(DIM), draw(1, 2, 4, DIM)]
+    masks = [keep[:, :3], keep[:1], keep[0], keep[None], keep.double(), keep[:, :, None], torch.ones(4, 2) > 0]
+    masks += [keep.float()]
+    for bad in wrong:
+        no(lambda bad=bad: mixer(bad))
+    for mask in masks:
+        no(lambda mask=mask: mixer(x, mask))
+    if not streams(make):
+        return
+    for bad in wrong:
+        no(lambda bad=bad: mixer.extend(bad, mixer.start(len(bad))))
+    for mask in masks:
+        no(lambda mask=mask: mixer.extend(x, mixer.start(2), mask))
+    for bad in (draw(2, DIM + 1), draw(2, 1), draw(2, 1, DIM), draw(DIM)):
+        no(lambda bad=bad: mixer.step(bad, mixer.start(len(bad))))
+    _, state = mixer.extend(x.requires_grad_(), mixer.start(2))
+    assert any(tensor.requires_grad for tensor in state.values()), "the state of a piece carries no gradient"
+    no(lambda: mixer.step(draw(2, DIM), state, reuse=True))
+
+
+def check_keep_is_bool(make: Make) -> None:
+    """A mask of integers is refused too: 2 would count as two tokens."""
+    mixer = make()
+    x, keep = draw(2, 4, DIM), torch.ones(2, 4, dtype=torch.bool)
+    for dtype in (torch.long, torch.int32, torch.uint8):
+        no(lambda dtype=dtype: mixer(x, keep.to(dtype)))
+        no(lambda dtype=dtype: mixer(x, 2 * keep.to(dtype)))
+        if mixer.traits.streams:
+            no(lambda dtype=dtype: mixer.extend(x, mixer.start(2), keep.to(dtype)))
+
+
+@every_mixer
+def test_refusals(make: Make) -> None:
+    check_refusals(make)
+
+
+@every_mixer
+def test_a_mask_of_integers_is_refused(make: Make) -> None:
+    check_keep_is_bool(make)

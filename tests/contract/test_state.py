@@ -1,0 +1,111 @@
+"""The rules of the state: what it is made of, who may write into it, how large it gets, how it forks."""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.state import select
+from tests.contract.cases import DIM, Make, close, copied, draw, every_mixer, fits, refused, streams, untouched
+
+
+def check_state_form(make: Make) -> None:
+    """A flat dict of tensors, batch first, with `seen` (B,) int64; only for as many rows as it was made for."""
+    if not streams(make):
+        return
+    mixer = make()
+    with torch.no_grad():
+        states = [mixer.start(3), mixer.start(3, capacity=4)]
+        states += [mixer.extend(draw(3, 4, DIM), states[0])[1], mixer.step(draw(3, DIM), states[1])[1]]
+        for state, seen in zip(states, (0, 0, 4, 1), strict=True):
+            assert type(state) is dict
+            assert state["seen"].dtype == torch.long, "`seen` is not int64"
+            assert state["seen"].tolist() == [seen] * 3
+            for name, tensor in state.items():
+                assert isinstance(name, str)
+                assert isinstance(tensor, Tensor)
+                assert len(tensor) == 3, f"{name!r} is not batch first"
+            for name, tensor in mixer.trim(state).items():
+                assert tensor.is_contiguous()
+                assert not tensor.is_complex(), f"{name!r} is saved as complex numbers"
+        for batch in (1, 2, 4):
+            refused(lambda b=batch: mixer.extend(draw(b, 2, DIM), states[2]), "3", str(batch))
+            refused(lambda b=batch: mixer.step(draw(b, DIM), states[2]), "3", str(batch))
+        refused(lambda: mixer.extend(draw(3, 2, DIM), {}), "seen")
+        refused(lambda: mixer.step(draw(3, DIM), {}), "seen")
+
+
+def check_state_is_kept(make: Make) -> None:
+    """With reuse=False every state of a run stays bit for bit what it was, however one goes on from it and after it."""
+    if not streams(make):
+        return
+    mixer = make()
+    T = fits(mixer, 12) - 3
+    x = draw(2, T + 1, DIM)
+    with torch.no_grad():
+        for capacity in (None, T + 4):
+            for pieces in (True, False):
+                states = [mixer.start(2, capacity=capacity)]
+                before = [copied(states[0])]
+                for place in range(T):
+                    token = x[:, place]
+                    go_on = mixer.extend(token[:, None], states[-1]) if pieces else mixer.step(token, states[-1])
+                    untouched(states[-1], before[-1])
+                    states.append(go_on[1])
+                    before.append(copied(go_on[1]))
+                wanted = mixer(x)
+                for place, state in enumerate(states):  # two ways from each
+                    close(mixer.step(x[:, place], state)[0], wanted[:, place])
+                    for follow in (x[:, place : place + 1], draw(2, 2, DIM, seed=8)):
+                        close(mixer.extend(follow, state)[0][:, :1], mixer.step(follow[:, 0], state)[0][:, None])
+                    for old, was in zip(states, before, strict=True):
+                        untouched(old, was)
+
+
+def check_reuse_writes_only_into_what_was_given_up(make: Make) -> None:
+    """What `reuse` writes into is the given state alone: no older state, no input, no output, no fresh start."""
+    if not streams(make):
+        return
+    mixer = make()
+    T = fits(mixer, 7) - 3
+    keep_none = torch.zeros(2, 2, dtype=torch.bool)
+    faults = set()
+    with torch.no_grad():
+        _, middle = mixer.extend(draw(2, T, DIM), mixer.start(2, capacity=T + 3))
+        for was in (mixer.start(2), mixer.start(2, capacity=T + 3), middle):
+            old = copied(was)
+            ways_on = {
+                "a step": lambda x, old=old: mixer.step(x[:, 0], old),
+                "a piece": lambda x, old=old: mixer.extend(x[:, :1], old),
+                "an empty piece": lambda x, old=old: mixer.extend(x[:, :0], old),
+                "a piece of dropped tokens": lambda x, old=old: mixer.extend(x, old, keep_none),
+                "a fork": lambda x, old=old: (x, select(old, torch.arange(2))),
+            }
+            for name, go_on in ways_on.items():
+                x = draw(2, 2, DIM, seed=6)
+                old.update(copied(was))
+                y, given_up = go_on(x)
+                outputs, first = [y], y.clone()
+                for place in range(2):
+                    token, given_up = mixer.step(x[:, place], given_up, reuse=True)
+                    outputs.append(token)
+                checked = {
+                    "the old state": all(torch.equal(old[part], was[part]) for part in was),
+                    "the input": torch.equal(x, draw(2, 2, DIM, seed=6)),
+                    "an output": torch.equal(outputs[0], first),
+                }
+                faults |= {f"after {name}: {what}" for what, kept in checked.items() if not kept}
+    assert not faults, f"a step that reuses the new state wrote into more than that: {'; '.join(sorted(faults))}"
+
+
+@every_mixer
+def test_what_a_state_is(make: Make) -> None:
+    check_state_form(make)
+
+
+@every_mixer
+def test_a_state_that_is_not_given_up_stays(make: Make) -> None:
+    check_state_is_kept(make)
+
+
+@every_mixer
+def test_reuse_writes_only_into_what_was_given_up(make: Make) -> None:
+    check_reuse_writes_only_into_what_was_given_up(make)

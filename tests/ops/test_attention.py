@@ -1,0 +1,185 @@
+"""Attention: both backends against a loop over numbers, with every pattern and change, in value and gradient."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.ops import backends
+from seqloom.ops.attention import attend, banded, causal
+
+every_backend = pytest.mark.parametrize("backend", ["reference", "fast"])
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def everywhere(i: Tensor, j: Tensor) -> Tensor:
+    return (i >= 0) & (j >= 0)
+
+
+def strided(i: Tensor, j: Tensor) -> Tensor:
+    return (j <= i) & ((i - j) % 3 == 0)
+
+
+def before(i: Tensor, j: Tensor) -> Tensor:
+    """Only strictly earlier tokens: the first query looks at nothing."""
+    return j < i
+
+
+def nearer(z: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    """ALiBi, with one slope for all heads."""
+    return z - 0.3 * (i - j).to(z.dtype)
+
+
+def lag_added(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    """Every weight adds its lag, to a single value channel that is broadcast."""
+    return (a * (i - j).to(a.dtype)).sum(-1, keepdim=True)
+
+
+def loop(q: np.ndarray, k: np.ndarray, v: np.ndarray, given: dict[str, Any]) -> np.ndarray:
+    """Number by number; a key with a negative time is empty."""
+    B, H, Tq, K = q.shape
+    query_time, key_time = given.get("query_time"), given.get("key_time")
+    y = np.zeros((B, H, Tq, v.shape[3]))
+    for b in range(B):
+        for h in range(H):
+            for i in range(Tq):
+                now = i if query_time is None else int(query_time[b, i])
+                weights, values, times = [], [], []
+                for j in range(k.shape[2]):
+                    then = j if key_time is None else int(key_time[b, j])
+                    if then < 0 or not bool(given.get("pattern", causal)(torch.tensor(now), torch.tensor(then))):
+                        continue
+                    z = float(q[b, h, i] @ k[b, h, j]) / math.sqrt(K)
+                    z -= 0.3 * (now - then) if "score_change" in given else 0.0
+                    weights.append(math.exp(z))
+                    values.append(v[b, h, j])
+                    times.append(then)
+                total = sum(weights)
+                for a, value, then in zip(weights, values, times, strict=True):
+                    y[b, h, i] += a / total * (value + ((now - then) if "value_change" in given else 0.0))
+    return y
+
+
+RING = {"query_time": torch.tensor([[3, 4], [0, 1]]), "key_time": torch.tensor([[4, 1, 2, 3], [0, 1, -3, -2]])}
+CASES: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "causal": (7, 7, {}),
+    "one token": (1, 1, {}),
+    "banded": (7, 7, {"pattern": banded(3)}),
+    "wide band": (5, 5, {"pattern": banded(50)}),
+    "everywhere": (5, 7, {"pattern": everywhere}),
+    "strided": (9, 9, {"pattern": strided}),
+    "nothing to see": (5, 5, {"pattern": before}),
+    "score change": (7, 7, {"score_change": nearer}),
+    "value change": (7, 7, {"value_change": lag_added}),
+    "both, banded": (7, 7, {"score_change": nearer, "value_change": lag_added, "pattern": banded(4)}),
+    "both, nothing to see": (5, 5, {"score_change": nearer, "value_change": lag_added, "pattern": before}),
+    "fewer keys": (6, 4, {}),
+    "a ring": (2, 4, RING),
+    "a ring, banded": (2, 4, {**RING, "pattern": banded(2)}),
+    "a ring, changed": (2, 4, {**RING, "score_change": nearer, "value_change": lag_added}),
+    "an empty ring": (2, 4, {"query_time": RING["query_time"], "key_time": torch.full((2, 4), -1)}),
+}
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def inputs(Tq: int, Tk: int, V: int = 5) -> list[Tensor]:
+    return [numbers(2, 3, Tq, 4), numbers(2, 3, Tk, 4, seed=1), numbers(2, 3, Tk, V, seed=2)]
+
+
+@every_backend
+@every_case
+def test_every_backend_is_the_equation(backend: str, case: str) -> None:
+    Tq, Tk, given = CASES[case]
+    q, k, v = inputs(Tq, Tk)
+    with backends.use(attention=backend):
+        y = attend(q, k, v, **given)
+    np.testing.assert_allclose(y.numpy(), loop(q.numpy(), k.numpy(), v.numpy(), given), atol=1e-12)
+
+
+@every_case
+def test_both_backends_have_the_same_gradients(case: str) -> None:
+    Tq, Tk, given = CASES[case]
+    found = []
+    for backend in ("reference", "fast"):
+        leaves = [tensor.requires_grad_() for tensor in inputs(Tq, Tk)]
+        with backends.use(attention=backend):
+            y = attend(*leaves, **given)
+            if y.requires_grad:
+                (y * numbers(*y.shape, seed=3)).sum().backward()
+        found.append([torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves])
+    for a, b in zip(*found, strict=True):
+        assert bool(b.isfinite().all())
+        torch.testing.assert_close(b, a, rtol=0, atol=1e-12)
+
+
+@every_backend
+@every_case
+def test_derivatives_by_differences(backend: str, case: str) -> None:
+    """First ones right; second ones right or refused."""
+    Tq, Tk, given = CASES[case]
+    if case == "an empty ring" and backend == "reference":
+        return  # a constant
+    leaves = [tensor.requires_grad_() for tensor in inputs(Tq, Tk)]
+
+    def function(*tensors: Tensor) -> Tensor:
+        return attend(*tensors, **given)
+
+    with backends.use(attention=backend):
+        assert torch.autograd.gradcheck(function, leaves, fast_mode=True, atol=1e-7, rtol=1e-6)
+        try:
+            assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True, atol=1e-7, rtol=1e-6)
+        except RuntimeError as error:
+            if "not implemented" not in str(error):
+                raise
+
+
+@every_backend
+@pytest.mark.parametrize("changed", [{}, {"score_change": nearer, "value_change": lag_added}], ids=["plain", "changed"])
+@pytest.mark.parametrize("rubbish", [1e6, math.inf, math.nan])
+def test_an_empty_key_is_never_looked_at(backend: str, changed: dict[str, Any], rubbish: float) -> None:
+    q, k, v = inputs(2, 4)
+    with backends.use(attention=backend):
+        wanted = attend(q, k, v, **RING, **changed)
+        empty = (RING["key_time"] < 0)[:, None, :, None]
+        y = attend(q, torch.where(empty, rubbish, k), torch.where(empty, rubbish, v), **RING, **changed)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+
+
+@every_backend
+@pytest.mark.parametrize(("Tq", "Tk"), [(0, 0), (0, 3), (3, 0)])
+@pytest.mark.parametrize("pattern", [causal, banded(2)])
+def test_no_queries_or_no_keys(backend: str, Tq: int, Tk: int, pattern: Any) -> None:
+    with backends.use(attention=backend):
+        y = attend(*inputs(Tq, Tk), pattern=pattern)
+    assert y.shape == (2, 3, Tq, 5)
+    assert bool((y == 0).all())
+
+
+@every_backend
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
+def test_number_types(backend: str, dtype: torch.dtype, bound: float) -> None:
+    for Tq, Tk, given in CASES.values():
+        wanted = attend(*inputs(Tq, Tk), **given)
+        with backends.use(attention=backend):
+            y = attend(*(tensor.to(dtype) for tensor in inputs(Tq, Tk)), **given)
+        assert y.dtype == dtype
+        assert float((y.double() - wanted).norm()) <= bound * max(1.0, float(wanted.norm()))
+
+
+def test_large_scores_do_not_overflow_in_the_fast_backend() -> None:
+    q, k, v = inputs(5, 5)
+    for change in (None, nearer):
+        y = attend(1e3 * q, 1e3 * k, v, score_change=change)
+        assert bool(y.isfinite().all())
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_bands(width: int) -> None:
+    i, j = torch.arange(5)[:, None], torch.arange(5)[None]
+    assert banded(width)(i, j).tolist() == [[b <= a and a - b < width for b in range(5)] for a in range(5)]

@@ -1,0 +1,201 @@
+"""The lag sum: every backend against a loop over numbers, in value and gradient, for each kind of taps."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.ops import backends
+from seqloom.ops.lag_sum import EXACT, RUN, lags
+
+D = 4
+TAPS = {"mixing": (D, D), "grouped": (2, 2, 2), "each": (D,), "shared": ()}
+"""the shape of one tap of each kind"""
+every_kind = pytest.mark.parametrize("kind", TAPS)
+every_backend = pytest.mark.parametrize("backend", RUN)
+
+
+def able(backend: str, kind: str) -> bool:
+    return backend != "toeplitz" or kind == "shared"
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def loop(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """y_i = Σ_j x_j W_{i-j}, number by number, for one row."""
+    y = np.zeros_like(x)
+    for i in range(len(x)):
+        for j in range(max(0, i - len(w) + 1), i + 1):
+            tap = w[i - j]
+            if tap.ndim == 0 or tap.ndim == 1:
+                y[i] += x[j] * tap
+            elif tap.ndim == 2:
+                y[i] += x[j] @ tap
+            else:
+                width = tap.shape[1]
+                for g in range(len(tap)):
+                    part = slice(g * width, (g + 1) * width)
+                    y[i, part] += x[j, part] @ tap[g]
+    return y
+
+
+@every_kind
+@every_backend
+@pytest.mark.parametrize(("T", "L"), [(1, 1), (1, 5), (7, 3), (7, 7), (9, 1), (3, 8), (33, 16), (16, 16)])
+def test_every_backend_is_the_equation(backend: str, kind: str, T: int, L: int) -> None:
+    x, w = numbers(2, T, D), numbers(L, *TAPS[kind], seed=1)
+    if not able(backend, kind):
+        with backends.use(lag_sum=backend), pytest.raises(ValueError, match="cannot do this"):
+            lags(x, w)
+        return
+    with backends.use(lag_sum=backend):
+        y = lags(x, w)
+        with torch.no_grad():
+            torch.testing.assert_close(lags(x, w), y, rtol=0, atol=1e-12)
+    for row in range(2):
+        np.testing.assert_allclose(y[row].numpy(), loop(x[row].numpy(), w.numpy()), atol=1e-12)
+
+
+@every_kind
+@every_backend
+@pytest.mark.parametrize(("T", "L", "P"), [(1, 4, 3), (7, 3, 2), (5, 9, 4), (5, 3, 11), (6, 4, 0), (0, 4, 3)])
+def test_every_backend_goes_on_from_the_past(backend: str, kind: str, T: int, L: int, P: int) -> None:
+    if not able(backend, kind):
+        return
+    x, w = numbers(2, P + T, D), numbers(L, *TAPS[kind], seed=1)
+    with backends.use(lag_sum=backend):
+        y = lags(x[:, P:], w, past=x[:, :P])
+    assert y.shape == (2, T, D)
+    for row in range(2):
+        np.testing.assert_allclose(y[row].numpy(), loop(x[row].numpy(), w.numpy())[P:], atol=1e-12)
+
+
+@every_kind
+@every_backend
+@pytest.mark.parametrize(("T", "L"), [(1, 3), (7, 3), (5, 9), (17, 16)])
+def test_every_backend_has_the_gradients_of_the_reference(backend: str, kind: str, T: int, L: int) -> None:
+    if not able(backend, kind):
+        return
+    found, wanted = [], []
+    for name, into in ((backend, found), ("reference", wanted)):
+        x, past = numbers(3, T, D).requires_grad_(), numbers(3, 2, D, seed=4).requires_grad_()
+        w = numbers(L, *TAPS[kind], seed=1).requires_grad_()
+        with backends.use(lag_sum=name):
+            (lags(x, w, past) * numbers(3, T, D, seed=2)).sum().backward()
+        into += [x.grad, past.grad, w.grad]
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+@every_kind
+@every_backend
+def test_derivatives_by_differences(backend: str, kind: str) -> None:
+    if not able(backend, kind):
+        return
+    inputs = (numbers(2, 5, D).requires_grad_(), numbers(3, *TAPS[kind], seed=1).requires_grad_())
+    with backends.use(lag_sum=backend):
+        assert torch.autograd.gradcheck(lags, inputs, fast_mode=True, atol=1e-8, rtol=1e-7)
+        assert torch.autograd.gradgradcheck(lags, inputs, fast_mode=True, atol=1e-8, rtol=1e-7)
+
+
+@every_backend
+@pytest.mark.parametrize("wants", ["x", "w"])
+def test_one_gradient_alone(backend: str, wants: str) -> None:
+    """Only what is asked for is computed, and it is right."""
+    x, w = numbers(2, 9, D), numbers(5, seed=1)
+    both = [x.clone().requires_grad_(), w.clone().requires_grad_()]
+    with backends.use(lag_sum=backend):
+        lags(*both).square().sum().backward()
+        one = [x.clone().requires_grad_(wants == "x"), w.clone().requires_grad_(wants == "w")]
+        lags(*one).square().sum().backward()
+    for a, b in zip(one, both, strict=True):
+        assert a.grad is None or torch.allclose(a.grad, b.grad, rtol=0, atol=1e-10)
+    assert sum(a.grad is not None for a in one) == 1
+
+
+@every_kind
+@every_backend
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_how_far_a_later_input_reaches_back(backend: str, kind: str, dtype: torch.dtype) -> None:
+    """Not at all, or, through the FFT, at most 8 eps · max|x| · Σ|w| · log2(2T)."""
+    if not able(backend, kind):
+        return
+    T, L = 37, 16
+    x, w = numbers(2, T, D).to(dtype), numbers(L, *TAPS[kind], seed=1).to(dtype)
+    taps = w.abs().sum(tuple(range(w.ndim - 1))) if w.ndim > 1 else w.abs().sum()  # into one channel
+    with backends.use(lag_sum=backend), torch.no_grad():
+        y = lags(x, w)
+        for place in (1, 7, 20, T - 1):
+            late = x.clone()
+            late[:, place:] += 1e6
+            gap = float((lags(late, w) - y)[:, :place].abs().max())
+            largest = float(late.abs().max())
+            bound = 8 * torch.finfo(dtype).eps * largest * float(taps.max()) * math.log2(2 * T)
+            assert gap <= (0.0 if backend in EXACT else bound), (place, gap, bound)
+
+
+@every_kind
+@every_backend
+def test_number_types_and_strides(backend: str, kind: str) -> None:
+    if not able(backend, kind):
+        return
+    x, w = numbers(2, 13, D), numbers(6, *TAPS[kind], seed=1)
+    with backends.use(lag_sum=backend):
+        wanted = lags(x, w)
+        for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 0.1)):
+            y = lags(x.to(dtype), w.to(dtype))
+            assert y.dtype == dtype
+            assert float((y.double() - wanted).norm() / wanted.norm()) < bound
+        strided = x.mT.contiguous().mT
+        assert not strided.is_contiguous()
+        torch.testing.assert_close(lags(strided, w), wanted, rtol=0, atol=1e-12)
+        assert lags(x[:, :0], w).shape == (2, 0, D)
+
+
+@every_kind
+@every_backend
+def test_no_rows(backend: str, kind: str) -> None:
+    if not able(backend, kind):
+        return
+    with backends.use(lag_sum=backend):
+        assert lags(numbers(0, 13, D), numbers(6, *TAPS[kind], seed=1)).shape == (0, 13, D)
+
+
+def test_integers_stay_exact_in_the_exact_backends() -> None:
+    x = torch.randint(-9, 9, (2, 30, D), generator=torch.Generator().manual_seed(1)).float()
+    w = torch.randint(-9, 9, (12, D), generator=torch.Generator().manual_seed(2)).float()
+    for backend in ("direct", "reference"):
+        with backends.use(lag_sum=backend):
+            assert torch.equal(lags(x, w), lags(x, w).round())
+
+
+@pytest.mark.parametrize("shape", [(3, D + 1), (3, D, D + 1), (3, 2, 3, 3), (3, 1, 2, 2, 2)])
+def test_taps_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=f"do not fit {D} channels"):
+        lags(numbers(2, 5, D), numbers(*shape))
+
+
+@pytest.mark.parametrize("shape", [(3, D + 1, D), (3, 2, 3, 2)])
+def test_taps_that_are_not_square_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=f"do not fit {D} channels"):
+        lags(numbers(2, 5, D), numbers(*shape))
+
+
+@every_kind
+def test_the_choice_by_size_is_able_and_said(kind: str) -> None:
+    """Whatever is chosen can do the call, gives the sum, and is remembered; long ones with gradients use the FFT."""
+    for T, L, rows in ((5, 5, 1), (300, 40, 1), (40, 300, 3), (600, 500, 4)):
+        x, w = numbers(rows, T, D).requires_grad_(), numbers(L, *TAPS[kind], seed=1)
+        with backends.use(lag_sum="direct"):
+            wanted = lags(x, w)
+        backends.forget()
+        torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
+        with torch.no_grad():
+            torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
+        chosen = backends.used()["lag_sum"]
+        assert set(chosen) <= set(RUN) - {"reference"}
+    assert "fft" in chosen
