@@ -5,9 +5,10 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from seqloom.core.config import read
+from seqloom.core.device import chosen
 from seqloom.core.mixer import Mixer, Traits
+from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.decode import generate
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
@@ -47,8 +48,6 @@ def decoder(
     `settings` are the mixer's own. `ffn` is 4 `dim` unless given.
     """
     mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
-    from seqloom.core.config import read
-
     values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
     return Decoder(read(DecoderConfig, {**values, "dropout": dropout, "positions": positions, "mixer": mixers}))
 
@@ -60,13 +59,7 @@ def save(model: Decoder, folder: str | Path, *, tokenizer: Any = None) -> Path:
 
 def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") -> Decoder:
     """The model of a run or of `save`, with its tokenizer as `model.tokenizer` (None where the run has none)."""
-    from seqloom.data.tokenizer import Tokenizer
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"no device {device!r} here ({str(error).splitlines()[0]}): use cpu") from None
-    model, run = stored.load(folder, step=step, device=device)
+    model, run = stored.load(folder, step=step, device=chosen(device))
     if run.tokenizer.is_file():
         model.tokenizer = Tokenizer.load(run.tokenizer)
         known, vocab = model.tokenizer.vocab, model.config.vocab

@@ -10,9 +10,7 @@ SHAPES = os.environ.get("SEQLOOM_SHAPES") == "1"
 if SHAPES:  # before anything of the package is imported
     from jaxtyping import install_import_hook
 
-    install_import_hook(
-        ["seqloom.core", "seqloom.ops", "seqloom.mixers", "seqloom.models", "seqloom.positions"], "beartype.beartype"
-    )
+    install_import_hook(["seqloom.ops", "seqloom.mixers", "seqloom.models", "seqloom.positions"], "beartype.beartype")
 
 import torch  # noqa: E402
 

@@ -25,7 +25,8 @@ def command(arguments: list[str], debug: bool = False) -> int:
     except usage as error:
         return _refuse(error, getattr(error, "format_message", error.__str__)(), debug)
     except OSError as error:  # the system's own messages begin with a number that says nothing
-        return _refuse(error, f"{error.filename}: {error.strerror}" if error.filename else str(error), debug)
+        why = error.strerror or str(error)
+        return _refuse(error, f"{error.filename}: {why}" if error.filename else why, debug)
     except ValueError as error:
         return _refuse(error, str(error), debug)
     except typer.Exit as leave:

@@ -129,7 +129,7 @@ def mixer_config(values: dict[str, Any]) -> MixerConfig:
     if "kind" not in values:
         raise ValueError(f"a mixer needs a kind; there is {', '.join(kinds())}")
     kind = values["kind"]
-    if kind not in kinds():
+    if not isinstance(kind, str) or kind not in kinds():
         raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), kinds())}")
     config: MixerConfig = read(kinds()[kind], values)
     return config

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, runtime_checkable
 
 
+@runtime_checkable
 class Advance(Protocol):
     """Reports that work went on: `amount` units more, with an optional note such as the current loss."""
 

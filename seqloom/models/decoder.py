@@ -46,8 +46,10 @@ class DecoderConfig(Config):
         if isinstance(value, (list, tuple)):
             if not value:
                 raise ValueError("the list of mixers is empty; name at least one")
-            return tuple(mixer_config(entry) if isinstance(entry, dict) else entry for entry in value)
-        return value
+            return tuple(cls._by_kind(entry) for entry in value)
+        if isinstance(value, MixerConfig):
+            return value
+        raise ValueError("a mixer is given by its settings, such as {kind: she}")
 
     @model_validator(mode="after")
     def _all_used(self) -> "DecoderConfig":
@@ -167,6 +169,8 @@ class Decoder(nn.Module):
             raise ValueError(
                 f"token ids must lie in 0 … {vocab - 1} (the vocabulary), not {int(ids.min())} … {int(ids.max())}"
             )
+        if keep is not None and (keep.shape != ids.shape or keep.dtype != torch.bool):
+            raise ValueError(f"keep must be bool {tuple(ids.shape)}, not {keep.dtype} {tuple(keep.shape)}")
         x: Tensor = self.token(ids)
         if self.position is not None:
             if keep is None:

@@ -8,9 +8,8 @@ Source: Vaswani et al., arXiv:1706.03762, Eq. 2; the Extractor paper's Eq. 19. N
 from typing import final
 
 import torch
-from torch import nn
-
-from seqloom.core.shapes import Stream
+from jaxtyping import Float
+from torch import Tensor, nn
 
 
 @final
@@ -21,7 +20,7 @@ class FFN(nn.Module):
         super().__init__()
         self.w_1, self.w_2 = nn.Linear(dim, width), nn.Linear(width, dim)
 
-    def forward(self, x: Stream) -> Stream:
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Each token for itself."""
-        y: torch.Tensor = self.w_2(torch.relu(self.w_1(x)))
+        y: Tensor = self.w_2(torch.relu(self.w_1(x)))
         return y

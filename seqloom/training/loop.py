@@ -55,11 +55,11 @@ def updates(
             with autocast:
                 logits = run(piece[:, :-1])
                 loss = cross_entropy(logits.float().flatten(0, 1), piece[:, 1:].flatten())
-            for extra in (term for block in model.blocks for term in block.mixer.losses().values()):
-                loss = loss + extra
             cost += loss.item() / pieces
             if not math.isfinite(cost):
                 raise NotFinite(_stopped(number + 1, f"the training cost is {cost}"))
+            for extra in (term for block in model.blocks for term in block.mixer.losses().values()):
+                loss = loss + extra
             (loss / pieces if pieces > 1 else loss).backward()
         if config.clip is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
@@ -73,8 +73,10 @@ def updates(
     return step
 
 
-def require_finite(model: Decoder, step: int) -> None:
-    """Raises NotFinite if a weight is not finite: a checkpoint must never hold one."""
+def require_finite(model: Decoder, step: int, held_out: float | None = None) -> None:
+    """Raises NotFinite if a weight, or the held-out cost, is not finite: a checkpoint must never hold such a model."""
+    if held_out is not None and not math.isfinite(held_out):
+        raise NotFinite(_stopped(step, f"the held-out cost is {held_out}"))
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise NotFinite(_stopped(step, f"the weight {name} is not finite"))
@@ -107,6 +109,4 @@ def _seed(seed: int, step: int, device: torch.device) -> None:
 
 
 def _stopped(step: int, why: str) -> str:
-    return (
-        f"stopped at step {step}: {why}; the last checkpoint is good: resume with a lower training.lr in another --out"
-    )
+    return f"stopped at step {step}: {why}; a lower training.lr may help, in another --out"

@@ -69,5 +69,5 @@ RECIPES: dict[str, Callable[[], Values]] = {"paper/table1": table1, "paper/small
 def recipe(name: str) -> Values:
     """The settings of a recipe, free to be changed. ValueError for an unknown one, with what was near."""
     if name not in RECIPES:
-        raise ValueError(f"unknown preset {name!r}; {near(name, RECIPES)}, or give a .yaml file")
+        raise ValueError(f"unknown preset {name!r}, and no .yaml file; {near(name, RECIPES)}")
     return RECIPES[name]()

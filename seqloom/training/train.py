@@ -14,6 +14,7 @@ from typing import Any, final
 
 import torch
 
+from seqloom.core.device import chosen
 from seqloom.core.progress import progress
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.windows import Windows
@@ -56,17 +57,17 @@ def train(config: RunConfig, folder: str | Path, *, allow_drift: bool = False, s
     """
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     keep_freed_memory()
-    device = _device(config.training.device)
+    device = chosen(config.training.device)
+    corpus = prepare(  # before the folder is made: a wrong source leaves nothing behind
+        config.data.source,
+        vocab=config.data.vocab,
+        context=config.model.context,
+        held_out=config.data.held_out,
+        seed=config.data.seed,
+        unwrap=config.data.unwrap,
+    )
+    config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": corpus.tokenizer.vocab})})
     with lock(folder), use(**config.backends):
-        corpus = prepare(
-            config.data.source,
-            vocab=config.data.vocab,
-            context=config.model.context,
-            held_out=config.data.held_out,
-            seed=config.data.seed,
-            unwrap=config.data.unwrap,
-        )
-        config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": corpus.tokenizer.vocab})})
         torch.manual_seed(config.training.seed)
         model = Decoder(config.model).to(device)
         run = open_run(folder, config.identity(corpus.identity))
@@ -110,6 +111,7 @@ def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_dr
                 last = step == settings.batches
                 if last or (settings.evaluate_every and step % settings.evaluate_every == 0):
                     scores = score(model, corpus.held, batch=settings.batch)
+                    require_finite(model, step, scores.cost)
                     rows.append({"step": step, **scores.row()})
                     if best is None or scores.cost < best["cost"]:
                         best = {"step": step, "cost": scores.cost}
@@ -134,14 +136,3 @@ def _same(saved: checkpoint.Checkpoint, run: Run, here: dict[str, Any], allow_dr
         )
     for difference in changed:
         say(f"drift allowed: {difference}")
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"no device {name!r} here ({str(error).splitlines()[0]}): use cpu or auto") from None
-    return device

@@ -1,0 +1,17 @@
+"""The device that a name means here."""
+
+import torch
+
+
+def chosen(name: str) -> torch.device:
+    """The device called `name`; `auto` is the first GPU, or the CPU without one. ValueError where it cannot compute."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+        if device.type == "meta":
+            raise RuntimeError("it computes nothing")
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"no device {name!r} here ({str(error).splitlines()[0]}): use cpu or auto") from None
+    return device

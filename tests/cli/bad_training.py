@@ -1,0 +1,123 @@
+"""Trainings that cannot be: see `bad_commands` for what a case is."""
+
+Case = tuple[str, list[str], tuple[str, ...]]
+
+
+def trains(name: str, setting: str, *words: str) -> Case:
+    """A setting that training refuses."""
+    return f"train-{name}", ["train", "tiny", "--out", "new", "--set", setting], words
+
+
+def reads(name: str, source: str, *words: str) -> Case:
+    """A source that training refuses."""
+    return f"data-{name}", ["train", "tiny", "--out", "new", "--set", "data.vocab=257", "--data", source], words
+
+
+SETTINGS = [
+    trains("no-sign", "training.lr", "--set needs name=value", "training.lr"),
+    trains("no-name", "=3", "--set needs name=value"),
+    trains("vocab", "model.vocab=5", "set data.vocab"),
+    trains("model-number", "model=3", "model", "not 3"),
+    trains("below-a-number", "model.dim.x=3", "model.dim is 32", "'x'"),
+    trains("lr-word", "training.lr=fast", "training.lr", "number", "'fast'"),
+    trains("lr-letter", "training.lr=1O", "training.lr", "'1O'"),
+    trains("lr-negative", "training.lr=-1", "training.lr", "greater than 0", "-1"),
+    trains("lr-nan", "training.lr=.nan", "training.lr", "finite"),
+    trains("lr-inf", "training.lr=.inf", "training.lr", "finite"),
+    trains("lr-nothing", "training.lr=", "training.lr", "number"),
+    trains("setting", "training.evalate_every=1", "unknown setting", "did you mean 'evaluate_every'"),
+    trains("section", "trainin.lr=1", "unknown setting 'trainin'", "did you mean 'training'"),
+    trains("yaml", "model.mixer={", "not readable YAML"),
+    trains("mixer", "model.mixer.kind=shee", "unknown mixer 'shee'", "did you mean 'she'"),
+    trains("mixer-number", "model.mixer.kind=3", "unknown mixer 3", "there is attention"),
+    trains("mixer-list-kind", "model.mixer.kind=[she]", "unknown mixer"),
+    trains("mixer-word", "model.mixer=she", "model.mixer", "{kind: she}"),
+    trains("mixer-setting", "model.mixer.group=2", "unknown setting", "did you mean 'groups'"),
+    trains("mixer-of-another", "model.mixer.heads=2", "unknown setting 'heads'", "groups"),
+    trains("mixers-none", "model.mixer=[]", "list of mixers is empty"),
+    trains("mixers-kindless", "model.mixer=[{heads: 2}]", "needs a kind", "attention"),
+    trains("mixers-typo", "model.mixer=[{kind: she}, {kind: atention}]", "did you mean 'attention'"),
+    trains("heads", "model.mixer={kind: attention, heads: 5}", "dim 32", "heads 5", "1, 2, 4, 8, 16, 32"),
+    trains("groups", "model.mixer.groups=5", "dim 32", "groups 5"),
+    trains("groups-zero", "model.mixer.groups=0", "groups", "greater than or equal to 1"),
+    trains("groups-negative", "model.mixer={kind: extractor, groups: -1}", "groups -1"),
+    trains("dim-zero", "model.dim=0", "model.dim", "greater than or equal to 1"),
+    trains("dim-negative", "model.dim=-4", "model.dim", "-4"),
+    trains("dim-fraction", "model.dim=3.5", "model.dim", "3.5"),
+    trains("depth-zero", "model.depth=0", "model.depth"),
+    trains("context-zero", "model.context=0", "model.context"),
+    trains("dropout", "model.dropout=1", "model.dropout", "less than 1"),
+    trains("positions", "model.positions=rotary", "'learned' or 'none'", "'rotary'"),
+    trains("batch-zero", "training.batch=0", "training.batch"),
+    trains("batches-zero", "training.batches=0", "training.batches"),
+    trains("accumulate", "training.accumulate=3", "batch 4", "accumulate 3"),
+    trains("betas", "training.betas=[0.9, 1.0]", "training.betas", "[0, 1)"),
+    trains("betas-one", "training.betas=[0.9]", "training.betas"),
+    trains("precision", "training.precision=fp16", "'float32' or 'bf16'", "'fp16'"),
+    trains("device", "training.device=gpu", "no device 'gpu'", "use cpu or auto"),
+    trains("device-absent", "training.device=cuda:99", "no device 'cuda:99'", "use cpu or auto"),
+    trains("device-meta", "training.device=meta", "no device 'meta'", "use cpu or auto"),
+    trains("seed", "training.seed=-1", "training.seed"),
+    trains("op", "backends.lagsum=direct", "unknown op 'lagsum'", "did you mean 'lag_sum'"),
+    trains("backend", "backends.lag_sum=dirct", "no backend 'dirct'", "did you mean 'direct'"),
+    trains("format", "format=2", "format"),
+    trains("vocab-small", "data.vocab=100", "data.vocab", "257"),
+    trains("held-out", "data.held_out=1", "data.held_out", "less than 1"),
+    trains("held-out-nan", "data.held_out=.nan", "data.held_out"),
+]
+
+SOURCES = [
+    reads("unnamed", "", "data.source"),
+    reads("missing", "nowhere.txt", "nowhere.txt", "no such file or folder", "stories"),
+    reads("missing-yaml", "a: b", "a: b", "no such file or folder"),
+    reads("missing-number", "2024", "2024", "no such file or folder"),
+    reads("empty", "{shelf}/empty.txt", "empty.txt: empty"),
+    reads("blank", "{shelf}/blank.txt", "blank.txt: empty"),
+    reads("binary", "{shelf}/binary.txt", "binary", "offset 2"),
+    reads("utf16", "{shelf}/utf16.txt", "UTF-16"),
+    reads("latin", "{shelf}/latin.txt", "not UTF-8 at byte offset 3", "convert it"),
+    reads("letter", "{shelf}/letter.txt", "too short to hold out", "add text"),
+    reads("short", "{shelf}/short.txt", "tokens", "one window of context 16 needs 17", "lower the context"),
+    reads("jsonl", "{shelf}/broken.jsonl", "line 2", "not JSON"),
+    reads("jsonl-field", "{shelf}/other.jsonl", "line 1", 'no string field "text"'),
+    reads("jsonl-list", "{shelf}/list.jsonl", "line 1", 'no string field "text"'),
+    reads("jsonl-number", "{shelf}/number.jsonl", "line 1", 'no string field "text"'),
+    reads("jsonl-blank", "{shelf}/blank.jsonl", "no line has any text"),
+    reads("jsonl-surrogate", "{shelf}/surrogate.jsonl", "line 1", "surrogate"),
+    reads("folder", "{shelf}/nothing", "no text in this folder", ".txt"),
+    reads("folder-readme", "{shelf}/readme", "no text in this folder"),
+    reads("folder-bad", "{shelf}/mixed", "bad.txt", "not UTF-8"),
+    reads("stories-none", "stories:0", "at least one story"),
+    reads("stories-word", "stories:many", "stories:COUNT"),
+]
+
+TRAINING = [
+    ("preset", ["train", "tinny", "--out", "new"], ("unknown preset 'tinny'", "did you mean 'tiny'", ".yaml")),
+    ("preset-missing", ["train", "no.yaml", "--out", "new"], ("no.yaml", "no such preset file")),
+    ("preset-broken", ["train", "{shelf}/broken.yaml", "--out", "new"], ("broken.yaml", "not readable YAML")),
+    ("preset-list", ["train", "{shelf}/list.yaml", "--out", "new"], ("holds no settings", "model, data")),
+    ("preset-empty", ["train", "{shelf}/empty.yaml", "--out", "new"], ("holds no settings",)),
+    ("preset-latin", ["train", "{shelf}/latin.yaml", "--out", "new"], ("latin.yaml", "not readable YAML")),
+    ("preset-typo", ["train", "{shelf}/typo.yaml", "--out", "new"], ("unknown setting 'modl'", "'model'")),
+    ("preset-model", ["train", "{shelf}/model_list.yaml", "--out", "new"], ("model: ", "dictionary")),
+    ("preset-no-data", ["train", "{shelf}/no_data.yaml", "--out", "new"], ("'data' is missing",)),
+    ("preset-folder", ["train", "{shelf}/folder.yaml", "--out", "new"], ("folder.yaml", "Is a directory")),
+    ("out-missing", ["train", "tiny"], ("Missing option '--out'",)),
+    ("out-nothing", ["train", "tiny", "--out", ""], ("--out", "no name")),
+    ("out-a-file", ["train", "tiny", "--out", "{shelf}/empty.txt"], ("a file is in its place", "another --out")),
+    ("out-in-a-file", ["train", "tiny", "--out", "{shelf}/empty.txt/x"], ("a file is in its place",)),
+    (
+        "out-of-others",
+        ["train", "tiny", "--out", "{run}", "--set", "model.dim=16"],
+        ("other settings: model.dim is 32 there and 16 here", "choose another --out"),
+    ),
+    (
+        "out-of-another-corpus",
+        ["train", "tiny", "--out", "{run}", "--data", "stories:60"],
+        ("other settings: data.identity", "choose another --out"),
+    ),
+    ("out-newer", ["train", "tiny", "--out", "{wrecks}/newer_config"], ("format is 2 there and 1 here",)),
+    ("out-broken", ["train", "tiny", "--out", "{wrecks}/broken_config"], ("config.json", "not readable JSON")),
+    ("out-list", ["train", "tiny", "--out", "{wrecks}/list_config"], ("config.json", "does not hold settings")),
+    ("out-no-config", ["train", "tiny", "--out", "{wrecks}/no_config"], ("without its config.json", "another --out")),
+]

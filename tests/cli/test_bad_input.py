@@ -1,0 +1,170 @@
+"""Every mistake that a user can make is answered in one line, with exit code 2, and leaves nothing behind."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cli.bad_commands import COMMANDS
+from tests.cli.conftest import STEP, TINY, Answer
+
+Seqloom = Callable[..., Answer]
+HOLD = (
+    "import sys, time; from seqloom.runs.lock import lock\nwith lock(sys.argv[1]): print(1, flush=True); time.sleep(60)"
+)
+
+
+def refused(answer: Answer, *words: str) -> None:
+    """Exit code 2 and one line, the last, that holds the words; before it at most what had already been done."""
+    *before, line = answer.err.splitlines() or [""]
+    assert answer.code == 2, answer
+    assert line.startswith("seqloom: "), answer.err
+    assert not any(said.startswith("seqloom: ") or "Traceback" in said for said in before), answer.err
+    assert answer.out == ""
+    missing = [word for word in words if word not in line]
+    assert not missing, f"{missing} not in {line!r}"
+
+
+def listing(*folders: Path) -> list[tuple[str, int]]:
+    """Every file below the folders with its size; locks aside, whose text is rewritten."""
+    files = (path for folder in folders for path in sorted(folder.rglob("*")) if path.name != "lock")
+    return [(str(path), path.stat().st_size if path.is_file() else -1) for path in files]
+
+
+def _placed(word: str, **places: Path) -> str:
+    for name, place in places.items():
+        word = word.replace(f"{{{name}}}", str(place))
+    return word
+
+
+@pytest.mark.parametrize(("arguments", "words"), [case[1:] for case in COMMANDS], ids=[case[0] for case in COMMANDS])
+def test_a_mistake_is_one_line(
+    arguments: list[str],
+    words: tuple[str, ...],
+    seqloom: Seqloom,
+    trained: Path,
+    wrecks: Path,
+    shelf: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = listing(trained, wrecks, shelf)
+    began = time.process_time()
+    answer = seqloom(*(_placed(word, run=trained, wrecks=wrecks, shelf=shelf) for word in arguments))
+    assert time.process_time() - began < 2
+    refused(answer, *words)
+    assert len(answer.err.splitlines()) == 1, answer.err
+    left = {path.name for path in tmp_path.rglob("*")}
+    assert left <= {"new", "lock"}, "it wrote something"
+    assert listing(trained, wrecks, shelf) == before, "it changed what it was to read"
+
+
+def test_the_table_is_long_and_its_names_are_its_own() -> None:
+    assert len(COMMANDS) >= 80
+    assert len({case[0] for case in COMMANDS}) == len(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words", [["--data", "missing"], ["--set", "model.mixer.groups=5"], ["--set", "backends.lag_sum=x"]], ids=" ".join
+)
+def test_a_refused_training_makes_no_folder(
+    seqloom: Seqloom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(seqloom("train", "tiny", "--out", "new", *words))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["lst"], ["train", "tiny", "--out", "new", "--set", "training.lr=fast"], ["generate", "nowhere", "Once"]],
+    ids=" ".join,
+)
+def test_in_a_process_of_its_own(arguments: list[str], tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from seqloom.cli import run; run()", *arguments]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    refused(Answer(done.returncode, done.stdout, done.stderr))
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_in_use(seqloom: Seqloom, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "run")], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"1\n"
+        answer = seqloom(*TINY, "--out", tmp_path / "run")
+        holder.kill()
+    refused(answer, f"in use by process {holder.pid}", "choose another --out")
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_a_run_in_use_can_be_read(seqloom: Seqloom, trained: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(trained)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"1\n"
+        answer = seqloom("generate", trained, "Once", "--max-tokens", 3)
+        holder.kill()
+    assert answer.code == 0
+
+
+def test_drift_needs_a_word(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    again = ["train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run"]
+    torch.set_num_threads(2)
+    try:
+        before = listing(tmp_path)
+        refused(seqloom(*again), "threads was 1, is 2", "--allow-drift")
+        assert listing(tmp_path) == before
+        allowed = seqloom(*again, "--allow-drift")
+    finally:
+        torch.set_num_threads(1)
+    assert allowed.code == 0, allowed.err
+    assert "drift allowed: threads was 1, is 2" in allowed.err
+
+
+@pytest.mark.parametrize(
+    ("wreck", "words"),
+    [
+        ("truncated", ("no checkpoint that can be read",)),
+        ("flipped", ("no checkpoint that can be read",)),
+        ("half_manifest", ("no checkpoint that can be read",)),
+    ],
+)
+def test_the_newest_checkpoint_is_damaged(seqloom: Seqloom, wrecks: Path, wreck: str, words: tuple[str, ...]) -> None:
+    before = listing(wrecks)
+    answer = seqloom("generate", wrecks / wreck, "Once")
+    refused(answer, *words)
+    assert f"step_{STEP:08d}" in answer.err.splitlines()[0]
+    assert listing(wrecks) == before
+
+
+def test_no_training_on_a_newer_checkpoint(seqloom: Seqloom, wrecks: Path) -> None:
+    before = listing(wrecks)
+    refused(seqloom(*TINY, "--out", wrecks / "newer_checkpoint"), "written by a newer seqloom", "upgrade")
+    assert listing(wrecks) == before
+
+
+def test_books_without_a_network(seqloom: Seqloom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_GUTENBERG", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("seqloom.data.gutenberg.time.sleep", lambda seconds: None)
+    answer = seqloom("train", "paper/small", "--out", tmp_path / "new")
+    refused(answer, "could not reach http://127.0.0.1:9", "put the books as .txt files in a folder", "--data")
+    assert all("trying again" in line for line in answer.err.splitlines()[:-1])
+
+
+def test_a_refusal_of_the_system_is_one_line(
+    seqloom: Seqloom, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, os.strerror(13), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    refused(seqloom("generate", trained, "Once"), "config.json: Permission denied")

@@ -1,0 +1,121 @@
+"""The commands do their work, at a scale of seconds."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seqloom.cli import command, run
+from seqloom.data.corpora import read
+from seqloom.mixers import kinds
+from seqloom.runs.layout import find_run
+from tests.cli.conftest import STEP, TINY, Answer
+
+Seqloom = Callable[..., Answer]
+NAMES = ("list", "cost", "train", "generate", "evaluate", "data", "demo")
+
+
+def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> None:
+    first = seqloom(*TINY, "--out", tmp_path / "run")
+    assert first.code == 0
+    assert first.out.startswith(f"{tmp_path / 'run'}: {STEP} batches, held-out cost 5.")
+    assert "nats a token" in first.out
+    assert "42,828 parameters" in first.err
+    again = seqloom(*TINY, "--out", tmp_path / "run")
+    assert (again.code, again.out) == (0, "")
+    assert again.err.endswith(f"is trained: all {STEP} batches are done\n")
+    more = seqloom("train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run")
+    assert more.code == 0
+    assert f"going on after step {STEP} of {STEP + 1}" in more.err
+
+
+def test_the_data_of_a_run_is_taken_word_for_word(seqloom: Seqloom, tmp_path: Path) -> None:
+    text = tmp_path / "2024: null #1.txt"
+    text.write_text("\n\n".join(document.text for document in read("stories:30")))
+    answer = seqloom(*TINY, "--out", tmp_path / "run", "--data", text)
+    assert answer.code == 0, answer.err
+    assert str(text) in answer.err
+
+
+def test_a_preset_file(seqloom: Seqloom, tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(
+        "model: {dim: 8, depth: 1, context: 8, ffn: 8, mixer: {kind: me}}\n"
+        "data: {source: 'stories:60', vocab: 260}\n"
+        "training: {batches: 2, batch: 2, lr: 1e-3, betas: [0.9, 0.95]}\n"
+    )
+    assert seqloom("train", preset, "--out", tmp_path / "run", "--set", "model.ffn=16").code == 0
+    settings = find_run(tmp_path / "run").settings
+    assert settings["model"]["mixer"] == {"kind": "me"}
+    assert (settings["model"]["ffn"], settings["model"]["vocab"]) == (16, 260)
+    assert (settings["training"]["lr"], settings["training"]["betas"]) == (1e-3, [0.9, 0.95])
+
+
+def test_list(seqloom: Seqloom) -> None:
+    answer = seqloom("list")
+    assert answer.code == 0
+    assert [line.split()[0] for line in answer.out.splitlines()[2:]] == list(kinds())
+    assert [answer.out.splitlines()[2].split()[at] for at in (0, -3, -2, -1)] == ["attention", "always", "grows", "any"]
+
+
+def test_data(seqloom: Seqloom) -> None:
+    answer = seqloom("data", "stories:20", "--vocab", 300)
+    assert answer.code == 0
+    assert "stories:20: training 19 documents" in answer.out
+    assert "vocabulary 300" in answer.out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help(seqloom: Seqloom, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    answer = seqloom(name, "--help")
+    assert (answer.code, answer.err) == (0, "")
+    assert f"seqloom {name}" in answer.out
+    assert name in seqloom("--help").out
+
+
+def test_no_command_shows_the_help(seqloom: Seqloom) -> None:
+    answer = seqloom()
+    assert answer.code == 2
+    assert all(name in answer.out + answer.err for name in NAMES)
+    assert "seqloom: " not in answer.err
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "cost", "shee"], ["cost", "shee", "--debug"]], ids=" ".join)
+def test_debug_shows_where(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["seqloom", *arguments])
+    with pytest.raises(ValueError, match="unknown mixer 'shee'"):
+        run()
+
+
+def test_after_two_dashes_debug_is_text(trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(sys, "argv", ["seqloom", "generate", "--max-tokens=2", str(trained), "--", "--debug"])
+    with pytest.raises(SystemExit) as left:
+        run()
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith("--debug")
+
+
+def test_a_damaged_checkpoint_is_passed_over(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    assert seqloom("train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run").code == 0
+    newest = tmp_path / "run" / "checkpoints" / f"step_{STEP + 1:08d}"
+    (newest / "model.safetensors").write_bytes(b"")
+    read = seqloom("generate", tmp_path / "run", "Once", "--max-tokens", 3)
+    assert read.code == 0
+    assert "model.safetensors is truncated" in read.err
+    again = seqloom("train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run")
+    assert again.code == 0
+    assert f"going on after step {STEP} of {STEP + 1}" in again.err
+
+
+@pytest.mark.slow
+def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["demo", "--scale", "tiny", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    for name in ("attention-32", "attention-1", "she", "he", "we", "me"):
+        assert f"\n{name} " in said.out
+    assert "floor" in said.out

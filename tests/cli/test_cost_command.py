@@ -1,0 +1,47 @@
+"""`cost` prints what the mixers and the presets cost."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+import seqloom as face
+from seqloom.mixers import kinds
+from tests.cli.conftest import Answer
+
+Seqloom = Callable[..., Answer]
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_the_cost_of_a_mixer(seqloom: Seqloom, kind: str) -> None:
+    options = ("--dim", 16, "--context", 8, "--tokens", 12)
+    mixer = face.mixer(kind, dim=16, context=8)
+    whole, one = mixer.cost(12), mixer.cost(12, "token")
+    told = json.loads(seqloom("cost", kind, *options, "--json").out)
+    assert told["equation"] == {
+        **{name: getattr(whole, name) for name in ("mul", "add", "div", "exp", "other", "total", "params", "state")},
+        "path": list(whole.path),
+    }
+    assert told["executed"]["mul"] > 0
+    told = json.loads(seqloom("cost", kind, *options, "--per=token", "--json").out)
+    assert told["equation"]["mul"] == one.mul
+    assert "executed" not in told
+    table = seqloom("cost", kind, *options).out
+    assert f"{whole.total:,}" in table
+    assert "one row of 12 tokens" in table
+
+
+def test_the_fields_of_a_mixer_are_options(seqloom: Seqloom) -> None:
+    told = json.loads(seqloom("cost", "she", "--groups=4", "--out-proj", "false", "--dim=16", "--json").out)
+    mixer = face.mixer("she", dim=16, context=128, groups=4, out_proj=False)
+    assert told["equation"]["params"] == sum(parameter.numel() for parameter in mixer.parameters())
+
+
+def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
+    table = seqloom("cost", "tiny")
+    assert table.code == 0
+    assert "the model of tiny, one row of 16 tokens" in table.out
+    assert "42,828" in table.out
+    one = json.loads(seqloom("cost", "tiny", "--per", "token", "--tokens", 4, "--json").out)["equation"]
+    row = json.loads(seqloom("cost", "tiny", "--tokens", 4, "--json").out)["equation"]
+    assert 0 < one["total"] < row["total"]

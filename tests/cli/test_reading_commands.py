@@ -1,0 +1,78 @@
+"""`generate` and `evaluate` say what the Python face and the scores say."""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import seqloom as face
+from seqloom.data.corpora import read
+from seqloom.data.prepare import encode_documents
+from seqloom.evaluation.scores import score, unigram_entropy
+from seqloom.evaluation.stories import floor
+from tests.cli.conftest import STEP, Answer
+
+Seqloom = Callable[..., Answer]
+
+
+def test_generate_is_the_same_by_seed(seqloom: Seqloom, trained: Path) -> None:
+    ask = ("generate", trained, "Once upon", "--max-tokens", 40)
+    first, same, other = seqloom(*ask), seqloom(*ask, "--seed", 0), seqloom(*ask, "--seed", 1)
+    assert first.code == 0
+    assert first.out.startswith("Once upon")
+    assert first.out.endswith("\n")
+    assert first == same
+    assert first.out != other.out
+    assert first.err.startswith("reads ")
+
+
+def test_generate_says_what_the_face_says(seqloom: Seqloom, trained: Path) -> None:
+    settings: dict[str, Any] = {"max_tokens": 30, "temperature": 0.7, "top_k": 50, "top_p": 0.9, "seed": 3, "hop": 4}
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+    said = "".join(face.generate(face.load(trained), "Once", stop=["e", "th"], **settings))
+    assert seqloom("generate", trained, "Once", *options, "--stop", "e", "--stop", "th").out == f"Once{said}\n"
+    read = seqloom("generate", trained, "Once", "--mode", "stream", "--max-tokens", 5, "--step", STEP)
+    assert read.out == "Once" + "".join(face.generate(face.load(trained), "Once", mode="stream", max_tokens=5)) + "\n"
+
+
+def test_generate_shows_each_piece_at_once(
+    seqloom: Seqloom, trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+
+    def slowly(*_: Any, **__: Any) -> Iterator[str]:
+        for piece in ("a", "b"):
+            yield piece
+            shown.append(capsys.readouterr().out)
+
+    monkeypatch.setattr("seqloom.cli.writing.generate", slowly)
+    rest = seqloom("generate", trained, "Once ")
+    assert [*shown, rest.out] == ["Once a", "b", "\n"]
+
+
+def test_evaluate(seqloom: Seqloom, trained: Path) -> None:
+    model = face.load(trained)
+    tokens = encode_documents(read("stories:3:9"), model.tokenizer)
+    scores = score(model, tokens)
+    answer = seqloom("evaluate", trained, "--data", "stories:3:9", "--json")
+    assert answer.code == 0
+    told = json.loads(answer.out)
+    assert told["tokens"] == scores.tokens == len(tokens)
+    assert told["held_out"] == pytest.approx(scores.cost, rel=1e-12)
+    assert told["bits_per_byte"] == pytest.approx(scores.bits_per_byte, rel=1e-12)
+    assert told["by_position"] == pytest.approx(scores.by_position, rel=1e-12)
+    assert told["unigram_entropy"] == unigram_entropy(tokens)
+    assert told["floor"] == floor(tokens, model.tokenizer)
+    table = seqloom("evaluate", trained, "--data", "stories:3:9", "--batch", 2).out
+    assert f"{len(tokens):,}" in table
+    for value in (scores.cost, math.exp(scores.cost), scores.bits_per_byte, unigram_entropy(tokens)):
+        assert f"{value:,.3f}" in table
+
+
+def test_evaluate_other_text_has_no_floor(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("Colourless green ideas sleep furiously.")
+    assert json.loads(seqloom("evaluate", trained, "--data", tmp_path / "text.txt", "--json").out)["floor"] is None
+    assert "floor" not in seqloom("evaluate", trained, "--data", tmp_path / "text.txt").out

@@ -1,0 +1,152 @@
+"""The held-out cost against a loop that predicts one token at a time, and against counts by hand."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from seqloom.data.tokens import EOS, Tokens
+from seqloom.evaluation.scores import score, unigram_entropy
+from seqloom.models.decoder import Decoder, DecoderConfig
+
+VOCAB, CONTEXT = 11, 5
+LENGTHS = (3, 1, 14, 5, 6, 0, 9)  # words of each document; an empty one, and ones that end with a window or just after
+
+
+def text(lengths: tuple[int, ...] = LENGTHS) -> Tokens:
+    """Documents of noise, each followed by `<eos>`."""
+    draw = np.random.default_rng(3)
+    parts = [np.append(draw.integers(1, VOCAB, length), EOS) for length in lengths]
+    ends = np.cumsum([len(part) for part in parts])
+    ids = np.concatenate(parts).astype("<u2")
+    return Tokens(ids, np.append(0, ends[:-1]), np.array([4 * length for length in lengths]))
+
+
+def decoder(kind: str = "attention", **settings: Any) -> Decoder:
+    torch.manual_seed(5)
+    sizes = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": CONTEXT, "ffn": 16, "std": 0.5}
+    return Decoder(DecoderConfig(**{**sizes, "mixer": {"kind": kind}, **settings}))
+
+
+def one_by_one(model: Decoder, tokens: Tokens) -> list[tuple[int, float]]:
+    """(place in its window, nats) of every token of every document, in order, each predicted by itself."""
+    model = model.eval()
+    found = []
+    for first, end in zip(tokens.starts, tokens.ends, strict=True):
+        document = [EOS, *map(int, tokens.ids[first:end])]  # read as <eos> t1 … tn, predicted as t1 … tn <eos>
+        for place in range(1, len(document)):
+            within = (place - 1) % CONTEXT
+            read = torch.tensor([document[place - 1 - within : place]])
+            with torch.no_grad():
+                p = torch.softmax(model(read)[0, -1].double(), 0)[document[place]]
+            found.append((within, -math.log(float(p))))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["attention", "she", "he", "we", "me"])
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_every_token_once(kind: str, batch: int) -> None:
+    model, tokens = decoder(kind), text()
+    wanted = one_by_one(model, tokens)
+    found = score(model, tokens, batch=batch)
+    assert found.tokens == len(wanted) == len(tokens) == sum(LENGTHS) + len(LENGTHS)
+    total = sum(nats for _, nats in wanted)
+    assert found.cost == pytest.approx(total / len(wanted), rel=1e-5)
+    assert found.bits_per_byte == pytest.approx(total / math.log(2) / (4 * sum(LENGTHS)), rel=1e-5)
+    assert len(found.by_position) == CONTEXT
+    for place, cost in enumerate(found.by_position):
+        here = [nats for within, nats in wanted if within == place]
+        assert cost == pytest.approx(sum(here) / len(here), rel=1e-5), f"place {place}"
+
+
+def test_positions_that_no_token_has() -> None:
+    found = score(decoder(), text((2, 1)))
+    assert len(found.by_position) == 3
+    assert found.tokens == 5
+
+
+def test_a_uniform_model_costs_the_logarithm_of_its_vocabulary() -> None:
+    model, tokens = decoder(), text()
+    torch.nn.init.zeros_(model.head.weight)
+    found = score(model, tokens)
+    assert found.cost == pytest.approx(math.log(VOCAB), rel=1e-6)
+    assert found.by_position == pytest.approx([math.log(VOCAB)] * CONTEXT, rel=1e-6)
+    assert found.bits_per_byte == pytest.approx(math.log2(VOCAB) * len(tokens) / (4 * sum(LENGTHS)), rel=1e-6)
+
+
+def test_a_document_does_not_see_the_one_before() -> None:
+    model, tokens = decoder(), text((4, 4))
+    both = score(model, tokens)
+    apart = [
+        score(model, Tokens(tokens.ids[first : first + 5], np.array([0]), np.array([16])), batch=1) for first in (0, 5)
+    ]
+    assert both.cost == pytest.approx((apart[0].cost + apart[1].cost) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_is_off_and_the_mode_is_left_as_it_was(training: bool) -> None:
+    model, tokens = decoder(dropout=0.5), text()
+    model.train(training)
+    first, second = score(model, tokens), score(model, tokens)
+    assert first == second
+    assert all(module.training is training for module in model.modules())
+    assert first.cost == pytest.approx(score(decoder(dropout=0.0), tokens).cost, rel=1e-6)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_the_mode_is_left_as_it_was_by_an_error_too() -> None:
+    model = decoder(vocab=3).train()
+    with pytest.raises(ValueError, match="vocabulary"):
+        score(model, text())
+    assert model.training
+
+
+def test_the_random_numbers_are_left_alone() -> None:
+    model, tokens = decoder(dropout=0.5).train(), text()
+    torch.manual_seed(1)
+    wanted = torch.rand(3)
+    torch.manual_seed(1)
+    score(model, tokens)
+    assert torch.rand(3).equal(wanted)
+
+
+def test_bfloat16_is_near() -> None:
+    model, tokens = decoder(), text()
+    exact, near = score(model, tokens), score(model, tokens, precision=torch.bfloat16)
+    assert near.cost != exact.cost
+    assert near.cost == pytest.approx(exact.cost, rel=2e-2)
+
+
+def test_its_row() -> None:
+    found = score(decoder(), text())
+    assert found.row() == {
+        "held_out": found.cost,
+        "bits_per_byte": found.bits_per_byte,
+        "tokens": found.tokens,
+        "by_position": found.by_position,
+    }
+
+
+@pytest.mark.parametrize(
+    ("ids", "nats"),
+    [
+        ([1, 1, 2, 0], 0.5 * math.log(2) + 2 * 0.25 * math.log(4)),
+        ([7, 7, 7, 7], 0.0),
+        ([0, 1, 2, 3, 4, 5, 6, 7], math.log(8)),
+        ([1, 1, 1, 0], -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))),
+    ],
+)
+def test_unigram_entropy(ids: list[int], nats: float) -> None:
+    tokens = Tokens(np.array(ids, "<u2"), np.array([0]), np.array([1]))
+    assert unigram_entropy(tokens) == pytest.approx(nats, abs=1e-12)
+
+
+def test_no_model_without_context_beats_the_unigram_entropy() -> None:
+    tokens = text()
+    p = np.bincount(tokens.ids, minlength=VOCAB) / len(tokens)
+    cost: Callable[[Any], float] = lambda q: float(-np.log(q[tokens.ids]).mean())  # noqa: E731
+    assert unigram_entropy(tokens) == pytest.approx(cost(p), rel=1e-12)
+    assert cost((p + 0.01) / (p + 0.01).sum()) > unigram_entropy(tokens)

@@ -1,0 +1,27 @@
+"""A decoder and windows of noise, for tests of a single step."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from seqloom.data.tokens import Tokens
+from seqloom.data.windows import Windows
+from seqloom.models.decoder import Decoder, DecoderConfig
+
+VOCAB, CONTEXT = 30, 8
+
+
+def decoder(kind: str | dict[str, Any], seed: int = 7, **settings: Any) -> Decoder:
+    """A small decoder in training mode whose weights depend on the seed alone."""
+    torch.manual_seed(seed)
+    mixer = {"kind": kind} if isinstance(kind, str) else kind
+    sizes = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": CONTEXT, "ffn": 16, "std": 0.3}
+    return Decoder(DecoderConfig(**{**sizes, "mixer": mixer, **settings})).train()
+
+
+@cache
+def windows(seed: int = 0) -> Windows:
+    ids = np.random.default_rng(0).integers(1, VOCAB, 400).astype("<u2")
+    return Windows(Tokens(ids, np.array([0, 200]), np.array([900, 900])), CONTEXT, seed)

@@ -1,0 +1,48 @@
+"""A run that is killed before any one of its changes to the file system goes on to the same bits."""
+
+import itertools
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seqloom.training.train import Outcome
+from tests.training.running import apart, at_call, newest, same, saved, tiny
+
+
+@pytest.fixture(autouse=True)
+def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+def killed(call: int, folder: Path, wanted: Path) -> bool:
+    """Kills a run before this call, resumes it and compares; False where the run ended before it."""
+    code = apart(folder, arm=at_call(call))
+    if code == 0:
+        return False
+    assert code == -signal.SIGKILL
+    for step in saved(folder):
+        assert newest(folder).step >= step, f"the checkpoint of step {step} was torn"
+    said: list[str] = []
+    tiny(folder, say=said.append)
+    assert not [line for line in said if "damaged" in line or "moved" in line]
+    same(folder, wanted)
+    assert not list(folder.rglob("*.tmp-*")), "leftovers of the killed process stayed"
+    return True
+
+
+def every(stride: int, first: int, whole: Callable[..., Outcome], folder: Path) -> int:
+    wanted = whole().run.folder
+    calls = itertools.takewhile(lambda call: killed(call, folder / str(call), wanted), itertools.count(first, stride))
+    return sum(1 for _ in calls)
+
+
+def test_killed_at_some_calls(whole: Callable[..., Outcome], tmp_path: Path) -> None:
+    assert every(19, 5, whole, tmp_path) >= 4
+
+
+@pytest.mark.slow
+def test_killed_at_every_call(whole: Callable[..., Outcome], tmp_path: Path) -> None:
+    assert every(1, 0, whole, tmp_path) >= 80

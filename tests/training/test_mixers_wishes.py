@@ -1,0 +1,47 @@
+"""What a mixer may ask of the loop: auxiliary losses that are learned from, and a word after each update."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.optim import SGD
+
+from seqloom.models.decoder import Decoder
+from seqloom.training.loop import updates
+from seqloom.training.settings import resolve
+from tests.training.stepping import decoder, windows
+
+
+def stepped(model: Decoder, *changes: str) -> tuple[float, Tensor]:
+    update = updates(model, SGD(model.parameters(), lr=0.1), windows(), resolve("tiny", changes).training)
+    return update(0).cost, model.blocks[0].mixer.get_parameter("w_ext").detach()
+
+
+def asking(extra: float) -> Decoder:
+    model = decoder("me", dropout=0.0)
+    mixer = model.blocks[0].mixer
+    mixer.losses = lambda: {"size": extra * mixer.get_parameter("w_ext").sum()}  # type: ignore[method-assign]
+    return model
+
+
+def test_an_auxiliary_loss_is_learned_from() -> None:
+    for changes in ((), ("training.accumulate=2",)):
+        _, plain = stepped(asking(0.0), *changes)
+        _, pulled = stepped(asking(1.0), *changes)
+        assert torch.allclose(pulled, plain - 0.1, atol=1e-6)
+
+
+def test_an_auxiliary_loss_is_no_part_of_the_cost() -> None:
+    plain, _ = stepped(asking(0.0))
+    asked, _ = stepped(asking(1000.0))
+    assert math.isclose(asked, plain, rel_tol=1e-6), "the cost in the rows is nats a token"
+
+
+def test_the_mixer_is_told_of_each_update() -> None:
+    model = decoder("me")
+    told: list[int] = []
+    model.blocks[1].mixer.after_update = told.append  # type: ignore[method-assign]
+    update = updates(model, SGD(model.parameters(), lr=0.1), windows(), resolve("tiny").training)
+    for step in range(3):
+        update(step)
+    assert told == [1, 2, 3]

@@ -1,0 +1,101 @@
+"""A cost, gradient or weight that is not finite stops the run, names the step and leaves the last good checkpoint."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.runs.model import load
+from seqloom.training import loop
+from seqloom.training.loop import NotFinite
+from seqloom.training.train import Outcome
+from tests.training.running import newest, rows, same, saved, tiny
+
+real = loop.cross_entropy
+
+
+def planted(at: int, value: float) -> Callable[..., Tensor]:
+    """Cross entropy that is `value` at its `at`-th call, counted from 1."""
+    calls = iter(range(1, 1000))
+
+    def cross_entropy(*values: Any) -> Tensor:
+        cost = real(*values)
+        return cost * value if next(calls) == at else cost
+
+    return cross_entropy
+
+
+def finite(folder: Path) -> None:
+    model, _ = load(folder)
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in model.state_dict().values())
+    assert all(math.isfinite(row["cost"]) and row["cost"] > 0 for row in rows(folder) if "cost" in row)
+    assert not [row for row in rows(folder) if "nonfinite" in row]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_cost_that_is_not_finite(
+    whole: Callable[..., Outcome], out: Path, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "cross_entropy", planted(8, value))
+        with pytest.raises(NotFinite, match=rf"step 8: the training cost is {value}") as caught:
+            tiny(out)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+    assert [row["step"] for row in rows(out) if "cost" in row] == list(range(1, 8))
+    assert newest(out).step == 6
+    finite(out)
+    tiny(out)  # the fault was outside: the same run goes on from its last good checkpoint
+    same(out, whole().run.folder)
+
+
+def test_a_gradient_that_is_not_finite(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, cost: Tensor) -> Tensor:
+            return cost.clone()
+
+        @staticmethod
+        def backward(context: Any, grad: Tensor) -> Tensor:
+            return grad * math.nan
+
+    calls = iter(range(1, 1000))
+    monkeypatch.setattr(
+        loop, "cross_entropy", lambda *values: Broken.apply(real(*values)) if next(calls) == 6 else real(*values)
+    )
+    with pytest.raises(NotFinite, match=r"step 6: the weight \S+ is not finite"):  # step 6 is to be saved
+        tiny(out)
+    assert newest(out).step == 4
+    finite(out)
+
+
+def test_a_cost_that_explodes(out: Path) -> None:
+    with pytest.raises(NotFinite, match="step 2: the training cost is"):
+        tiny(out, "training.lr=1e30")
+    assert [row["step"] for row in rows(out)] == [1]
+    assert not saved(out)
+
+
+def test_a_held_out_cost_that_explodes(out: Path) -> None:
+    with pytest.raises(NotFinite, match="step 1"):
+        tiny(out, "training.lr=1e30", "training.evaluate_every=1")
+    assert not saved(out)
+
+
+def test_the_message_claims_no_checkpoint_where_there_is_none(out: Path) -> None:
+    with pytest.raises(NotFinite) as caught:
+        tiny(out, "training.lr=1e30")
+    assert not saved(out)
+    assert "the last checkpoint is good" not in str(caught.value)
+
+
+def test_the_second_piece_of_a_batch(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "cross_entropy", planted(4, math.nan))
+    with pytest.raises(NotFinite, match="step 2"):
+        tiny(out, "training.accumulate=2", "training.save_every=1")
+    assert newest(out).step == 1
+    finite(out)

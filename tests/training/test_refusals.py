@@ -1,0 +1,108 @@
+"""What is not the same run is refused in one line, and what only looks like another one is not."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from seqloom.runs import model as stored
+from seqloom.runs.lock import lock
+from seqloom.training.train import Outcome
+from tests.training.running import digests, rows, saved, tiny
+
+Whole = Callable[..., Outcome]
+
+
+@pytest.fixture
+def begun(out: Path) -> Path:
+    tiny(out, "training.batches=4")
+    return out
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    yield torch.set_num_threads
+    torch.set_num_threads(1)
+
+
+def test_another_number_of_threads(begun: Path, threads: Callable[[int], None]) -> None:
+    before = rows(begun)
+    threads(2)
+    with pytest.raises(ValueError, match=r"bit for bit: threads was 1, is 2; go on with --allow-drift"):
+        tiny(begun)
+    assert rows(begun) == before
+    said: list[str] = []
+    assert tiny(begun, allow_drift=True, say=said.append).step == 9
+    assert "drift allowed: threads was 1, is 2" in said
+    tiny(begun, "training.batches=10")  # what the newest checkpoint says is what counts now
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "training.lr=0.002",
+        "training.seed=1",
+        "training.batch=8",
+        "training.accumulate=2",
+        "training.precision=bf16",
+        "training.weight_decay=0.0",
+        "training.clip=1.0",
+        "model.dropout=0.0",
+        "model.dim=16",
+        "data.seed=1",
+        "data.within_documents=true",
+        "backends={lag_sum: direct}",
+    ],
+)
+def test_another_setting(begun: Path, change: str) -> None:
+    before = rows(begun)
+    name = change.partition("=")[0]
+    with pytest.raises(ValueError, match="holds a run of other settings") as caught:
+        tiny(begun, change)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert (name if name.startswith(("training", "model")) else name.split(".")[0]) in said
+    assert (rows(begun), saved(begun)) == (before, [3, 4])
+
+
+def test_another_text(begun: Path) -> None:
+    with pytest.raises(ValueError, match=r"data\.identity"):
+        tiny(begun, "data.source=stories:31:0")
+
+
+def test_what_does_not_change_a_step_may_change(whole: Whole, begun: Path) -> None:
+    tiny(begun, "training.save_every=4", "training.evaluate_every=5")
+    assert digests(begun) == digests(whole().run.folder)
+
+
+def test_the_same_text_elsewhere(tmp_path: Path, out: Path) -> None:
+    text = "".join(f"A line {n * n} of no meaning, {n % 7} times.\n" for n in range(400))
+    for name, batches in (("here.txt", 2), ("there.txt", 4)):
+        (tmp_path / name).write_text(text)
+        outcome = tiny(out, f"data.source={tmp_path / name}", "data.vocab=260", f"training.batches={batches}")
+    assert outcome.step == 4
+
+
+def test_a_run_in_use(begun: Path) -> None:
+    with lock(begun), pytest.raises(ValueError, match="is in use by"):
+        tiny(begun)
+    assert tiny(begun).step == 9
+
+
+def test_a_model_without_its_optimizer(begun: Path, tmp_path: Path) -> None:
+    model, _ = stored.load(begun)
+    stored.save(model, tmp_path / "alone")
+    with pytest.raises(ValueError, match="other settings"):
+        tiny(tmp_path / "alone")
+
+
+def test_no_such_device(out: Path) -> None:
+    with pytest.raises(ValueError, match="no device 'abacus' here"):
+        tiny(out, "training.device=abacus")
+
+
+def test_text_shorter_than_a_window(tmp_path: Path, out: Path) -> None:
+    (tmp_path / "short.txt").write_text("too short for a window of this width\n")
+    with pytest.raises(ValueError, match="the training text has"):
+        tiny(out, f"data.source={tmp_path / 'short.txt'}", "model.context=64")

@@ -1,0 +1,61 @@
+"""metrics.jsonl is the truth: a row a step, held-out rows among them, nothing twice and nothing missing."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seqloom.evaluation.scores import score
+from seqloom.runs.metrics import read
+from seqloom.runs.model import load
+from seqloom.training.train import Outcome
+from tests.training.running import rows, tiny
+
+
+def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
+    outcome = whole()
+    found = read(outcome.run.metrics)
+    steps = [row for row in found if "cost" in row]
+    assert [row["step"] for row in steps] == list(range(1, 10))
+    assert all(row.keys() == {"step", "cost", "seconds", "compute"} for row in steps)
+    assert all(0 < row["compute"] <= row["seconds"] for row in steps)
+    assert [row["step"] for row in found] == sorted(row["step"] for row in found)
+    held = [row for row in found if "held_out" in row]
+    assert [row["step"] for row in held] == [4, 8, 9]
+    assert all(row.keys() == {"step", "held_out", "bits_per_byte", "tokens", "by_position"} for row in held)
+    assert {row["tokens"] for row in held} == {len(outcome.corpus.held)}
+    assert {len(row["by_position"]) for row in held} == {16}
+    assert len(found) == len(steps) + len(held)
+
+
+def test_the_last_held_out_row_is_of_the_saved_model(whole: Callable[..., Outcome]) -> None:
+    outcome = whole()
+    model, run = load(outcome.run.folder)
+    assert {"step": 9, **score(model, outcome.corpus.held, batch=4).row()} == rows(run.folder)[-1] | {
+        "by_position": score(model, outcome.corpus.held, batch=4).by_position
+    }
+    assert outcome.scores is not None
+    assert outcome.scores.cost == rows(run.folder)[-1]["held_out"]
+
+
+@pytest.mark.parametrize("every", [0, 1, 9, 20])
+def test_when_the_held_out_text_is_read(out: Path, every: int) -> None:
+    tiny(out, f"training.evaluate_every={every}")
+    wanted = [step for step in range(1, 10) if step == 9 or (every and step % every == 0)]
+    assert [row["step"] for row in rows(out) if "held_out" in row] == wanted
+
+
+def test_rows_after_the_last_checkpoint_are_written_anew(out: Path) -> None:
+    tiny(out, "training.batches=4")
+    path = out / "metrics.jsonl"
+    whole = path.read_text()
+    ahead = [json.dumps({"step": step, "cost": 0.5, "seconds": 1.0, "compute": 1.0}) for step in (5, 6)]
+    path.write_text(whole + "\n".join(ahead) + '\n{"step": 7, "co')
+    said: list[str] = []
+    tiny(out, say=said.append)
+    assert any("torn" in line for line in said)
+    costs = [row for row in rows(out) if "cost" in row]
+    assert [row["step"] for row in costs] == list(range(1, 10))
+    assert all(row["cost"] > 1 for row in costs)
+    assert path.read_text().startswith(whole)
