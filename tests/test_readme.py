@@ -1,0 +1,94 @@
+"""README does what it says: its commands and its Python run, and the mixer that it adds keeps the contract."""
+
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from seqloom.cli import command
+from seqloom.core import mixer as registry
+from seqloom.core.mixer import Mixer
+from seqloom.data.stories import corpus
+from seqloom.mixers import mixer_config
+from tests.contract.test_broken import CHECKS
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+TINY = ["data.vocab=300", "training.batches=4", "model.dim=32", "model.context=16", "model.ffn=32"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with books, as README's reader has one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "books").mkdir()
+    for number, text in enumerate(corpus(30, 1)):
+        (tmp_path / "books" / f"{number}.txt").write_text(text)
+    (tmp_path / "another-book.txt").write_text(next(corpus(1, 2)))
+    return tmp_path
+
+
+def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
+    assert [line.split()[1] for line in lines] == ["train", "generate", "evaluate", "cost"]
+    for line in lines:
+        words = shlex.split(line)[1:]
+        smaller = [word for change in TINY for word in ("--set", change)] if words[0] == "train" else []
+        assert command([*words, *smaller]) == 0, line
+        assert capsys.readouterr().out.strip(), f"{line} printed nothing"
+
+
+def test_make_has_the_two_commands() -> None:
+    makefile = (Path(__file__).parent.parent / "Makefile").read_text()
+    for line in (line for block in blocks("sh") for line in block.splitlines() if line.startswith("make ")):
+        assert re.search(rf"^{line.split()[1]}:", makefile, flags=re.M), line
+
+
+def test_the_settings_that_the_text_names(here: Path) -> None:
+    from seqloom.training.settings import resolve
+
+    settings = re.findall(r"--set '?((?!a\.b)[\w.]+=[^'`]+)[ '`]", README)
+    assert len(settings) >= 2
+    for change in settings:
+        resolve("tiny", [change.split(" --")[0], "model.depth=2"])
+
+
+def test_the_python_face(here: Path) -> None:
+    face = next(block for block in blocks("python") if "import seqloom" in block)
+    names: dict[str, object] = {}
+    exec(compile(face, "README.md", "exec"), names)
+    assert isinstance(names["y"], torch.Tensor)
+    assert names["y"].shape == (1, 128)
+
+
+@pytest.fixture
+def running_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "running_mean.py").write_text(next(block for block in blocks("python") if "@register" in block))
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("running_mean")
+    yield
+    del registry._kinds["running_mean"], sys.modules["running_mean"]
+
+
+def make(context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
+    return mixer_config({"kind": "running_mean"}).build(8, context).to(dtype)
+
+
+@pytest.mark.parametrize("check", [name for name in CHECKS if "compile" not in name and "export" not in name])
+def test_the_added_mixer_keeps_the_contract(check: str, running_mean: None) -> None:
+    CHECKS[check](make)
+
+
+def test_the_added_mixer_is_priced_and_listed(running_mean: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["list"]) == 0
+    assert "The average of all tokens so far." in capsys.readouterr().out
+    assert command(["cost", "running_mean", "--dim", "8"]) == 0
