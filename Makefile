@@ -5,6 +5,7 @@ TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test test-all check format clean
 
+
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
@@ -16,12 +17,13 @@ demo: .venv/installed
 
 # Shapes are checked at run time in the first part only: the hook that checks them breaks graph capture.
 test: .venv/installed
-	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph"
+	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph and not demo"
 	$(TEST) -m "graph and not slow"
 
 test-all: test
-	$(TEST) -m slow
+	$(TEST) -m "slow and not demo"
 	$(MAKE) demo
+	$(BIN)/python -m pytest -m demo
 
 check: .venv/installed
 	$(BIN)/ruff check .

@@ -7,15 +7,18 @@ cost, and each sampled sentence is or is not one of the grammar.
 import statistics
 import sys
 from pathlib import Path
-from typing import Any
+
+import torch
 
 from seqloom.analysis.cost import model_cost
-from seqloom.core.state import nbytes
+from seqloom.core.config import near
+from seqloom.core.state import State, nbytes
 from seqloom.core.table import table
 from seqloom.evaluation.scores import score, unigram_entropy
 from seqloom.evaluation.stories import floor, judged
 from seqloom.generation.decode import generate
 from seqloom.models.decoder import Decoder
+from seqloom.runs.layout import write_json
 from seqloom.runs.metrics import read
 from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome, train
@@ -33,25 +36,15 @@ SCALES: dict[str, list[str]] = {
     "tiny": ["data.source=stories:300:0", "model.dim=32", "model.context=32", "model.ffn=64", "training.batches=30"],
 }
 PROMPT = "Once upon a time"
-HEAD = (
-    *(
-        "model",
-        "training cost",
-        "held-out cost",
-        "bits a byte",
-        "grammatical",
-        "agreeing",
-        "parameters",
-        "operations a token",
-    ),
-    *("ms a step", "tokens a second", "state bytes"),
-)
 
 
 def run(out: Path, scale: str = "full") -> int:
-    """Trains, prints the table and a sample of each; returns the exit code, of a signal if one stopped it."""
+    """Trains, prints the table and a sample of each; returns the exit code, of a signal if one stopped it.
+
+    What it prints is kept in `table.json` beside the runs.
+    """
     if scale not in SCALES:
-        raise ValueError(f"unknown scale {scale!r}; there is {', '.join(SCALES)}")
+        raise ValueError(f"unknown scale {scale!r}; {near(scale, SCALES)}")
     rows, samples = [], []
     for name, changes in MIXERS.items():
         print(f"\n{name}", file=sys.stderr)
@@ -60,16 +53,17 @@ def run(out: Path, scale: str = "full") -> int:
             print(f"stopped and saved; the same command goes on with {name}", file=sys.stderr)
             return 128 + int(outcome.asked)
         outcome.model.tokenizer = outcome.corpus.tokenizer
-        rows.append((name, *measured(outcome, stories=32 if scale == "full" else 2)))
+        rows.append({"model": name, **measured(outcome, stories=32 if scale == "full" else 2)})
         samples.append((name, sample(outcome.model)))
     held = outcome.corpus.held
-    print("\n" + table(HEAD, rows))
-    least = floor(held, outcome.corpus.tokenizer)
+    least, unigram = floor(held, outcome.corpus.tokenizer), unigram_entropy(held)
+    write_json(out / scale / "table.json", {"rows": rows, "floor": least, "unigram_entropy": unigram})
+    print("\n" + table(list(rows[0]), [[_cell(*entry) for entry in row.items()] for row in rows]))
     print(
         f"\nheld-out cost: nats a token over the {len(held):,} tokens of {held.documents} stories. Their unigram "
-        f"frequencies alone cost {unigram_entropy(held):.3f}; the floor, a lower bound from the grammar's own "
-        f"probabilities, is {least:.3f}.\ngrammatical: sampled sentences (top-p 0.9) that are of the grammar; "
-        "agreeing: those that also agree with their story's names, things and places so far."
+        f"frequencies alone cost {unigram:.3f}; the floor, a lower bound from the grammar's own probabilities, is "
+        f"{least:.3f}.\ngrammatical: sampled sentences (top-p 0.9) that are of the grammar; agreeing: those that also "
+        "agree with their story's names, things and places so far."
     )
     for name, text in samples:
         print(f"\n{name}: {text}")
@@ -77,8 +71,8 @@ def run(out: Path, scale: str = "full") -> int:
     return 0
 
 
-def measured(outcome: Outcome, stories: int) -> tuple[Any, ...]:
-    """A trained model's numbers, in the order of the table's head after its name."""
+def measured(outcome: Outcome, stories: int) -> dict[str, float]:
+    """A trained model's numbers, by the words that the table's head has for them."""
     model = outcome.model
     context = model.config.context
     steps = [row for row in read(outcome.run.metrics) if "cost" in row]
@@ -86,24 +80,26 @@ def measured(outcome: Outcome, stories: int) -> tuple[Any, ...]:
     said = judged(model, stories=stories, tokens=200, top_p=0.9)
     seconds = statistics.median(row["seconds"] for row in steps)
     batch = outcome.run.settings["training"]["batch"]
-    return (
-        statistics.median(row["cost"] for row in steps[-250:]),
-        scores.cost,
-        scores.bits_per_byte,
-        f"{said.grammatical / max(said.written, 1):.0%}",
-        f"{said.agreeing / max(said.written, 1):.0%}",
-        sum(parameter.numel() for parameter in model.parameters()),
-        model_cost(model, context).total // context,
-        seconds * 1e3,
-        round(batch * context / seconds),
-        nbytes(state_after(model, context)),
-    )
+    return {
+        "training cost": statistics.median(row["cost"] for row in steps[-250:]),
+        "held-out cost": scores.cost,
+        "bits a byte": scores.bits_per_byte,
+        "grammatical": said.grammatical / max(said.written, 1),
+        "agreeing": said.agreeing / max(said.written, 1),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "operations a token": model_cost(model, context).total // context,
+        "ms a step": seconds * 1e3,
+        "tokens a second": round(batch * context / seconds),
+        "state bytes": nbytes(state_after(model, context)),
+    }
 
 
-def state_after(model: Decoder, tokens: int) -> dict[str, Any]:
+def _cell(name: str, value: object) -> object:
+    return f"{value:.0%}" if name in ("grammatical", "agreeing") else value
+
+
+def state_after(model: Decoder, tokens: int) -> State:
     """What one row keeps after `tokens` tokens, trimmed as it would be saved."""
-    import torch
-
     with torch.no_grad():
         return model.trim(model.extend(torch.zeros(1, tokens, dtype=torch.long), model.start(1))[1])
 

@@ -54,10 +54,7 @@ def check(backends: dict[str, str]) -> None:
 
 
 def known() -> dict[str, tuple[str, ...]]:
-    """Every op that chooses, with its backends."""
-    import seqloom.ops.attention
-    import seqloom.ops.lag_sum  # noqa: F401  an op declares itself when it is imported
-
+    """Every op that chooses, with its backends; each declares itself, and `seqloom.ops` imports them all."""
     return dict(_known)
 
 
