@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 
 def append(name: str, rows: list[dict[str, Any]]) -> None:
     """Appends rows to results/NAME.jsonl, each with where it is from, and prints them."""
-    origin = {"date": date.today().isoformat(), "commit": commit(), "command": command(), "machine": machine()}
+    origin = {"date": date.today().isoformat(), "commit": STARTED_AT, "command": command(), "machine": machine()}
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
         for row in rows:
@@ -48,3 +48,7 @@ def _git(*words: str) -> str:
     return subprocess.run(
         ["git", *words], capture_output=True, text=True, check=True, cwd=RESULTS.parent
     ).stdout.strip()
+
+
+STARTED_AT = commit()
+"""the commit that this process runs, whatever is checked out while it does"""
