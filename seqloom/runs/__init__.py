@@ -1,0 +1,1 @@
+"""A run's folder: its layout and lock, its checkpoints, its metrics."""

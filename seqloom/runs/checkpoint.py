@@ -1,0 +1,167 @@
+"""Checkpoints: named tensors, JSON and files of one step, saved whole or not at all, and verified before use.
+
+    step_00001234/   model.safetensors, …   one file a group of tensors
+                     meta.json              the step, what the groups hold, the caller's JSON
+                     tokenizer.json, …      copies of the caller's files
+                     manifest.json          written last: sizes and sums (see `manifest`)
+
+A save that has returned is never lost to a kill or a full disk; one that has not leaves the earlier ones as they were.
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from torch import Tensor
+
+from seqloom.runs import durable, manifest, steps
+from seqloom.runs.layout import make_folder
+from seqloom.runs.manifest import Damaged
+from seqloom.runs.tensors import read_tensors, storable, write_tensors
+
+__all__ = ["Checkpoint", "Damaged", "load", "newest", "peek", "prune", "save"]
+
+_META = "meta.json"
+
+
+@final
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds: the tensors by group and name (on the CPU), the caller's JSON, where its files lie."""
+
+    path: Path
+    step: int
+    tensors: dict[str, dict[str, Tensor]]
+    meta: dict[str, Any]
+    files: dict[str, Path]
+
+
+def save(
+    folder: str | Path,
+    step: int,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    meta: Mapping[str, Any],
+    files: Mapping[str, Path] | None = None,
+) -> Path:
+    """Saves a step under `folder` (made when missing) and returns the checkpoint's path when it is safe on the disk.
+
+    `tensors` by group and name; `meta` is plain JSON; `files` are copied under the given names. The same step saved
+    again replaces the old one. ValueError for what cannot be stored, before anything is written; OSError when the
+    system refuses (a full disk), and then the earlier checkpoints are untouched.
+    """
+    folder, files = Path(folder), files or {}
+    _check(step, tensors, meta, files)
+    stored = {group: storable(group, named) for group, named in tensors.items()}
+    groups = {group: {"tensors": list(named), "complex": pairs} for group, (named, pairs) in stored.items()}
+    about = json.dumps({"step": step, "groups": groups, "meta": meta}, allow_nan=False)
+    make_folder(folder)
+    temporary = folder / f"{steps.name_of(step)}.tmp-{os.getpid()}"
+    durable.discard(temporary)
+    durable.claim(temporary)
+    try:
+        temporary.mkdir()
+        durable.write_new(temporary / _META, about.encode())
+        for group, (named, _) in stored.items():
+            path = temporary / f"{group}.safetensors"
+            write_tensors(path, named)
+            shutil.copymode(temporary / _META, path)  # safetensors writes for the owner's eyes only
+            durable.sync(path)
+        for name, source in files.items():
+            shutil.copyfile(source, temporary / name)
+            durable.sync(temporary / name)
+        manifest.seal(temporary)
+        durable.sync(temporary)
+        steps.put(temporary, folder / steps.name_of(step))
+    except OSError as error:
+        cause = f"{error.strerror or error}"
+        why = f"cannot save step {step} in {folder}: {cause}; the earlier checkpoints are untouched"
+        raise OSError(error.errno or 0, why) from error
+    finally:
+        durable.discard(temporary)
+    return folder / steps.name_of(step)
+
+
+def load(path: str | Path) -> Checkpoint:
+    """The checkpoint in `path`, after every byte of it was verified.
+
+    `Damaged`, in one line with the file, when it is not as it was written; ValueError when a newer seqloom wrote it;
+    FileNotFoundError when there is none.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"there is no checkpoint in {path}")
+    names = manifest.verify(path)
+    about = json.loads((path / _META).read_bytes())
+    step, groups = about["step"], about["groups"]
+    if steps.step_of(path) not in (None, step):
+        raise Damaged(f"{path}: it holds step {step}, its name says another")
+    tensors = {
+        group: read_tensors(path / f"{group}.safetensors", held["tensors"], held["complex"])
+        for group, held in groups.items()
+    }
+    own = {_META, *(f"{group}.safetensors" for group in groups)}
+    return Checkpoint(path, step, tensors, about["meta"], {name: path / name for name in names if name not in own})
+
+
+def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
+    """The newest checkpoint under `folder` that verifies, for the process that holds the run's lock; None without any.
+
+    A damaged one is moved aside and said in one line; what killed processes left is cleaned up. A checkpoint of a newer
+    seqloom is left alone, and raises ValueError. Readers without the lock use `peek`.
+    """
+    folder, say = Path(folder), say or _to_stderr
+    if not folder.is_dir():
+        return None
+    steps.mend(folder)
+    for path in reversed(steps.whole(folder).values()):
+        try:
+            return load(path)
+        except Damaged as error:
+            say(f"{error}; moved to {steps.quarantine(path).name}, going back to the checkpoint before it")
+    return None
+
+
+def peek(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
+    """As `newest`, but changes nothing: for those who read a run that another process may be writing."""
+    folder, say = Path(folder), say or _to_stderr
+    if not folder.is_dir():
+        return None
+    found = {**steps.half_replaced(folder), **steps.whole(folder)}
+    for _, path in sorted(found.items(), reverse=True):
+        try:
+            return load(path)
+        except (Damaged, FileNotFoundError) as error:
+            if not path.exists():  # replaced or deleted while we read: there is something newer
+                return peek(folder, say)
+            say(f"{error}; reading the checkpoint before it")
+    return None
+
+
+def prune(folder: str | Path, keep_last: int = 2, best: int | None = None) -> list[int]:
+    """Deletes all checkpoints but the last `keep_last` and that of step `best`; returns the deleted steps."""
+    if keep_last < 1:
+        raise ValueError(f"keep_last is {keep_last}: at least one checkpoint must stay")
+    found = steps.whole(Path(folder))
+    doomed = [step for step in list(found)[:-keep_last] if step != best]
+    steps.delete([found[step] for step in doomed])
+    return doomed
+
+
+def _check(step: int, groups: Mapping[str, object], meta: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    if step < 0:
+        raise ValueError(f"a checkpoint's step is 0 or more, not {step}")
+    durable.plain(meta, "meta")
+    taken = {_META, manifest.NAME, *(f"{group}.safetensors" for group in groups)}
+    for name in (*groups, *files):
+        if not re.fullmatch(r"\w[\w.-]*", name) or (name in files and name in taken):
+            raise ValueError(f"a checkpoint cannot hold a file named {name!r}: choose another name")
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,136 @@
+"""A run's folder: where each thing lies in it, and to which settings it belongs.
+
+    config.json   metrics.jsonl   tokenizer.json   lock   checkpoints/step_00001234/
+
+The settings in `config.json` are the run's identity: the same folder with other settings is refused, never mixed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, final
+
+from seqloom.runs.durable import canonical, read_json, remove_stale, write_json
+
+__all__ = ["Run", "find_run", "identity", "make_folder", "open_run", "read_json", "write_json"]
+
+_ABSENT = "absent"
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """The paths of one run; makes and reads nothing by itself, except `settings` and `identity`."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved settings, as JSON."""
+        return self.folder / "config.json"
+
+    @property
+    def metrics(self) -> Path:
+        """One row a step, as JSON lines."""
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer that the run's tokens are of."""
+        return self.folder / "tokenizer.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints; it may not exist before the first one."""
+        return self.folder / "checkpoints"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `config.json` holds. ValueError in one line when it is broken."""
+        settings = read_json(self.config)
+        if not isinstance(settings, dict):
+            raise ValueError(f"{self.config} does not hold settings (a JSON object): mend or remove it")
+        return settings
+
+    @property
+    def identity(self) -> str:
+        """The hash of the settings, 64 hexadecimal digits."""
+        return identity(self.settings)
+
+
+def identity(config: Mapping[str, Any]) -> str:
+    """sha256 of the settings as canonical JSON: what two runs must share to be the same run."""
+    return sha256(canonical(config).encode()).hexdigest()
+
+
+def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True) -> Run:
+    """The run of these settings in `folder`: made where there is none (if `create`), found again where there is one.
+
+    `config` holds only what changes the result. Take `lock(folder)` first, so that two processes cannot both make it.
+    ValueError, in one line, when the folder holds a run of other settings (naming them), is a file, or cannot be
+    written; FileNotFoundError when there is no run and `create` is False.
+    """
+    run = Run(Path(folder))
+    if not create and not run.config.is_file():
+        return find_run(folder)
+    make_folder(run.folder)
+    if run.config.exists():
+        _refuse_other_settings(run, config)
+    elif run.metrics.exists() or run.checkpoints.exists():
+        raise ValueError(f"{run.folder} holds a run without its config.json: put it back or choose another --out")
+    try:
+        remove_stale(run.folder)
+        if not run.config.exists():
+            write_json(run.config, dict(config))
+    except OSError as error:
+        raise ValueError(f"cannot write in {run.folder} ({error.strerror}): choose another --out") from error
+    return run
+
+
+def find_run(folder: str | Path) -> Run:
+    """The run that is in `folder`, for those who only read. FileNotFoundError, in one line, when there is none."""
+    run = Run(Path(folder))
+    if not run.config.is_file():
+        what = "does not exist" if not run.folder.exists() else "is not a run: it has no config.json"
+        raise FileNotFoundError(f"{run.folder} {what}; give the folder of a run (the --out of its training)")
+    return run
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder and those above it. ValueError, in one line, when a file is in the place or it is forbidden."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"{folder} cannot be a run's folder, a file is in its place: choose another --out") from None
+    except OSError as error:
+        raise ValueError(f"cannot make the folder {folder} ({error.strerror}): choose another --out") from error
+
+
+def _refuse_other_settings(run: Run, config: Mapping[str, Any]) -> None:
+    before, now = run.settings, config
+    if identity(before) == identity(now):
+        return
+    differences = list(_differences(before, now))
+    shown = ", ".join(f"{place} is {old} there and {new} here" for place, old, new in differences[:3])
+    more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
+    raise ValueError(f"{run.folder} holds a run of other settings: {shown}{more}; choose another --out, or the same")
+
+
+def _differences(before: object, now: object, place: str = "") -> Iterator[tuple[str, str, str]]:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in dict.fromkeys([*before, *now]):
+            dotted = f"{place}.{key}" if place else key
+            if key not in now:
+                yield dotted, _short(before[key]), _ABSENT
+            elif key not in before:
+                yield dotted, _ABSENT, _short(now[key])
+            else:
+                yield from _differences(before[key], now[key], dotted)
+    elif canonical(before) != canonical(now):
+        yield place, _short(before), _short(now)
+
+
+def _short(value: object) -> str:
+    text = canonical(value)
+    return text if len(text) <= 60 else text[:57] + "..."

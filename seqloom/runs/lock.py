@@ -1,0 +1,71 @@
+"""One process a run: a lock that the kernel lets go when its holder dies, however it dies.
+
+The file `lock` in the run's folder stays; being locked is a state of the open file (flock), not of its existence. Its
+text, the holder's process number and machine, serves the message only.
+"""
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from seqloom.runs.layout import make_folder
+
+_held: set[int] = set()
+
+
+def _forget_after_fork() -> None:
+    # A forked child shares the open file, and so would hold the lock after its parent's death.
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+@contextmanager
+def lock(folder: str | Path) -> Iterator[None]:
+    """Holds the run in `folder` for this process; makes the folder when it is not there.
+
+    ValueError, in one line, when another process (or this one, elsewhere) holds it, or the folder cannot be written.
+    """
+    path = Path(folder) / "lock"
+    make_folder(path.parent)
+    try:
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise ValueError(f"cannot write in {folder} ({error.strerror}): choose another --out") from error
+    _held.add(opened)
+    owner = os.getpid()
+    try:
+        _take(opened, folder)
+        yield
+    finally:
+        if os.getpid() == owner:
+            _held.discard(opened)
+            fcntl.flock(opened, fcntl.LOCK_UN)  # closing alone waits for a child that was forked this instant
+            os.close(opened)
+
+
+def _take(opened: int, folder: str | Path) -> None:
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _holder(os.pread(opened, 4096, 0))
+        raise ValueError(f"the run in {folder} is in use by {holder}; wait for it or choose another --out") from None
+    except OSError as error:
+        raise ValueError(f"cannot lock the run in {folder} ({error.strerror}): choose another --out") from error
+    os.ftruncate(opened, 0)
+    os.pwrite(opened, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+
+
+def _holder(text: bytes) -> str:
+    try:
+        told = json.loads(text)
+        pid, host = told["pid"], told["host"]
+    except (ValueError, TypeError, KeyError):  # the holder has the lock, and is about to write who it is
+        return "another process"
+    return f"process {pid}" if host == socket.gethostname() else f"process {pid} on {host}"

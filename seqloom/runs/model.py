@@ -1,0 +1,99 @@
+"""A model in a run's folder: its settings, its weights, its tokenizer.
+
+save(model, folder)     makes a folder that `load` reads, as training does
+load(folder)            the model of the newest checkpoint that verifies, or of a given step
+"""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from seqloom.core.config import read
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.runs import checkpoint, steps
+from seqloom.runs.layout import Run, find_run, open_run
+from seqloom.runs.lock import lock
+
+FORMAT = 1
+"""what this seqloom writes into config.json as `format`; it reads up to this"""
+
+
+class Saves(Protocol):
+    """A tokenizer, as far as saving goes."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes itself to a file."""
+
+
+def settings(model: Decoder) -> dict[str, Any]:
+    """What config.json says of a model alone."""
+    return {"format": FORMAT, "model": model.config.model_dump(mode="json")}
+
+
+def save(model: Decoder, folder: str | Path, *, tokenizer: Saves | None = None) -> Path:
+    """Saves a model as a run of no training steps; returns the folder. Replaces only a model of the same settings."""
+    with lock(folder):
+        run = open_run(folder, settings(model))
+        if tokenizer is not None:
+            tokenizer.save(run.tokenizer)
+        checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, {"run": run.identity})
+    return run.folder
+
+
+def load(folder: str | Path, *, step: int | None = None, device: str | torch.device = "cpu") -> tuple[Decoder, Run]:
+    """The model of a run, ready to read and generate, and the run. The newest step unless one is given.
+
+    FileNotFoundError where there is no run or no checkpoint; ValueError, in one line, where a file is damaged, belongs to
+    other settings, or was written by a newer seqloom.
+    """
+    run = find_run(folder)
+    config = model_config(run)
+    saved = _checkpoint(run, step)
+    if saved.meta.get("run") != run.identity:
+        raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
+    model = Decoder(config)
+    fill(model, saved)
+    return model.to(device).eval(), run
+
+
+def fill(model: Decoder, saved: checkpoint.Checkpoint) -> None:
+    """Puts a checkpoint's weights into a model. ValueError, in one line, where names or shapes do not agree."""
+    weights, wanted = saved.tensors.get("model", {}), model.state_dict()
+    wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name) != _shape(wanted, name))
+    if wrong:
+        name = wrong[0]
+        raise ValueError(
+            f"{saved.path} does not fit the model: {name} is {_shape(weights, name)} there and {_shape(wanted, name)} here"
+        )
+    model.load_state_dict(weights)
+
+
+def model_config(run: Run) -> DecoderConfig:
+    """The settings of the run's model. ValueError where they are of a newer format or broken."""
+    said = run.settings
+    if not isinstance(said.get("format"), int) or "model" not in said:
+        raise ValueError(f"{run.config} does not describe a model: it has no 'format' and 'model'")
+    if said["format"] > FORMAT:
+        raise ValueError(
+            f"{run.config} was written by a newer seqloom (format {said['format']}; this one reads up to {FORMAT}): "
+            "upgrade seqloom"
+        )
+    config: DecoderConfig = read(DecoderConfig, said["model"])
+    return config
+
+
+def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
+    if step is None:
+        saved = checkpoint.peek(run.checkpoints)
+        if saved is None:
+            raise FileNotFoundError(f"{run.folder} has no checkpoint that can be read: train it first")
+        return saved
+    there = steps.whole(run.checkpoints)
+    if step not in there:
+        raise FileNotFoundError(f"{run.folder} has no checkpoint of step {step}; there is {', '.join(map(str, there))}")
+    return checkpoint.load(there[step])
+
+
+def _shape(tensors: dict[str, torch.Tensor], name: str) -> str:
+    return str(tuple(tensors[name].shape)) if name in tensors else "absent"

@@ -1,0 +1,41 @@
+"""A state on disk: what a model remembers of a text, to go on from another day, verified like a checkpoint.
+
+A state is only worth something to the weights that made it, so it is kept with their hash.
+"""
+
+import hashlib
+from pathlib import Path
+
+import torch
+
+from seqloom.core.state import State
+from seqloom.models.decoder import Decoder
+from seqloom.runs import checkpoint
+from seqloom.runs.durable import canonical
+
+
+def save_state(model: Decoder, state: State, folder: str | Path) -> Path:
+    """Saves a state, trimmed and contiguous, complex numbers as pairs of reals; returns where it lies.
+
+    A state of as many tokens in the same folder is replaced. Errors as of `checkpoint.save`.
+    """
+    read = int(state["seen"].max())
+    return checkpoint.save(folder, read, {"state": model.trim(state)}, {"model": model_hash(model)})
+
+
+def load_state(model: Decoder, path: str | Path) -> State:
+    """The state in `path`, on the model's device. ValueError where another model made it, or it is damaged."""
+    saved = checkpoint.load(path)
+    if saved.meta.get("model") != model_hash(model):
+        raise ValueError(f"{path} is a state of another model or of other weights: load the model that made it")
+    device = model.token.weight.device
+    return {name: tensor.to(device) for name, tensor in saved.tensors["state"].items()}
+
+
+def model_hash(model: Decoder) -> str:
+    """sha256 over a model's settings and weights, 64 hexadecimal digits."""
+    digest = hashlib.sha256(canonical(model.config.model_dump(mode="json")).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,75 @@
+"""Named tensors in one safetensors file: all that a state_dict may hold, given back as it was.
+
+The file format knows neither views, nor two names for one memory, nor complex numbers. So views are made contiguous,
+the second name of a shared memory gets its own copy, and complex numbers are stored as pairs of reals (a last axis of
+2), whose names the caller keeps.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+_STORED = {
+    *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    *(torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz),
+    *(torch.complex32, torch.complex64, torch.complex128),
+}
+
+
+def storable(group: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+    """The tensors as the file holds them (CPU, contiguous, real, no shared memory), and the names of the complex ones.
+
+    Copies only what is elsewhere, a view or shared. ValueError for what is no dense tensor with values of a known type.
+    """
+    stored: dict[str, Tensor] = {}
+    complex_names = []
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        _refuse_unstorable(f"{group}.{name}", tensor)
+        flat = tensor.detach().cpu().resolve_conj().resolve_neg()
+        if flat.is_complex():
+            flat = torch.view_as_real(flat)
+            complex_names.append(name)
+        flat = flat.contiguous()
+        memory = flat.untyped_storage().data_ptr()
+        if flat.numel() and memory in seen:
+            flat = flat.clone()
+        seen.add(memory)
+        stored[name] = flat
+    return stored, complex_names
+
+
+def write_tensors(path: Path, stored: Mapping[str, Tensor]) -> None:
+    """Writes what `storable` gave. OSError when the system refuses, a full disk for example."""
+    try:
+        save_file(dict(stored), path)
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        if not code:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
+
+
+def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str]) -> dict[str, Tensor]:
+    """The tensors of a file that `write_tensors` wrote, in the order of `names`, on the CPU, in memory of their own."""
+    stored = load_file(path)
+    pairs = set(complex_names)
+    # The file is mapped: a copy is read now, and is not at the mercy of the disk later.
+    copies = {name: stored[name].clone() for name in names}
+    return {name: torch.view_as_complex(copy) if name in pairs else copy for name, copy in copies.items()}
+
+
+def _refuse_unstorable(place: str, tensor: object) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{place} is a {type(tensor).__name__}, not a tensor: put it into the checkpoint's meta")
+    if tensor.layout != torch.strided or tensor.is_meta or tensor.dtype not in _STORED:
+        what = "without values (meta)" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
+        raise ValueError(f"{place} is a tensor that a checkpoint cannot hold ({what}): make it dense and plain first")

@@ -1,0 +1,101 @@
+"""A run's folder takes its own settings only, and says in one line why it takes no others."""
+
+from pathlib import Path
+
+import pytest
+
+from seqloom.runs import layout
+from seqloom.runs.layout import find_run, identity, open_run, read_json, write_json
+
+CONFIG = {"model": {"dim": 128, "mixer": {"kind": "she"}}, "lr": 0.001, "taps": [1, 2]}
+
+
+def test_made_and_found_again(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "a b" / "ü", CONFIG)
+    assert run.settings == CONFIG
+    assert run.identity == identity(CONFIG)
+    assert open_run(run.folder, dict(reversed(CONFIG.items()))) == run
+    assert open_run(run.folder, {**CONFIG, "taps": (1, 2)}, create=False) == find_run(run.folder) == run
+    assert [path.name for path in run.folder.iterdir()] == ["config.json"]
+    assert {path.name for path in (run.config, run.metrics, run.tokenizer, run.checkpoints)} == {
+        *("config.json", "metrics.jsonl", "tokenizer.json", "checkpoints")
+    }
+
+
+OTHERS = [
+    ({**CONFIG, "lr": 0.01}, "lr is 0.001 there and 0.01 here"),
+    ({**CONFIG, "model": {"dim": 128, "mixer": {"kind": "he"}}}, 'model.mixer.kind is "she" there and "he" here'),
+    ({**CONFIG, "seed": 3}, "seed is absent there and 3 here"),
+    ({key: CONFIG[key] for key in ("model", "taps")}, "lr is 0.001 there and absent here"),
+    ({**CONFIG, "taps": [1, True]}, r"taps is \[1,2\] there and \[1,true\] here"),
+    ({**CONFIG, "a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, "c is absent there and 1 here, and 2 more; choose another"),
+    ({**CONFIG, "lr": "x" * 200}, r"x{50,60}\.\.\."),
+]
+
+
+@pytest.mark.parametrize(("config", "why"), OTHERS)
+def test_other_settings(tmp_path: Path, config: dict, why: str) -> None:
+    open_run(tmp_path, CONFIG)
+    with pytest.raises(ValueError, match=why) as raised:
+        open_run(tmp_path, config)
+    assert "\n" not in str(raised.value)
+    assert "choose another --out, or the same" in str(raised.value)
+    assert read_json(tmp_path / "config.json") == CONFIG
+
+
+def test_equal_numbers_of_other_types_differ() -> None:
+    assert len({identity({"a": value}) for value in (1, 1.0, True, "1")}) == 4
+
+
+def test_wrong_places(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="a file is in its place: choose another --out"):
+            open_run(place, CONFIG)
+    with pytest.raises(FileNotFoundError, match="none does not exist; give the folder of a run"):
+        find_run(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="is not a run"):
+        open_run(tmp_path, CONFIG, create=False)
+    assert not (tmp_path / "none").exists()
+
+
+def test_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", refuse)
+        with pytest.raises(ValueError, match=r"cannot make the folder .*Permission denied.*choose another --out"):
+            open_run(tmp_path / "a", CONFIG)
+    monkeypatch.setattr(layout, "write_json", refuse)
+    with pytest.raises(ValueError, match=r"cannot write in .*Permission denied.*choose another --out"):
+        open_run(tmp_path / "a", CONFIG)
+
+
+@pytest.mark.parametrize("text", [b"", b'{"a": 1', b"\xff\xfe", b"[1]", b"nonsense"])
+def test_broken_settings(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "config.json").write_bytes(text)
+    with pytest.raises(ValueError, match="mend or remove it") as raised:
+        open_run(tmp_path, CONFIG)
+    assert str(tmp_path / "config.json") in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoints"])
+def test_a_run_that_lost_its_settings(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=r"without its config\.json"):
+        open_run(tmp_path, CONFIG)
+
+
+def test_leftovers_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "config.json.tmp-999999999").write_text("{")
+    open_run(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1: 2}, {"a": [Path("x")]}])
+def test_what_json_cannot_hold(tmp_path: Path, value: object) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a.json", value)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,96 @@
+"""One process a run; the kernel lets the lock go with its holder."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seqloom.runs.layout import make_folder
+from seqloom.runs.lock import lock
+
+HOLD = "import sys, time; from seqloom.runs.lock import lock\nwith lock(sys.argv[1]): print('held', flush=True); {}"
+
+
+def test_held_by_another_until_it_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD.format("time.sleep(60)"), str(tmp_path / "run")], stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(ValueError, match=f"in use by process {holder.pid}; wait for it or choose") as raised:
+            _hold(tmp_path / "run")
+        assert "\n" not in str(raised.value)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        _hold(tmp_path / "run")
+
+
+def test_held_by_this_process(tmp_path: Path) -> None:
+    with lock(tmp_path):
+        with pytest.raises(ValueError, match=f"in use by process {os.getpid()}"):
+            _hold(tmp_path)
+        with pytest.raises(ValueError, match="in use"):
+            _hold(tmp_path)
+    _hold(tmp_path)
+    with pytest.raises(RuntimeError), lock(tmp_path):
+        raise RuntimeError
+    _hold(tmp_path)
+
+
+def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
+    """As a data loader's worker that outlives its killed parent."""
+    fork = "import os; os.fork() or print(os.getpid(), flush=True); time.sleep(30)"
+    with subprocess.Popen([sys.executable, "-c", HOLD.format(fork), str(tmp_path)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        child = int(holder.stdout.readline())
+        with pytest.raises(ValueError, match="in use"):
+            _hold(tmp_path)
+        holder.kill()
+        holder.wait()
+        try:
+            _hold(tmp_path)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_let_go_at_once_though_a_child_was_forked(tmp_path: Path) -> None:
+    with lock(tmp_path):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+    _hold(tmp_path)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"pid": 3}'])
+def test_a_holder_that_has_not_said_who_it_is(tmp_path: Path, text: str) -> None:
+    with lock(tmp_path):
+        (tmp_path / "lock").write_text(text)
+        with pytest.raises(ValueError, match="in use by another process"):
+            _hold(tmp_path)
+        (tmp_path / "lock").write_text('{"pid": 3, "host": "elsewhere"}')
+        with pytest.raises(ValueError, match="in use by process 3 on elsewhere"):
+            _hold(tmp_path)
+
+
+def test_wrong_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match="a file is in its place"):
+        _hold(tmp_path / "file")
+
+    def refuse(*_: object) -> int:
+        raise OSError(30, "Read-only file system")
+
+    make_folder(tmp_path / "a")
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ValueError, match=r"cannot write in .*Read-only file system"):
+        _hold(tmp_path / "a")
+
+
+def _hold(folder: Path) -> None:
+    with lock(folder):
+        pass
