@@ -44,8 +44,8 @@ def save(model: Decoder, folder: str | Path, *, tokenizer: Saves | None = None) 
 def load(folder: str | Path, *, step: int | None = None, device: str | torch.device = "cpu") -> tuple[Decoder, Run]:
     """The model of a run, ready to read and generate, and the run. The newest step unless one is given.
 
-    FileNotFoundError where there is no run or no checkpoint; ValueError, in one line, where a file is damaged, belongs to
-    other settings, or was written by a newer seqloom.
+    FileNotFoundError where there is no run or no checkpoint; ValueError, in one line, where a file is damaged, belongs
+    to other settings, or was written by a newer seqloom.
     """
     run = find_run(folder)
     config = model_config(run)
@@ -63,9 +63,8 @@ def fill(model: Decoder, saved: checkpoint.Checkpoint) -> None:
     wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name) != _shape(wanted, name))
     if wrong:
         name = wrong[0]
-        raise ValueError(
-            f"{saved.path} does not fit the model: {name} is {_shape(weights, name)} there and {_shape(wanted, name)} here"
-        )
+        there, here = _shape(weights, name), _shape(wanted, name)
+        raise ValueError(f"{saved.path} does not fit the model: {name} is {there} there and {here} here")
     model.load_state_dict(weights)
 
 

@@ -58,7 +58,9 @@ def updates(
             cost += loss.item() / pieces
             if not math.isfinite(cost):
                 raise NotFinite(_stopped(number + 1, f"the training cost is {cost}"))
-            for extra in (term for block in model.blocks for term in block.mixer.losses().values()):
+            for name, extra in (entry for block in model.blocks for entry in block.mixer.losses().items()):
+                if not math.isfinite(extra.item()):
+                    raise NotFinite(_stopped(number + 1, f"the auxiliary loss {name} is {extra.item()}"))
                 loss = loss + extra
             (loss / pieces if pieces > 1 else loss).backward()
         if config.clip is not None:

@@ -24,7 +24,7 @@ from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.layout import Run, open_run
 from seqloom.runs.lock import lock
-from seqloom.runs.metrics import Metrics
+from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
 from seqloom.training.config import RunConfig
 from seqloom.training.drift import drifted, surroundings
@@ -100,6 +100,14 @@ def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_dr
         checkpoint.save(run.checkpoints, step, tensors, meta)
         checkpoint.prune(run.checkpoints, keep_last=2, best=best["step"] if best else None)
 
+    def weigh(rows: Metrics) -> None:
+        nonlocal scores, best
+        scores = score(model, corpus.held, batch=settings.batch)
+        require_finite(model, step, scores.cost)
+        rows.append({"step": step, **scores.row()})
+        if best is None or scores.cost < best["cost"]:
+            best = {"step": step, "cost": scores.cost}
+
     with Metrics(run.metrics, say) as rows, Stop() as stop:
         rows.truncate_after(step)
         with progress("training", settings.batches, "batches", start=step) as advance:
@@ -110,16 +118,15 @@ def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_dr
                 advance(note=f"cost {done.cost:.3f}")
                 last = step == settings.batches
                 if last or (settings.evaluate_every and step % settings.evaluate_every == 0):
-                    scores = score(model, corpus.held, batch=settings.batch)
-                    require_finite(model, step, scores.cost)
-                    rows.append({"step": step, **scores.row()})
-                    if best is None or scores.cost < best["cost"]:
-                        best = {"step": step, "cost": scores.cost}
-                        keep(rows)
-                        continue
-                if last or step % settings.save_every == 0:
+                    weigh(rows)
+                if last or step % settings.save_every == 0 or (best and best["step"] == step):
                     keep(rows)
         if stop.asked and step and (saved is None or step > saved.step):
+            keep(rows)
+        elif step == settings.batches and not any(
+            "held_out" in row for row in read(run.metrics) if row["step"] == step
+        ):
+            weigh(rows)  # a longer run was cut to what it had done
             keep(rows)
     return Outcome(run, model.eval(), corpus, step, stop.asked if step < settings.batches else None, scores)
 

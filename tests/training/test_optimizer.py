@@ -42,6 +42,12 @@ def test_every_parameter_once(kind: str) -> None:
     assert not group["amsgrad"]
 
 
+def test_the_run_chooses() -> None:
+    changes = ("training.lr=0.02", "training.betas=[0.5, 0.75]", "training.weight_decay=0.3")
+    (group,) = optimizer(decoder("we"), resolve("tiny", changes).training).param_groups
+    assert (group["lr"], group["betas"], group["weight_decay"]) == (0.02, (0.5, 0.75), 0.3)
+
+
 def test_a_mixer_gets_what_it_asks_for() -> None:
     model = asking()
     adam = optimizer(model, resolve("tiny").training)

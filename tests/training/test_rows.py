@@ -59,3 +59,13 @@ def test_rows_after_the_last_checkpoint_are_written_anew(out: Path) -> None:
     assert [row["step"] for row in costs] == list(range(1, 10))
     assert all(row["cost"] > 1 for row in costs)
     assert path.read_text().startswith(whole)
+
+
+def test_a_run_that_is_cut_to_what_it_had_done_is_scored(out: Path) -> None:
+    tiny(out, "training.batches=4", "training.save_every=2")
+    (out / "checkpoints" / "step_00000004").rename(out / "elsewhere")
+    outcome = tiny(out, "training.batches=2", "training.save_every=2")
+    assert outcome.scores is not None
+    assert [row["step"] for row in rows(out)] == [1, 2, 2]
+    assert tiny(out, "training.batches=2", "training.save_every=2").scores is None, "it is scored once"
+    assert [row["step"] for row in rows(out)] == [1, 2, 2]
