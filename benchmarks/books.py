@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rows import append
 
+from seqloom.experiments.compare import contender
 from seqloom.experiments.demo import MIXERS
 from seqloom.generation.decode import generate
 from seqloom.runs.metrics import read
@@ -24,7 +25,7 @@ def main() -> None:
     out, batches = Path(rest[0] if rest else "runs/books"), int(rest[1]) if len(rest) > 1 else 1500
     sys.argv[1] = "BOOKS"  # the folder's own place is nobody's business
     sys.argv[2:3] = ["OUT"] if rest else []
-    for name, changes in MIXERS.items():
+    for name, changes in ((each.name, each.changes) for each in map(contender, MIXERS)):
         equal = [f"training.batches={batches}", "training.evaluate_every=0"]
         outcome = train(resolve("paper/small", [*changes, *equal], source=source), out / name)
         if outcome.scores is None:

@@ -7,6 +7,7 @@ import time
 import torch
 from rows import append
 
+from seqloom.experiments.compare import contender
 from seqloom.experiments.demo import MIXERS
 from seqloom.models.decoder import Decoder
 from seqloom.training.loop import updates
@@ -30,7 +31,7 @@ def main() -> None:
     kept = "--freed" not in sys.argv and keep_freed_memory()
     preset = next((word for word in sys.argv[1:] if not word.startswith("--")), "paper/small")
     steps, times = {}, {}
-    for name, changes in MIXERS.items():
+    for name, changes in ((each.name, each.changes) for each in map(contender, MIXERS)):
         config = resolve(preset, [*changes, "data.source=stories"])
         model = Decoder(config.model).train()
         noise = Noise(config.model.context, config.model.vocab)
@@ -42,7 +43,7 @@ def main() -> None:
             time.sleep(0.001)
             if number >= 2:
                 times[name].append(1e3 * done.seconds)
-    peer = statistics.median(times["attention-32"])
+    peer = statistics.median(times["attention-heads=32"])
     append("step", [row(preset, name, kept, ms, peer) for name, ms in times.items()])
 
 

@@ -134,6 +134,25 @@ def data(
 
 
 @app.command()
+def compare(
+    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=32")],
+    out: Annotated[Path, typer.Option(help="the folder for the runs", parser=_named, metavar="PATH")],
+    preset: Annotated[str, typer.Option(help="paper/table1, paper/small, demo, tiny, or a .yaml file")] = "paper/small",
+    data: Annotated[
+        str | None, typer.Option(help="a text file, a folder, a .jsonl, gutenberg-children, stories")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=3000")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="runs of each mixer, with other weights and dropout")] = 1,
+) -> int:
+    """Trains mixers on identical batches and prints one table; the same command goes on where it stopped."""
+    from seqloom.cli.comparing import compared
+
+    return compared(mixers, preset, change or [], out, source=data, seeds=seeds)
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=_named, metavar="PATH")] = Path(
         "runs/demo"

@@ -58,21 +58,28 @@ def train(config: RunConfig, folder: str | Path, *, allow_drift: bool = False, s
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     keep_freed_memory()
     device = chosen(config.training.device)
-    corpus = prepare(  # before the folder is made: a wrong source leaves nothing behind
-        config.data.source,
-        vocab=config.data.vocab,
-        context=config.model.context,
-        held_out=config.data.held_out,
-        seed=config.data.seed,
-        unwrap=config.data.unwrap,
-    )
-    config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": corpus.tokenizer.vocab})})
+    config, corpus = with_text(config)  # before the folder is made: a wrong source leaves nothing behind
     with lock(folder), use(**config.backends):
         torch.manual_seed(config.training.seed)
         model = Decoder(config.model).to(device)
         run = open_run(folder, config.identity(corpus.identity))
         say(f"{corpus.description}; {sum(p.numel() for p in model.parameters()):,} parameters; in {run.folder}")
         return _go_on(config, run, corpus, model, allow_drift, say)
+
+
+def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
+    """The run's text, made ready, and its settings with the vocabulary that the tokenizer really has."""
+    data = config.data
+    corpus = prepare(
+        data.source,
+        vocab=data.vocab,
+        context=config.model.context,
+        held_out=data.held_out,
+        seed=data.seed,
+        unwrap=data.unwrap,
+    )
+    model = config.model.model_copy(update={"vocab": corpus.tokenizer.vocab})
+    return config.model_copy(update={"model": model}), corpus
 
 
 def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_drift: bool, say: Say) -> Outcome:

@@ -15,7 +15,7 @@ from seqloom.runs.layout import find_run
 from tests.cli.conftest import STEP, TINY, Answer
 
 Seqloom = Callable[..., Answer]
-NAMES = ("list", "cost", "train", "generate", "evaluate", "data", "demo")
+NAMES = ("list", "cost", "train", "generate", "evaluate", "data", "compare", "demo")
 
 
 def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> None:
@@ -116,6 +116,6 @@ def test_a_damaged_checkpoint_is_passed_over(seqloom: Seqloom, trained: Path, tm
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["demo", "--scale", "tiny", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr()
-    for name in ("attention-32", "attention-1", "she", "he", "we", "me"):
+    for name in ("attention-heads=32", "attention-heads=1", "she", "he", "we", "me"):
         assert f"\n{name} " in said.out
     assert "floor" in said.out
