@@ -36,7 +36,9 @@ def machine() -> str:
 def commit() -> str:
     """The commit that is checked out, with + where the tree differs from it."""
     short = _git("rev-parse", "--short", "HEAD")
-    return short + ("+" if _git("status", "--porcelain", "--untracked-files=no", ".", ":!results") else "")
+    return short + (
+        "+" if _git("status", "--porcelain", "--ignored", "seqloom", "benchmarks", ":!*.pyc", ":!*__pycache__*") else ""
+    )
 
 
 def command() -> str:

@@ -31,11 +31,15 @@ def list_mixers() -> None:
     from seqloom.mixers import kinds
 
     rows = [
-        (name, (config.__doc__ or "").splitlines()[0], traits.causal, traits.state, traits.longest or "any")
+        (
+            *(name, (config.__doc__ or "").splitlines()[0]),
+            *(traits.causal, traits.streams, traits.state, traits.longest or "any", traits.selects_ahead),
+            ", ".join(field for field in config.model_fields if field != "kind"),
+        )
         for name, config in kinds().items()
         for traits in [config.traits]
     ]
-    print(table(("mixer", "what it is", "causal", "state", "longest"), rows))
+    print(table(("mixer", "what it is", "causal", "streams", "state", "longest", "selects ahead", "options"), rows))
 
 
 @app.command(context_settings=Options)
@@ -65,14 +69,16 @@ def train(
         str | None, typer.Option(help="a text file, a folder, a .jsonl, gutenberg-children, stories")
     ] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
-    allow_drift: Annotated[bool, typer.Option(help="go on although threads, torch or backends changed")] = False,
+    within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
+    allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
 ) -> int:
     """Trains a model, or goes on with its training; Ctrl-C saves."""
     from seqloom.core.table import written
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
 
-    outcome = run(resolve(preset, change or [], source=data), out, allow_drift=allow_drift)
+    changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
+    outcome = run(resolve(preset, changes, source=data), out, allow_drift=allow_drift)
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
         return 128 + int(outcome.asked)

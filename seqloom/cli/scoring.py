@@ -10,6 +10,7 @@ from seqloom.data.prepare import encode_documents
 from seqloom.evaluation.scores import score, unigram_entropy
 from seqloom.evaluation.stories import floor
 from seqloom.face import load
+from seqloom.runs.layout import find_run
 
 
 def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool) -> str:
@@ -17,7 +18,8 @@ def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool)
     model = load(run, step=step)
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
-    tokens = encode_documents(read(data), model.tokenizer)
+    said = find_run(run).settings.get("data", {})  # the text is read as the run's own text was
+    tokens = encode_documents(read(data), model.tokenizer, unwrap=said.get("unwrap", True))
     scores = score(model, tokens, batch=batch)
     least = floor(tokens, model.tokenizer)
     if as_json:

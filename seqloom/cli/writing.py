@@ -21,4 +21,4 @@ def write(run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: An
         sys.stdout.flush()
     print()
     read = len(model.tokenizer.encode(prompt))
-    print(price(model, read, max_tokens, mode, hop), file=sys.stderr)
+    print(f"all {max_tokens:,} tokens: {price(model, read, max_tokens, mode, hop)}", file=sys.stderr)

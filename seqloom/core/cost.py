@@ -63,6 +63,10 @@ def lookback(T: int, context: int | None, per: Per) -> tuple[int, int]:
 
     Places 1..T, or place T alone; none looks back on more than `context` tokens.
     """
+    if per not in ("sequence", "token") or (T < 1 if per == "token" else T < 0):
+        raise ValueError(
+            f"a price is per sequence of 0 or more tokens or per token at place 1 or later, not {per!r}, {T}"
+        )
     reach = T if context is None else min(T, context)
     if per == "token":
         return 1, reach

@@ -65,9 +65,11 @@ class Mixer(nn.Module, ABC):
         """The price of the equation for one row of T tokens, or for the token at place T alone (`per="token"`)."""
 
     def reset(self, std: float) -> None:
-        """Draws every parameter anew from N(0, std²). A mixer whose parameters want otherwise overrides this."""
-        for parameter in self.parameters():
-            nn.init.normal_(parameter, std=std)
+        """Draws the plain projections and embeddings anew: weights N(0, std²), biases 0, norms at gain 1.
+
+        Parameters of a mixer's own (taps, decays) stay as they are; a mixer that wants otherwise overrides this.
+        """
+        plain(self, std)
 
     def param_groups(self) -> list[dict[str, Any]]:
         """Parameters with the optimizer settings that they want; by default one group that wants nothing special."""
@@ -93,6 +95,17 @@ class Mixer(nn.Module, ABC):
     def dtype(self) -> torch.dtype:
         """The number type of the parameters, and so of the state."""
         return next(self.parameters()).dtype
+
+
+def plain(module: nn.Module, std: float) -> None:
+    """Draws a module's linear layers and embeddings anew, N(0, std²), with biases 0 and layer norms at gain 1."""
+    for part in module.modules():
+        if isinstance(part, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(part.weight, std=std)
+            if isinstance(part, nn.Linear) and part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.LayerNorm):
+            part.reset_parameters()
 
 
 class MixerConfig(Config, ABC):

@@ -2,14 +2,14 @@
 
 from typing import final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from seqloom.core.config import Config
 
 
 @final
-class DataConfig(BaseModel):
+class DataConfig(Config):
     """The text of a run. Context and batch belong to the model and to the training."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str = Field(
         min_length=1,

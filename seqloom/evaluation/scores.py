@@ -38,8 +38,8 @@ class Scores:
         return {"held_out": values.pop("cost"), **values}
 
 
-def score(model: Decoder, tokens: Tokens, *, batch: int = 64, precision: torch.dtype | None = None) -> Scores:
-    """Scores a model on tokens, `batch` windows at a time; leaves the model in the mode that it was in."""
+def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
+    """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode."""
     context = model.config.context
     device = model.token.weight.device
     sums, counts = torch.zeros(context, dtype=torch.float64), torch.zeros(context, dtype=torch.float64)
@@ -48,8 +48,7 @@ def score(model: Decoder, tokens: Tokens, *, batch: int = 64, precision: torch.d
     try:
         with torch.no_grad():
             for inputs, targets, keep in held_out(tokens, context, batch):
-                with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-                    logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
+                logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
                 nats = cross_entropy(logits.float().transpose(1, 2), targets.to(device), reduction="none").cpu()
                 sums += torch.where(keep, nats.double(), 0.0).sum(0)
                 counts += keep.sum(0)

@@ -81,7 +81,7 @@ def generate(
         check_stop(stop)
     elif stop:
         raise ValueError("stop is for a text prompt: token ids have no text to look for it in")
-    ids = tokenizer.encode(prompt) if isinstance(prompt, str) else [operator.index(id) for id in prompt]
+    ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _whole(prompt)
     prompts = torch.tensor([ids], dtype=torch.long)
     drawn = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
     written = _until(eos, drawn)
@@ -121,3 +121,10 @@ def _until(eos: int | None, drawn: Iterable[Drawn]) -> Iterator[int]:
         if id == eos:
             return
         yield id
+
+
+def _whole(ids: Sequence[int]) -> list[int]:
+    try:
+        return [operator.index(id) for id in ids]
+    except TypeError:
+        raise ValueError(f"token ids are whole numbers, not {list(ids)!r}") from None

@@ -118,6 +118,8 @@ def check(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) ->
         raise ValueError(f"unknown mode {mode!r}; {near(str(mode), get_args(Mode))}")
     if prompt < 1:
         raise ValueError("the prompt is empty: give at least one token")
+    if not isinstance(max_tokens, int) or not isinstance(hop, int):
+        raise ValueError(f"max_tokens and hop are whole numbers, not {max_tokens!r} and {hop!r}")
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
     if mode == "stream":

@@ -11,7 +11,8 @@
 Taps beyond the context are zero, so that any length is read.
 
 Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 24, 25, ME 29), HE's extraction section
-5.4. W_ext[k] is the paper's W_{k+1}; nothing else differs.
+5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights begin at N(0, 0.01²) as in the paper; a mixer that stands
+alone begins at 1/√fan-in instead, so that it is as loud as its input. Nothing else differs.
 """
 
 from typing import ClassVar, Literal, final
@@ -49,6 +50,11 @@ class Extractor(PackedMixer):
             nn.Linear(dim, dim, bias=False) if wanted else None for wanted in (in_proj, adjust, out_proj)
         )
         nn.init.normal_(self.w_ext, std=(context * self._inside) ** -0.5)  # as loud as its input, whatever the context
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; the taps are drawn like any matrix of the paper."""
+        nn.init.normal_(self.w_ext, std=std)
+        super().reset(std)
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""

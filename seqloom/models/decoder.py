@@ -14,7 +14,7 @@ from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import Tensor, nn
 
 from seqloom.core.config import Config
-from seqloom.core.mixer import MixerConfig
+from seqloom.core.mixer import MixerConfig, plain
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import State, check, under, unread, within
 from seqloom.mixers import mixer_config
@@ -26,11 +26,11 @@ class DecoderConfig(Config):
     """The sizes of a decoder and the mixers of its layers."""
 
     kind: Literal["decoder"] = "decoder"
-    vocab: int = Field(5000, ge=1, description="entries of the vocabulary")
-    dim: int = Field(128, ge=1, description="channels of a token")
-    depth: int = Field(18, ge=1, description="layers")
-    context: int = Field(128, ge=1, description="tokens of a window, and how far a mixer looks back")
-    ffn: int = Field(512, ge=1, description="width of the feed-forward network")
+    vocab: int = Field(5000, ge=1, le=2**24, description="entries of the vocabulary")
+    dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
+    depth: int = Field(18, ge=1, le=1000, description="layers")
+    context: int = Field(128, ge=1, le=2**24, description="tokens of a window, and how far a mixer looks back")
+    ffn: int = Field(512, ge=1, le=2**20, description="width of the feed-forward network")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
     positions: Literal["learned", "none"] = Field("learned", description="what tells where a token is")
     mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
@@ -84,14 +84,8 @@ class Decoder(nn.Module):
 
     def reset(self) -> None:
         """Draws all weights anew: matrices, embeddings and taps N(0, std²), biases 0, norms at gain 1."""
-        for module in self.modules():
-            if isinstance(module, (nn.Linear, nn.Embedding)):
-                nn.init.normal_(module.weight, std=self.config.std)
-                if isinstance(module, nn.Linear) and module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.LayerNorm):
-                module.reset_parameters()
-        for block in self.blocks:
+        plain(self, self.config.std)
+        for block in self.blocks:  # a mixer has the last word on its own
             block.mixer.reset(self.config.std)
 
     @property
@@ -165,12 +159,14 @@ class Decoder(nn.Module):
 
     def _embed(self, ids: Tensor, seen: Tensor, keep: Tensor | None) -> Tensor:
         vocab = self.config.vocab
+        if keep is not None:
+            if keep.shape != ids.shape or keep.dtype != torch.bool:
+                raise ValueError(f"keep must be bool {tuple(ids.shape)}, not {keep.dtype} {tuple(keep.shape)}")
+            ids = torch.where(keep, ids, 0)  # whatever a dropped place holds goes nowhere
         if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocab:
             raise ValueError(
                 f"token ids must lie in 0 … {vocab - 1} (the vocabulary), not {int(ids.min())} … {int(ids.max())}"
             )
-        if keep is not None and (keep.shape != ids.shape or keep.dtype != torch.bool):
-            raise ValueError(f"keep must be bool {tuple(ids.shape)}, not {keep.dtype} {tuple(keep.shape)}")
         x: Tensor = self.token(ids)
         if self.position is not None:
             if keep is None:

@@ -2,7 +2,7 @@
 
     x_i = token_i + table_i,   i < L
 
-Source: the Extractor paper's Eq. 5. Nothing differs.
+Source: the Extractor paper's Eq. 5; its factor √D is applied by the decoder, to the sum with the token's vector.
 """
 
 from typing import final

@@ -37,6 +37,8 @@ def save(model: Decoder, folder: str | Path, *, tokenizer: Saves | None = None) 
         run = open_run(folder, settings(model))
         if tokenizer is not None:
             tokenizer.save(run.tokenizer)
+        else:
+            run.tokenizer.unlink(missing_ok=True)
         checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, {"run": run.identity})
     return run.folder
 

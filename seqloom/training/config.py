@@ -25,7 +25,7 @@ class TrainConfig(Config):
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient; none in the paper")
     precision: Literal["float32", "bf16"] = Field("float32", description="bf16: autocast of forward and loss")
     compile: bool = Field(False, description="torch.compile the model")
-    seed: int = Field(0, ge=0, description="of the initial weights and of dropout")
+    seed: int = Field(0, ge=0, lt=2**63, description="of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, description="steps between checkpoints")
     evaluate_every: int = Field(0, ge=0, description="steps between held-out evaluations; 0: at the end only")
     device: str = Field("auto", description="cpu, cuda, or auto: cuda where there is one")

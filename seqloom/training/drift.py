@@ -1,10 +1,12 @@
 """What could make the same settings compute other bits: a run keeps it, and says when it changed.
 
 The order of a floating-point sum depends on the number of threads, on the device, on torch and on the backend of each
-op.
+op. Threads and backends are taken up again when a run goes on; what cannot be is refused unless it is allowed.
 """
 
 import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -29,6 +31,25 @@ def surroundings(model: Decoder, inputs: Tensor) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "backends": backends.used(),
     }
+
+
+@contextmanager
+def threads_of(before: dict[str, Any], say: Callable[[str], None]) -> Iterator[None]:
+    """Inside the block, as many threads as the run was computed with before; a change is said."""
+    threads = torch.get_num_threads()
+    wanted = int(before.get("threads", threads))
+    if wanted != threads:
+        say(f"using {wanted} threads, as the run did before (there are {threads} here; --allow-drift takes them)")
+        torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def backends_of(before: dict[str, Any]) -> dict[str, str]:
+    """The backend of each op that the run's steps were computed with before, where it was one alone."""
+    return {op: names[0] for op, names in before.get("backends", {}).items() if len(names) == 1}
 
 
 def drifted(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -29,13 +29,13 @@ def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None)
         place, sign, text = change.partition("=")
         if not sign or not place:
             raise ValueError(f"--set needs name=value, such as model.mixer.kind=she, not {change!r}")
-        if place == "model.vocab":
-            raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
         _put(values, place.split("."), _value(text, change))
     if source is not None:
         _put(values, ["data", "source"], source)
-    if isinstance(values.get("data"), dict) and isinstance(values.get("model"), dict):
-        values["model"].setdefault("vocab", values["data"].get("vocab", 5000))
+    if isinstance(values.get("model"), dict) and isinstance(values.get("data"), dict):
+        vocab = values["data"].get("vocab", 5000)
+        if values["model"].setdefault("vocab", vocab) != vocab:
+            raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
     config: RunConfig = read(RunConfig, values)
     backends.check(config.backends)
     with torch.device("meta"):  # what does not fit is said here, before a text is read or a folder made

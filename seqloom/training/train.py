@@ -8,6 +8,7 @@ The same call goes on where the run stopped.
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -17,6 +18,7 @@ import torch
 from seqloom.core.device import chosen
 from seqloom.core.progress import progress
 from seqloom.data.prepare import Corpus, prepare
+from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import Scores, score
 from seqloom.models.decoder import Decoder
@@ -27,9 +29,9 @@ from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
 from seqloom.training.config import RunConfig
-from seqloom.training.drift import drifted, surroundings
+from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.loop import fill_optimizer, optimizer_tensors, require_finite, updates
-from seqloom.training.memory import keep_freed_memory
+from seqloom.training.memory import keep_freed_memory, require_room
 from seqloom.training.optim import optimizer
 from seqloom.training.signals import Stop
 
@@ -58,13 +60,14 @@ def train(config: RunConfig, folder: str | Path, *, allow_drift: bool = False, s
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     keep_freed_memory()
     device = chosen(config.training.device)
+    require_room(config.model, device)
     config, corpus = with_text(config)  # before the folder is made: a wrong source leaves nothing behind
-    with lock(folder), use(**config.backends):
+    with lock(folder), use(**config.backends), ExitStack() as stack:
         torch.manual_seed(config.training.seed)
         model = Decoder(config.model).to(device)
         run = open_run(folder, config.identity(corpus.identity))
         say(f"{corpus.description}; {sum(p.numel() for p in model.parameters()):,} parameters; in {run.folder}")
-        return _go_on(config, run, corpus, model, allow_drift, say)
+        return _go_on(stack, config, run, corpus, model, allow_drift, say)
 
 
 def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
@@ -82,14 +85,19 @@ def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
     return config.model_copy(update={"model": model}), corpus
 
 
-def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_drift: bool, say: Say) -> Outcome:
+def _go_on(
+    stack: ExitStack, config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_drift: bool, say: Say
+) -> Outcome:
     settings = config.training
-    corpus.tokenizer.save(run.tokenizer)
+    _same_tokenizer(run, corpus)
     windows = Windows(corpus.train, config.model.context, config.data.seed, config.data.within_documents)
     adam = optimizer(model, settings)
-    here = surroundings(model, windows.batch(0, settings.batch // settings.accumulate)[:, :-1])
     step, best = 0, None
     saved = checkpoint.newest(run.checkpoints, say)
+    before = saved.meta.get("surroundings", {}) if saved is not None and not allow_drift else {}
+    stack.enter_context(threads_of(before, say))
+    with use(**backends_of(before)):
+        here = surroundings(model, windows.batch(0, settings.batch // settings.accumulate)[:, :-1])
     if saved is not None:
         _same(saved, run, here, allow_drift, say)
         fill(model, saved)
@@ -101,11 +109,9 @@ def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_dr
 
     def keep(rows: Metrics) -> None:
         require_finite(model, step)
-        rows.sync()
-        tensors = {"model": model.state_dict(), "optimizer": optimizer_tensors(adam)}
-        meta = {"run": run.identity, "best": best, "surroundings": here, "source": config.data.source}
-        checkpoint.save(run.checkpoints, step, tensors, meta)
-        checkpoint.prune(run.checkpoints, keep_last=2, best=best["step"] if best else None)
+        rows.sync()  # a checkpoint never knows more than the rows do
+        meta = {"run": run.identity, "best": best, "surroundings": here, "config": config.model_dump(mode="json")}
+        _save(run, step, model, adam, meta)
 
     def weigh(rows: Metrics) -> None:
         nonlocal scores, best
@@ -119,7 +125,8 @@ def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_dr
         rows.truncate_after(step)
         with progress("training", settings.batches, "batches", start=step) as advance:
             while step < settings.batches and not stop.asked:
-                done = update(step)
+                with use(**backends_of(before)):
+                    done = update(step)
                 step += 1
                 rows.append({"step": step, "cost": done.cost, "seconds": done.seconds, "compute": done.compute})
                 advance(note=f"cost {done.cost:.3f}")
@@ -136,6 +143,19 @@ def _go_on(config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_dr
             weigh(rows)  # a longer run was cut to what it had done
             keep(rows)
     return Outcome(run, model.eval(), corpus, step, stop.asked if step < settings.batches else None, scores)
+
+
+def _save(run: Run, step: int, model: Decoder, adam: torch.optim.Optimizer, meta: dict[str, Any]) -> None:
+    tensors = {"model": model.state_dict(), "optimizer": optimizer_tensors(adam)}
+    checkpoint.save(run.checkpoints, step, tensors, meta)
+    checkpoint.prune(run.checkpoints, keep_last=2, best=meta["best"]["step"] if meta["best"] else None)
+
+
+def _same_tokenizer(run: Run, corpus: Corpus) -> None:
+    """Keeps the tokenizer with the run; ValueError where it is another than the run began with."""
+    if run.tokenizer.is_file() and Tokenizer.load(run.tokenizer).json != corpus.tokenizer.json:
+        raise ValueError(f"{run.tokenizer} is not the tokenizer that the text was read with: choose another --out")
+    corpus.tokenizer.save(run.tokenizer)
 
 
 def _same(saved: checkpoint.Checkpoint, run: Run, here: dict[str, Any], allow_drift: bool, say: Say) -> None:

@@ -113,13 +113,6 @@ def test_the_random_numbers_are_left_alone() -> None:
     assert torch.rand(3).equal(wanted)
 
 
-def test_bfloat16_is_near() -> None:
-    model, tokens = decoder(), text()
-    exact, near = score(model, tokens), score(model, tokens, precision=torch.bfloat16)
-    assert near.cost != exact.cost
-    assert near.cost == pytest.approx(exact.cost, rel=2e-2)
-
-
 def test_its_row() -> None:
     found = score(decoder(), text())
     assert found.row() == {

@@ -9,7 +9,7 @@ import torch
 from seqloom.runs import model as stored
 from seqloom.runs.lock import lock
 from seqloom.training.train import Outcome
-from tests.training.running import digests, rows, saved, tiny
+from tests.training.running import digests, newest, rows, saved, tiny
 
 Whole = Callable[..., Outcome]
 
@@ -26,15 +26,40 @@ def threads() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(1)
 
 
-def test_another_number_of_threads(begun: Path, threads: Callable[[int], None]) -> None:
-    before = rows(begun)
+def test_the_threads_of_before_are_used_again(begun: Path, whole: Whole, threads: Callable[[int], None]) -> None:
+    wanted = digests(whole().run.folder)
     threads(2)
-    with pytest.raises(ValueError, match=r"bit for bit: threads was 1, is 2; go on with --allow-drift"):
+    said: list[str] = []
+    tiny(begun, say=said.append)
+    assert any(line.startswith("using 1 threads, as the run did before (there are 2 here") for line in said)
+    assert torch.get_num_threads() == 2, "the caller's own threads are given back"
+    assert digests(begun) == wanted
+
+
+def test_threads_may_drift(begun: Path, threads: Callable[[int], None]) -> None:
+    threads(2)
+    said: list[str] = []
+    assert tiny(begun, allow_drift=True, say=said.append).step == 9
+    assert "drift allowed: threads was 1, is 2" in said
+
+
+def test_the_backends_of_before_are_used_again(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = newest(begun).meta["surroundings"]["backends"]["lag_sum"]
+    other = {"fft": "direct", "direct": "fft"}[before[0]]
+    monkeypatch.setattr("seqloom.ops.lag_sum.by_size", lambda x, w: other)
+    tiny(begun)
+    assert newest(begun).meta["surroundings"]["backends"]["lag_sum"] == before
+
+
+def test_another_machine(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows(begun)
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "ELSE")
+    with pytest.raises(ValueError, match=r"bit for bit: instructions was \S+, is ELSE; go on with --allow-drift"):
         tiny(begun)
     assert rows(begun) == before
     said: list[str] = []
     assert tiny(begun, allow_drift=True, say=said.append).step == 9
-    assert "drift allowed: threads was 1, is 2" in said
+    assert any(line.startswith("drift allowed: instructions was") for line in said)
     tiny(begun, "training.batches=10")  # what the newest checkpoint says is what counts now
 
 

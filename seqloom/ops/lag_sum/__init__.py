@@ -27,7 +27,8 @@ def lags(x: Stream, w: Float[Tensor, "L ..."], past: Float[Tensor, "B P D"] | No
 
     `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.
     Backends: `direct` and `toeplitz` (for (L,) only) are exactly causal; `fft` moves outputs before a changed input by
-    at most 8 eps · max|x| · Σ|w| · log2(2T), about 1e-6 of the output in float32. All are differentiable twice.
+    at most 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. All are differentiable
+    twice.
     """
     _check(x, w)
     if past is not None and past.shape[1]:

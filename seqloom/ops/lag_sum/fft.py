@@ -6,7 +6,7 @@
 The time axis is moved last before each transform, where it is up to 3 times faster on a CPU. Spectra are float32 or
 float64: torch has no complex half. A gradient of a gradient is taken through the plain formula.
 
-Source: the convolution theorem; as a form of the Extractor: own derivation, see DESIGN in CONTRIBUTING.md.
+Source: the convolution theorem. The paper computes its sums directly; this form of them is ours.
 """
 
 from typing import Any

@@ -1,0 +1,73 @@
+"""Every setting of a run reaches what it sets: a changed setting changes the run."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from seqloom.data.windows import Windows
+from seqloom.training.settings import resolve
+from seqloom.training.train import with_text
+from tests.training.running import SMALL, tiny
+
+WRAPPED = "one line\nand its wrap\n\nanother paragraph that is longer\nthan the first\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(12):
+        (tmp_path / f"{number}.txt").write_text(f"{number} {WRAPPED}" * 5)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "change", ["data.unwrap=false", "data.held_out=0.3", "data.seed=5", "data.vocab=280", "data.source=stories:31:0"]
+)
+def test_the_text_follows_its_settings(folder: Path, change: str) -> None:
+    settings = [*SMALL, "data.vocab=300"]
+    _, plain = with_text(resolve("tiny", [*settings, f"data.source={folder}"]))
+    _, other = with_text(resolve("tiny", [*settings, f"data.source={folder}", change]))
+    assert other.identity != plain.identity
+    changed = (len(other.train), len(other.held), other.tokenizer.json) != (
+        *(len(plain.train), len(plain.held)),
+        plain.tokenizer.json,
+    )
+    assert changed or other.held.ids.tolist() != plain.held.ids.tolist()
+
+
+def test_unwrap_joins_lines(folder: Path) -> None:
+    texts = {}
+    for unwrap in ("true", "false"):
+        _, corpus = with_text(resolve("tiny", [*SMALL, f"data.source={folder}", f"data.unwrap={unwrap}"]))
+        texts[unwrap] = corpus.tokenizer.decode(corpus.train.ids.tolist())
+    assert "one line and its wrap" in texts["true"]
+    assert "one line\nand its wrap" in texts["false"]
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_windows_within_documents(out: Path, monkeypatch: pytest.MonkeyPatch, within: bool) -> None:
+    asked: list[bool] = []
+    real = Windows.__init__
+
+    def noted(self: Windows, tokens, context: int, seed: int, within_documents: bool = False) -> None:
+        asked.append(within_documents)
+        real(self, tokens, context, seed, within_documents)
+
+    monkeypatch.setattr(Windows, "__init__", noted)
+    tiny(out, f"data.within_documents={str(within).lower()}")
+    assert asked == [within]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_compile_compiles(out: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    compiled: list[torch.nn.Module] = []
+    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
+    outcome = tiny(out, f"training.compile={str(wanted).lower()}")
+    assert compiled == ([outcome.model] if wanted else [])
+
+
+def test_the_clip_and_the_precision(out: Path) -> None:
+    plain = tiny(out / "plain").model
+    for name, change in {"clip": "training.clip=0.001", "bf16": "training.precision=bf16"}.items():
+        other = tiny(out / name, change).model
+        assert any(not a.equal(b) for a, b in zip(plain.parameters(), other.parameters(), strict=True)), name
