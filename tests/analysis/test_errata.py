@@ -32,7 +32,7 @@ def test_perplexity_is_the_exponential_of_the_cost() -> None:
     assert math.exp(cost) == pytest.approx(words, rel=1e-5)  # as unsure as among all words: perplexity 50, cost 3.9
 
 
-@pytest.mark.parametrize("backend", ["reference", "fast"])
+@pytest.mark.parametrize("backend", ["reference", "kernel", "formed"])
 def test_attention_weights_are_normalised_over_the_past(backend: str) -> None:
     from seqloom.ops.backends import use
 

@@ -23,7 +23,7 @@ def test_what_ran_is_remembered_until_it_is_forgotten() -> None:
     with backends.use(lag_sum="fft"):
         run()
     attend(*torch.ones(3, 1, 1, 2, 2))
-    assert backends.used() == {"attention": ["fast"], "lag_sum": sorted({*by_size, "reference", "fft"})}
+    assert backends.used() == {"attention": ["formed"], "lag_sum": sorted({*by_size, "reference", "fft"})}
     backends.forget()
     assert backends.used() == {}
 
@@ -38,7 +38,7 @@ def test_blocks_nest_and_end() -> None:
         backends.forget()
         run()
         attend(*torch.ones(3, 1, 1, 2, 2))
-        assert backends.used() == {"attention": ["fast"], "lag_sum": ["fft"]}
+        assert backends.used() == {"attention": ["formed"], "lag_sum": ["fft"]}
 
 
 def test_an_error_inside_ends_the_block() -> None:
@@ -54,7 +54,7 @@ def test_an_error_inside_ends_the_block() -> None:
     [
         ({"lag_sums": "fft"}, "unknown op 'lag_sums'; did you mean 'lag_sum'"),
         ({"lag_sum": "ftt"}, "no backend 'ftt'; did you mean 'fft'"),
-        ({"attention": "zzz"}, "no backend 'zzz'; there is fast, reference"),
+        ({"attention": "zzz"}, "no backend 'zzz'; there is formed, kernel, reference"),
     ],
 )
 def test_a_typo_is_an_error(forced: dict[str, str], says: str) -> None:

@@ -24,7 +24,7 @@ ScoreChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 ValueChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(weights (B, H, Tq, Tk), query times, key times) → what is added to the output (B, H, Tq, V)"""
 
-backends.declare("attention", ("reference", "fast"))
+backends.declare("attention", ("reference", "kernel", "formed"))
 
 
 def causal(i: Tensor, j: Tensor) -> Tensor:
@@ -55,13 +55,20 @@ def attend(
     """Attention of each query over the keys that `pattern` lets through.
 
     Times are 0, 1, … where they are not given; a key with a negative time is empty and never looked at. A query that
-    may look at nothing gives 0. Both backends are differentiable.
+    may look at nothing gives 0. All backends are differentiable; changes need `formed` or `reference`.
     """
-    path = backends.choose("attention", "fast", ("reference", "fast"))
+    changed = score_change is not None or value_change is not None
+    whole = pattern is causal and query_time is None and key_time is None and q.shape[2] == k.shape[2]
+    able = ("reference", "formed") if changed else ("reference", "kernel", "formed")
+    path = backends.choose("attention", "formed" if changed or (whole and _short(q)) else "kernel", able)
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
-    run = fast.attend if path == "fast" else reference.attend
-    everything = pattern is causal and query_time is None and key_time is None and q.shape[2] == k.shape[2]
-    if everything and score_change is None and value_change is None and path == "fast":
-        return fast.causal(q, k, v)
+    if path == "kernel":
+        return fast.causal(q, k, v) if whole else fast.kernel(q, k, v, pattern, query_time, key_time)
+    run = fast.formed if path == "formed" else reference.attend
     return run(q, k, v, pattern, score_change, value_change, query_time, key_time)
+
+
+def _short(q: Tensor) -> bool:
+    """Whether forming the weights is quicker than the kernel: measured on 2 CPU cores (docs/log.md)."""
+    return q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8

@@ -1,8 +1,10 @@
-"""Attention through torch's own kernels, which choose flash, memory-efficient or plain code for the device.
+"""Attention over whole tensors: through torch's own kernels, or with its weights formed.
 
-Where scores or values are changed, torch has no kernel that sees them, and the weights are formed. On a CPU the kernel
-was compared with forming the weights, whole or in pieces, at (B, T, D, H) = (64, 128, 128, 1 and 32), (64, 32, 128, 32)
-and (16, 512, 256, 4): it was never beaten by more than the noise, so there is no crossover to choose by (docs/log.md).
+`kernel` lets torch choose flash, memory-efficient or plain code for the device; it cannot see changes of scores or
+values.
+`formed` computes the weights (B, H, Tq, Tk) and keeps them for the backward. On a CPU it is ahead for short rows in
+narrow heads (11% of a sublayer at T 32 with heads of width 4), and behind or even everywhere else that was tried
+(docs/log.md).
 """
 
 import math
@@ -21,7 +23,15 @@ def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def attend(
+def kernel(
+    q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
+) -> Tensor:
+    """The equation of `seqloom.ops.attention`, without changes, over a mask; shapes as in `attend` there."""
+    k, v, seen, blind, _, _ = _seen(q, k, v, pattern, query_time, key_time)
+    return torch.where(blind, 0.0, scaled_dot_product_attention(q, k, v, attn_mask=seen | blind))
+
+
+def formed(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -31,15 +41,8 @@ def attend(
     query_time: Tensor | None,
     key_time: Tensor | None,
 ) -> Tensor:
-    """The equation of `seqloom.ops.attention` over a mask; shapes as in `attend` there."""
-    now, then = times(q, query_time)[:, None, :, None], times(k, key_time)[:, None, None, :]
-    seen = pattern(now, then) & (then >= 0)  # (B or 1, 1, Tq, Tk)
-    blind = ~seen.any(-1, keepdim=True)
-    if key_time is not None:  # an empty key is weighed 0, but 0 times NaN is NaN
-        k, v = (torch.where((key_time >= 0)[:, None, :, None], each, 0.0) for each in (k, v))
-    if score_change is None and value_change is None:
-        y = scaled_dot_product_attention(q, k, v, attn_mask=seen | blind)
-        return torch.where(blind, 0.0, y)
+    """The equation of `seqloom.ops.attention`, all of it; shapes as in `attend` there."""
+    k, v, seen, blind, now, then = _seen(q, k, v, pattern, query_time, key_time)
     z = q @ k.mT / math.sqrt(q.shape[-1])
     if score_change:
         z = score_change(z, now, then)
@@ -50,8 +53,19 @@ def attend(
     return torch.where(blind, 0.0, y)
 
 
+def _seen(
+    q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Keys and values, which places are seen (B or 1, 1, Tq, Tk), which queries see none, and the times of both."""
+    now, then = times(q, query_time)[:, None, :, None], times(k, key_time)[:, None, None, :]
+    seen = pattern(now, then) & (then >= 0)
+    if key_time is not None:  # an empty key is weighed 0, but 0 times NaN is NaN
+        k, v = (torch.where((key_time >= 0)[:, None, :, None], each, 0.0) for each in (k, v))
+    return k, v, seen, ~seen.any(-1, keepdim=True), now, then
+
+
 def times(tokens: Tensor, given: Tensor | None) -> Tensor:
     """The time of each token of (B, H, T, …): as given (B, T), else 0, 1, …, T-1 for every row."""
     if given is not None:
         return given
-    return torch.arange(tokens.shape[2], device=tokens.device).expand(tokens.shape[0], -1)
+    return torch.arange(tokens.shape[2], device=tokens.device)[None]

@@ -24,7 +24,7 @@ def attend(
     key_time: Tensor | None,
 ) -> Tensor:
     """The equation of `seqloom.ops.attention`, one row and one query at a time; shapes as in `attend` there."""
-    i, j = times(q, query_time), times(k, key_time)
+    i, j = (times(*each).expand(len(q), -1) for each in ((q, query_time), (k, key_time)))
     rows = [
         [
             _query(q[b], k[b], v[b], i[b], j[b], place, pattern, score_change, value_change)
