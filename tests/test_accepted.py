@@ -73,6 +73,8 @@ def test_numbers_that_are_not_whole(wrong: dict[str, object]) -> None:
 def test_a_price_of_nothing_known(T: int, per: str) -> None:
     with pytest.raises(ValueError, match="a price is per"):
         lookback(T, 4, per)
+    if per == "tokens":
+        return  # the shape hook says so before a mixer can
     for kind in ("attention", "she"):
         with pytest.raises(ValueError, match="a price is per"):
             seqloom.mixer(kind, dim=8, context=4).cost(T, per)
