@@ -39,10 +39,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
-    assert [line.split()[1] for line in lines] == ["train", "generate", "evaluate", "cost"]
+    assert [line.split()[1] for line in lines] == ["train", "generate", "evaluate", "cost", "compare"]
     for line in lines:
         words = shlex.split(line)[1:]
-        smaller = [word for change in TINY for word in ("--set", change)] if words[0] == "train" else []
+        smaller = [word for change in TINY for word in ("--set", change)] if words[0] in ("train", "compare") else []
         assert command([*words, *smaller]) == 0, line
         assert capsys.readouterr().out.strip(), f"{line} printed nothing"
 
