@@ -16,6 +16,7 @@ from seqloom.core.config import Config, near, read
 from seqloom.core.cost import Cost, Per
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
+from seqloom.core.view import View
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,10 @@ class Mixer(nn.Module, ABC):
 
     def after_update(self, step: int) -> None:
         """Called after each optimizer step: the only place where buffers change. Does nothing by default."""
+
+    def views(self, x: Stream) -> list[View]:
+        """What can be looked at: of the weights, and of how the first row of `x` was read; by default nothing."""
+        return []
 
     def trim(self, state: State) -> State:
         """The same state, contiguous and without unused room, as it is saved."""

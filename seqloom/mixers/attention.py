@@ -20,9 +20,10 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
+from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
-from seqloom.ops.attention import attend, banded, causal
+from seqloom.ops.attention import attend, banded, causal, weights
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
@@ -95,6 +96,15 @@ class Attention(PackedMixer):
             key_time=None if same else ring.times(room, seen)[:, :full],
         )
         return self._out(y)[:, 0], {"k": caches[0], "v": caches[1], "seen": seen}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        pattern = causal if self.context is None else banded(self.context)
+        heads = weights(self._split(self.w_q(x[:1])), self._split(self.w_k(x[:1])), pattern=pattern)[0]
+        meaning, axes = "how much of each key's value a query takes", ("query", "key")
+        each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
+        mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
+        return [mean, *each] if self.heads > 1 else each
 
     def trim(self, state: State) -> State:
         """See `Mixer.trim`."""

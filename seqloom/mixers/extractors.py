@@ -25,6 +25,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
+from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.lag_sum import lags
@@ -98,6 +99,17 @@ class Extractor(PackedMixer):
             adjusting = linear(rows, D, D)  # beside the extraction, so its path is not on the critical one
             price += Cost(adjusting.mul + rows * D, adjusting.add, params=adjusting.params, path=("multiplication",))
         return price + linear(rows, D, D) if self.w_out is not None else price
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the taps; of matrices, the root mean square over their input channels."""
+        w = self.w_ext
+        if w.ndim == 1:
+            return [View("taps", "the weight of the input at each lag, shared by all channels", ("lag",), w)]
+        if w.ndim == 2:
+            return [View("taps", "the weight of a channel's own input at each lag", ("lag", "channel"), w)]
+        loud = w.square().mean(-2).sqrt().flatten(1)
+        meaning = "how strongly an output channel reads its group's inputs at each lag, root mean square"
+        return [View("taps", meaning, ("lag", "channel"), loud)]
 
     def _tap_shape(self) -> tuple[int, ...]:
         if self.groups == "shared":

@@ -12,6 +12,7 @@ from tests.contract import (  # noqa: F401  they note their faults
     broken_numbers,
     broken_reading,
     broken_state,
+    broken_views,
 )
 from tests.contract.faults import FAULTS
 from tests.contract.sound_others import Ahead

@@ -16,6 +16,7 @@ from tests.contract import (
     test_state,
     test_state_size,
     test_store,
+    test_views,
 )
 from tests.contract.broken import FAULTS
 from tests.contract.cases import Make
@@ -33,6 +34,7 @@ ROOMS = (
     test_state,
     test_state_size,
     test_store,
+    test_views,
 )
 CHECKS: dict[str, Callable[[Make], None]] = {
     name: check for room in ROOMS for name, check in vars(room).items() if name.startswith("check_")

@@ -69,6 +69,21 @@ def attend(
     return run(q, k, v, pattern, score_change, value_change, query_time, key_time)
 
 
+def weights(
+    q: Float[Tensor, "B H Tq K"], k: Float[Tensor, "B H Tk K"], *, pattern: Pattern = causal
+) -> Float[Tensor, "B H Tq Tk"]:
+    """The a_ij of the equation, to be looked at: how much each query takes of each key; 0 where it may not look."""
+    looked: list[Tensor] = []
+
+    def look(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        looked.append(a)
+        return a.new_zeros(*a.shape[:3], 1)
+
+    with backends.use(attention="formed"):
+        attend(q, k, k[..., :1], pattern=pattern, value_change=look)
+    return looked[0]
+
+
 def _short(q: Tensor) -> bool:
     """Whether forming the weights is quicker than the kernel: measured on 2 CPU cores (docs/log.md)."""
     return q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8

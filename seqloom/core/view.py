@@ -1,0 +1,21 @@
+"""What can be looked at of a mixer: numbers over one or two axes, and the words that belong to them."""
+
+from dataclasses import dataclass
+from typing import final
+
+from torch import Tensor
+
+
+@final
+@dataclass(frozen=True)
+class View:
+    """A picture's worth of numbers: of the weights, or of what the mixer did with an input."""
+
+    name: str
+    """what it is called, such as `taps`; two views of one mixer differ in it"""
+    meaning: str
+    """one sentence that says what a number of it is"""
+    axes: tuple[str, ...]
+    """what each dimension of `values` counts: one or two of the field's nouns, such as lag, channel, query, key"""
+    values: Tensor
+    """(N,) or (N, M)"""

@@ -1,0 +1,40 @@
+"""Mixers that show of themselves what is not so."""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.view import View
+from tests.contract.faults import caught_by
+from tests.contract.sound import Average
+
+
+@caught_by(check_views="depends on the other rows")
+class ShowsTheBatch(Average):
+    """A view of all rows together."""
+
+    def views(self, x: Tensor) -> list[View]:
+        return [View("inputs", "the mean over rows", ("place", "channel"), x.mean(0))]
+
+
+@caught_by(check_views="share a name")
+class ShowsTwice(Average):
+    """Two views of one name."""
+
+    def views(self, x: Tensor) -> list[View]:
+        return [View("inputs", "the first row", ("place", "channel"), x[0])] * 2
+
+
+@caught_by(check_views="axes")
+class ShowsTooMuch(Average):
+    """A view of three axes."""
+
+    def views(self, x: Tensor) -> list[View]:
+        return [View("inputs", "all rows", ("row", "place", "channel"), x)]
+
+
+@caught_by(check_views="finite")
+class ShowsNothing(Average):
+    """A view of numbers that are none."""
+
+    def views(self, x: Tensor) -> list[View]:
+        return [View("logarithms", "of the first row", ("place", "channel"), torch.log(x[0] * 0))]
