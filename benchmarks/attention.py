@@ -1,15 +1,14 @@
 """Whether anything in plain torch beats its attention kernel on a CPU: what all are judged against must be its best.
 
-Each rival is a whole sublayer, projections included, forward and backward.
+Each rival is a whole sublayer, projections included, forward and backward; tests/benchmarks holds all to one equation.
 """
 
 import math
 
 import torch
-from rows import append
+from harness import append, compare, gate
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from seqloom.analysis.measure import race
 from seqloom.training.memory import keep_freed_memory
 
 SIZES = ((64, 128, 128, 32), (64, 128, 128, 1), (64, 32, 128, 32), (32, 64, 64, 32), (16, 512, 256, 4))
@@ -81,18 +80,22 @@ def sublayer(attend, x, w_qkv, w_out, heads, mask, dy):
     return once
 
 
+def rivals(width):
+    """Every way to attend from heads of this width, by name."""
+    found = {"kernel": kernel, "kernel with mask": kernel_with_mask, "weights formed": weights_formed}
+    found |= {f"{size} at a time": pieces(size) for size in (16, 64, 256)}
+    return found | ({"kernel padded to width 16": kernel_padded_to_16} if width < 16 else {})
+
+
 def main() -> None:
+    gate("tests/ops/test_attention.py", "tests/benchmarks/test_rivals.py")
     keep_freed_memory()
     for B, T, D, H in SIZES:
         x, dy = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D)
         w_qkv, w_out = ((torch.randn(D, n) * 0.05).requires_grad_() for n in (3 * D, D))
         mask = torch.full((T, T), -math.inf).triu(1)
-        rivals = {"kernel": kernel, "kernel with mask": kernel_with_mask, "weights formed": weights_formed}
-        rivals |= {f"{size} at a time": pieces(size) for size in (16, 64, 256)}
-        rivals |= {"kernel padded to width 16": kernel_padded_to_16} if D // H < 16 else {}
-        times = race({n: sublayer(f, x, w_qkv, w_out, H, mask, dy) for n, f in rivals.items()}, repeats=5)
-        ms = {name: [round(1e3 * t, 2) for t in (time.median, *time.quartiles)] for name, time in times.items()}
-        append("attention", [{"B": B, "T": T, "D": D, "H": H, "ms_median_quartiles": ms}])
+        runs = {name: sublayer(attend, x, w_qkv, w_out, H, mask, dy) for name, attend in rivals(D // H).items()}
+        append("attention", [{"B": B, "T": T, "D": D, "H": H, **compare(runs, peer="kernel")}])
 
 
 if __name__ == "__main__":

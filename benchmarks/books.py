@@ -8,9 +8,10 @@ import statistics
 import sys
 from pathlib import Path
 
-from rows import append
+from harness import append, gate
 
-from seqloom.experiments.compare import contender
+from seqloom.analysis.others import loaded, watch
+from seqloom.experiments.contenders import contender
 from seqloom.experiments.demo import MIXERS
 from seqloom.generation.decode import generate
 from seqloom.runs.metrics import read
@@ -21,12 +22,14 @@ PROMPT = "Once upon a time there was a little princess who"
 
 
 def main() -> None:
+    gate("tests/ops", "tests/mixers", "tests/training/test_optimizer.py", "tests/evaluation/test_scores.py")
     source, *rest = sys.argv[1:]
     out, batches = Path(rest[0] if rest else "runs/books"), int(rest[1]) if len(rest) > 1 else 1500
     sys.argv[1] = "BOOKS"  # the folder's own place is nobody's business
     sys.argv[2:3] = ["OUT"] if rest else []
     for name, changes in ((each.name, each.changes) for each in map(contender, MIXERS)):
         equal = [f"training.batches={batches}", "training.evaluate_every=0"]
+        others = watch()
         outcome = train(resolve("paper/small", [*changes, *equal], source=source), out / name)
         if outcome.scores is None:
             raise SystemExit(f"{name} was not trained to its end: run the same command again, or choose another OUT")
@@ -44,6 +47,7 @@ def main() -> None:
             "bits_per_byte": round(outcome.scores.bits_per_byte, 4),
             "parameters": sum(parameter.numel() for parameter in outcome.model.parameters()),
             "seconds_a_batch": [round(second, 4) for second in (middle, low, high)],
+            "loaded": loaded(others()),
             "loop_share": round(1 - sum(row["compute"] for row in steps) / sum(seconds), 4),
             "data": outcome.corpus.identity[:16],
             "text": PROMPT + text,

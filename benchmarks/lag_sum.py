@@ -1,9 +1,8 @@
 """Which backend of the lag sum is the fastest at which size: what `seqloom.ops.lag_sum.by_size` chooses by."""
 
 import torch
-from rows import append
+from harness import append, compare, gate
 
-from seqloom.analysis.measure import race
 from seqloom.ops.backends import use
 from seqloom.ops.lag_sum import lags
 from seqloom.training.memory import keep_freed_memory
@@ -23,6 +22,7 @@ def run(backend, x, w, dy):
 
 
 def main() -> None:
+    gate("tests/ops/test_lag_sum.py")
     keep_freed_memory()
     for sizes, training in ((TRAIN, True), (READ, False)):
         for B, T, D in sizes:
@@ -32,10 +32,9 @@ def main() -> None:
                 x, dy = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D) if training else None
                 w = (torch.randn(*shape) * 0.1).requires_grad_()
                 backends = ["fft", *(["direct"] if T <= 128 else []), *(["toeplitz"] if taps == "numbers" else [])]
-                times = race({name: run(name, x, w, dy) for name in backends}, repeats=7)
                 row = {"B": B, "T": T, "D": D, "taps": taps, "what": "forward and backward" if training else "forward"}
-                ms = {name: [round(1e3 * t, 3) for t in (time.median, *time.quartiles)] for name, time in times.items()}
-                append("lag_sum", [{**row, "ms_median_quartiles": ms}])
+                runs = {name: run(name, x, w, dy) for name in backends}
+                append("lag_sum", [{**row, **compare(runs, peer="fft")}])
 
 
 if __name__ == "__main__":

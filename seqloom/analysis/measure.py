@@ -4,9 +4,12 @@ Times are medians with quartiles of runs that take turns: what else the machine 
 short pause after each run lets the others' caches and clocks settle. Only ratios within one race mean anything.
 """
 
+import os
 import statistics
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +24,7 @@ PAUSE = 0.001
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one run, in the order in which they were measured."""
+    """Seconds of one run, in the order of the rounds; after `over`, multiples of another run's."""
 
     times: tuple[float, ...]
 
@@ -37,6 +40,15 @@ class Timing:
             return self.median, self.median
         low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
         return low, high
+
+    def over(self, peer: "Timing") -> "Timing":
+        """These times as multiples of the peer's, round by round, so that what drifts slowly cancels.
+
+        ValueError unless both are of one race: as many rounds.
+        """
+        if len(self.times) != len(peer.times):
+            raise ValueError(f"{len(self.times)} rounds do not pair with {len(peer.times)}: let both run in one race")
+        return Timing(tuple(here / there for here, there in zip(self.times, peer.times, strict=True)))
 
 
 def executed(mixer: Mixer, T: int, batch: int = 1) -> Executed:
@@ -54,21 +66,30 @@ def seconds(run: Callable[[], object], repeats: int = 5) -> Timing:
     return race({"": run}, repeats)[""]
 
 
-def race(runs: Mapping[str, Callable[[], object]], repeats: int = 5) -> dict[str, Timing]:
-    """The times of several runs that take turns, each round beginning with the next one; each is warmed up once.
+def race(
+    runs: Mapping[str, Callable[[], object]],
+    repeats: int = 5,
+    *,
+    warm: int = 1,
+    after: Callable[[], object] | None = None,
+) -> dict[str, Timing]:
+    """The times of several runs that take turns, each round beginning with the next one.
 
-    ValueError if `repeats` is less than 1 or nothing is to run.
+    Each is warmed up `warm` times; `after` is called, off the clock, when a timed run has ended. ValueError if
+    `repeats` is less than 1 or nothing is to run.
     """
     if repeats < 1 or not runs:
         raise ValueError(f"nothing to time: {len(runs)} runs, {repeats} repeats; give at least one of each")
     names = list(runs)
     times: dict[str, list[float]] = {name: [] for name in names}
-    for name in names:
+    for name in names * warm:
         runs[name]()
     for turn in range(repeats):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             times[name].append(_timed(runs[name]))
+            if after is not None:
+                after()
             time.sleep(PAUSE)
     return {name: Timing(tuple(times[name])) for name in names}
 
@@ -78,9 +99,9 @@ def peak_bytes(run: Callable[[], object]) -> int:
 
     Counts results, temporaries and the workspaces that torch's kernels ask for; what a library takes behind torch's
     back (the scratch of a Fourier transform, of a matrix product) is not seen. Older memory that `run` gives back is
-    not subtracted. It runs once, under torch's profiler, which may write lines of its own to stderr.
+    not subtracted. It runs once, under torch's profiler; what is written to stderr meanwhile is lost.
     """
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+    with _unheard(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         kept = run()
     del kept
     assert record.profiler is not None
@@ -91,6 +112,21 @@ def peak_bytes(run: Callable[[], object]) -> int:
         held += move.nbytes()
         most = max(most, held)
     return most
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Nothing reaches the process's stderr: the profiler's own lines there mean nothing to anyone."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _timed(run: Callable[[], object]) -> float:

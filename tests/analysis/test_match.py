@@ -11,9 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.analysis import match as module
+from seqloom.analysis import sizes as module
 from seqloom.analysis.count import count
-from seqloom.analysis.match import By, Equal, Match, match, quantity
+from seqloom.analysis.match import By, Match, match, quantity
+from seqloom.analysis.sizes import Counted
 from seqloom.core.mixer import Mixer, MixerConfig
 from seqloom.mixers.attention import TRAITS, AttentionConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
@@ -67,7 +68,7 @@ def only(found: Match, given: DecoderConfig) -> bool:
     return said and before | {found.by: found.after} == after
 
 
-def holds(config: DecoderConfig, to: DecoderConfig, equal: Equal, counted: Any) -> None:
+def holds(config: DecoderConfig, to: DecoderConfig, equal: Counted, counted: Any) -> None:
     """Matched by ffn within 1% by count; refused only where the narrowest ffn is too much already."""
     try:
         found = match(config, to, equal=equal)
@@ -108,9 +109,9 @@ def test_attention_as_large_as_she_at_table_1() -> None:
     )
 
 
-@pytest.mark.parametrize(("equal", "by"), list(product(get_args(Equal), get_args(By))))
+@pytest.mark.parametrize(("equal", "by"), list(product(get_args(Counted), get_args(By))))
 @pytest.mark.parametrize("mixer", [*MIXERS, [{"kind": "me"}, {"kind": "we"}]])
-def test_matched_with_itself_nothing_changes(mixer: Any, equal: Equal, by: By) -> None:
+def test_matched_with_itself_nothing_changes(mixer: Any, equal: Counted, by: By) -> None:
     config = decoder(mixer, "tiny")
     found = match(config, config, equal=equal, by=by)
     assert found.config is config
@@ -208,7 +209,12 @@ REFUSED: dict[str, tuple[DecoderConfig, DecoderConfig, dict[str, Any], str]] = {
         {"by": "dim"},
         "dim 16 is not divisible by heads 5: choose heads from 1, 2, 4, 8, 16",
     ),
-    "unknown quantity": (decoder("he"), decoder("we"), {"equal": "time"}, "equal must be params or mul, not 'time'"),
+    "unknown quantity": (
+        decoder("he"),
+        decoder("we"),
+        {"equal": "size"},
+        "equal must be params or mul or time, not 'size'",
+    ),
     "unknown size": (decoder("he"), decoder("we"), {"by": "width"}, "by must be ffn or dim or depth, not 'width'"),
 }
 
@@ -264,7 +270,7 @@ def test_nothing_is_drawn() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def brute(config: DecoderConfig, equal: Equal, by: By, aim: int) -> tuple[int, int]:
+def brute(config: DecoderConfig, equal: Counted, by: By, aim: int) -> tuple[int, int]:
     """How near any size comes, and the smallest that does, by trying all up to twice the aim."""
     pattern = len(config.mixer) if isinstance(config.mixer, tuple) else 1
     first, step = {"ffn": (1, 1), "dim": (2, 2), "depth": (pattern + config.depth % pattern, pattern)}[by]
@@ -295,8 +301,8 @@ CONFIGS = st.builds(
 
 
 @settings(max_examples=15, deadline=None)
-@given(CONFIGS, CONFIGS, st.sampled_from(get_args(Equal)), st.sampled_from(get_args(By)))
-def test_no_size_is_nearer(config: DecoderConfig, to: DecoderConfig, equal: Equal, by: By) -> None:
+@given(CONFIGS, CONFIGS, st.sampled_from(get_args(Counted)), st.sampled_from(get_args(By)))
+def test_no_size_is_nearer(config: DecoderConfig, to: DecoderConfig, equal: Counted, by: By) -> None:
     aim = quantity(to, equal)
     distance, size = brute(config, equal, by, aim)
     try:

@@ -1,5 +1,6 @@
 """Times take turns, memory is what was held at once, and a fast path executes what its algorithm says."""
 
+import os
 import time
 
 import pytest
@@ -32,6 +33,20 @@ def test_timing_has_median_and_quartiles() -> None:
     assert (timing.median, timing.quartiles) == (3.0, (2.0, 4.0))
     assert Timing((2.0,)).quartiles == (2.0, 2.0)
     assert len(seconds(lambda: None, repeats=4).times) == 4
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    here, there = Timing((2.0, 4.0, 9.0)), Timing((1.0, 2.0, 4.0))
+    assert here.over(there).times == (2.0, 2.0, 2.25)
+    assert here.over(here).quartiles == (1.0, 1.0)
+    with pytest.raises(ValueError, match="3 rounds do not pair with 1"):
+        here.over(Timing((1.0,)))
+
+
+def test_race_warms_up_and_calls_back_off_the_clock() -> None:
+    order: list[str] = []
+    race({"a": lambda: order.append("a")}, repeats=2, warm=3, after=lambda: order.append("."))
+    assert "".join(order) == "aaa" + "a." + "a."
 
 
 def test_race_without_anything_to_time_is_refused() -> None:
@@ -88,3 +103,9 @@ def test_executed_on_the_fast_paths() -> None:
         assert executed(build("me", 16, 64), 64).mul == 64 * 64 * 16  # the whole square, zeros included
     attention = executed(build("attention", 16, 64), 64)
     assert attention.exp == 4 * 64 * 64  # the kernel forms hidden scores too
+
+
+def test_measuring_memory_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    peak_bytes(lambda: torch.ones(1000).sum())
+    os.write(2, b"heard again")
+    assert capfd.readouterr().err == "heard again"

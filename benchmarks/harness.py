@@ -1,0 +1,72 @@
+"""How this repository times: tests first, runs that take turns, ratios within a round, rows with their origin.
+
+gate("tests/ops/test_lag_sum.py")                       # red tests, no time
+append("lag_sum", [{"T": 128, **compare({"fft": run, "direct": other}, peer="fft")}])
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from seqloom.analysis.measure import Timing, race
+from seqloom.analysis.origin import commit, origin
+from seqloom.analysis.others import loaded, warning, watch
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
+
+commit()  # the one that this process runs, whatever is checked out while it does
+
+
+def gate(*tests: str) -> None:
+    """Runs these tests, in a process of their own; if they are not green, says which and ends with exit code 1."""
+    words = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        failed = [line for line in said if line.startswith(("FAILED", "ERROR"))] or said[-1:]
+        print("\n".join([*failed, "red tests, no time"]), file=sys.stderr)
+        raise SystemExit(1)
+
+
+def compare(runs: Mapping[str, Callable[[], object]], peer: str, repeats: int = 7, warm: int = 1) -> dict[str, Any]:
+    """The part of a row that says how long each run took, and how often as long as `peer` in the same round.
+
+    Spreads are [median, lower quartile, upper quartile]. It warns, and marks the row, where others used the cores.
+    """
+    assert peer in runs, f"no run is called {peer!r}"
+    others = watch()
+    times = race(runs, repeats, warm=warm)
+    share = others()
+    if warning(share):
+        print(warning(share), file=sys.stderr)
+    return {
+        "ms_median_quartiles": {name: spread(time, 1e3) for name, time in times.items()},
+        "peer": peer,
+        "ratio_median_quartiles": {name: spread(time.over(times[peer])) for name, time in times.items()},
+        "repeats": repeats,
+        "loaded": loaded(share),
+    }
+
+
+def spread(times: Timing, unit: float = 1.0) -> list[float]:
+    """[median, lower quartile, upper quartile], to four digits."""
+    return [float(f"{unit * each:.4g}") for each in (times.median, *times.quartiles)]
+
+
+def append(name: str, rows: list[dict[str, Any]]) -> None:
+    """Appends rows to results/NAME.jsonl, each with where it is from, and prints them."""
+    source = origin(command())
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps({**row, **source}) + "\n")
+            print(json.dumps(row), flush=True)
+
+
+def command() -> str:
+    """The command of this process, from the repository's root."""
+    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])

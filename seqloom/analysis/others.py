@@ -1,0 +1,81 @@
+"""Whether other processes used the cores while something was timed here.
+
+    others = watch()
+    ...                # what is timed
+    others()           # the share of our cores' time that others took, 0 … 1; None where the system does not say
+
+The cores are those that this process may run on; what a virtual machine's host took from them counts too.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+LOADED = 0.1
+"""the share from which a machine is called loaded"""
+SAMPLE = 0.3
+"""seconds that are watched at least: the system counts in hundredths"""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """What the cores have done since the system started, in seconds, and our process with them."""
+
+    busy: dict[int, float]
+    whole: dict[int, float]
+    ours: frozenset[int]
+    """the cores that a thread of this process may run on"""
+    own: float
+    """seconds of all threads of this process"""
+
+
+def watch() -> Callable[[], float | None]:
+    """Begins to watch; what it returns ends it (after at least `SAMPLE` seconds) and says the share of others."""
+    before, began = cores(), time.monotonic()
+
+    def ended() -> float | None:
+        time.sleep(max(0.0, SAMPLE - (time.monotonic() - began)))
+        return share(before, cores())
+
+    return ended
+
+
+def share(before: Cores | None, after: Cores | None) -> float | None:
+    """The part of the time of our cores, from `before` to `after`, in which they worked for others."""
+    if before is None or after is None:
+        return None
+    whole = sum(after.whole[core] - before.whole.get(core, 0.0) for core in after.ours & after.whole.keys())
+    busy = sum(after.busy[core] - before.busy.get(core, 0.0) for core in after.ours & after.busy.keys())
+    return min(1.0, max(0.0, busy - (after.own - before.own)) / whole) if whole > 0 else None
+
+
+def loaded(others: float | None) -> bool | None:
+    """Whether that share makes times uncertain; None where it is unknown."""
+    return None if others is None else others >= LOADED
+
+
+def warning(others: float | None) -> str:
+    """A line about the share of others where it is large; empty where not."""
+    if others is None or others < LOADED:
+        return ""
+    return f"other processes used {others:.0%} of the cores meanwhile: trust the ratios more than the times"
+
+
+def cores() -> Cores | None:
+    """The state of the cores now; None where there is no /proc/stat."""
+    try:
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+        tasks = [int(task.name) for task in Path("/proc/self/task").iterdir()]
+        second = os.sysconf("SC_CLK_TCK")
+        ticks = {int(name[3:]): [int(n) / second for n in rest[:8]] for name, *rest in lines if _core(name)}
+        ours = frozenset(core for task in tasks for core in os.sched_getaffinity(task))
+    except (OSError, AttributeError):  # not Linux, or a thread that has just ended
+        return None
+    busy = {core: sum(each) - each[3] - each[4] for core, each in ticks.items()}  # idle, waiting for a disk
+    return Cores(busy, {core: sum(each) for core, each in ticks.items()}, ours, time.process_time())
+
+
+def _core(name: str) -> bool:
+    return name.startswith("cpu") and name[3:].isdecimal()

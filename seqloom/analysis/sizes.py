@@ -1,0 +1,101 @@
+"""The sizes of a model that may move, what it holds or executes at each, and the size that comes nearest to an aim.
+
+A depth moves by whole patterns of mixers, so that what repeats stays whole; a dim only takes values that the mixers can
+be built with. Both quantities grow with each size, so the nearest size is found by doubling and halving, and no other
+is nearer.
+"""
+
+from bisect import bisect_left
+from functools import cache
+from math import inf
+from typing import Literal, TypeAlias
+
+import torch
+
+from seqloom.analysis.cost import block_cost, norm_cost
+from seqloom.core.mixer import MixerConfig
+from seqloom.models.block import Block
+from seqloom.models.decoder import DecoderConfig
+
+By: TypeAlias = Literal["ffn", "dim", "depth"]
+Counted: TypeAlias = Literal["params", "mul"]
+
+
+def quantity(config: DecoderConfig, equal: Counted) -> int:
+    """Trainable numbers, or multiplications of a row of `context` tokens, of the layers and the last norm.
+
+    Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
+    """
+    rows, mixers = config.context, pattern(config)
+    with torch.device("meta"):
+        blocks = [Block(mixer.build(config.dim, rows), config.ffn, config.dropout) for mixer in mixers]
+    whole, rest = divmod(config.depth, len(mixers))
+    layers = sum(
+        (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence"), equal))
+        for place, block in enumerate(blocks)
+    )
+    return layers + int(getattr(norm_cost(rows, config.dim), equal))
+
+
+def nearest(config: DecoderConfig, equal: Counted, by: By, aim: int) -> int:
+    """The size `by` at which the quantity is as near to `aim` as it can be; of two as near, the smaller."""
+    before: int = getattr(config, by)
+    # the two matrices of the feed-forward networks alone reach the aim here, and its double at the end of `sizes`
+    enough = aim * before // (2 * config.dim * config.ffn * config.depth * (config.context if equal == "mul" else 1))
+    step = allowed(config, by).step
+    sizes = range(step + before % step, 2 * (max(before, enough) + 1) + step, step)
+
+    @cache
+    def priced(size: int) -> int | None:
+        try:
+            return quantity(at(config, by, size), equal)
+        except ValueError:  # a mixer that asks its heads or groups to divide dim
+            return None
+
+    def upward(place: int) -> tuple[float, int]:
+        """The first size from a place on that can be built, after its quantity: this too grows with the place."""
+        return next(((found, size) for size in sizes[place:] if (found := priced(size)) is not None), (inf, sizes[-1]))
+
+    end = 1
+    while upward(end - 1)[0] < aim:
+        end = min(2 * end, len(sizes))
+    place = bisect_left(range(end), True, key=lambda place: upward(place)[0] >= aim)
+    around = [upward(place), *([upward(place - 1)] if place else [])]
+    return min(around, key=lambda found: (abs(found[0] - aim), found[1]))[1]
+
+
+def allowed(config: DecoderConfig, by: By) -> range:
+    """The sizes that `by` may take at all; `buildable` says which of them the mixers take."""
+    before: int = getattr(config, by)
+    step = len(pattern(config)) if by == "depth" else 1
+    bounds = DecoderConfig.model_fields[by].metadata
+    limit: int = next(bound.le for bound in bounds if hasattr(bound, "le"))
+    return range(step + before % step, limit + 1, step)
+
+
+def buildable(config: DecoderConfig, by: By, size: int) -> int | None:
+    """The first allowed size from `size` on, and below its double, that the mixers can be built with, or None."""
+    sizes = allowed(config, by)
+    first = max(0, -(-(size - sizes.start) // sizes.step))
+    for candidate in sizes[first : first + max(size, 64)]:
+        try:
+            quantity(at(config, by, candidate), "params")
+        except ValueError:
+            continue
+        return candidate
+    return None
+
+
+def at(config: DecoderConfig, by: By, size: int) -> DecoderConfig:
+    """The same model with another size; itself where nothing changes."""
+    return config if size == getattr(config, by) else config.model_copy(update={by: size})
+
+
+def pattern(config: DecoderConfig) -> tuple[MixerConfig, ...]:
+    """The mixers that the layers repeat."""
+    return config.mixer if isinstance(config.mixer, tuple) else (config.mixer,)
+
+
+def title(config: DecoderConfig) -> str:
+    """A model called by its mixers."""
+    return " + ".join(dict.fromkeys(mixer.kind for mixer in pattern(config)))

@@ -1,0 +1,76 @@
+"""Training steps timed at several sizes of a model, beside another model: what `match(equal="time")` chooses from.
+
+    ratio(size) = median over rounds of  seconds(config at size) / seconds(to, same round)
+
+Times belong to one machine and one process. `seqloom.experiments.clock` makes them.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+from uuid import uuid4
+
+from seqloom.analysis.measure import Timing
+from seqloom.analysis.origin import machine
+from seqloom.analysis.sizes import By, title
+from seqloom.models.decoder import DecoderConfig
+
+_TOKEN = uuid4().hex
+
+
+def process() -> str:
+    """This process, and no other; a fork is another."""
+    return f"{os.getpid()}-{_TOKEN}"
+
+
+@final
+@dataclass(frozen=True)
+class TimedSize:
+    """The training steps of a model at one size."""
+
+    seconds: Timing
+    ratio: Timing
+    """multiples of the other model's step of the same round"""
+
+
+@final
+@dataclass(frozen=True)
+class TimedSizes:
+    """A race of training steps: `config` at several sizes `by`, against `to`."""
+
+    config: DecoderConfig
+    to: DecoderConfig
+    by: By
+    other: Timing
+    """the steps of `to`, of all rounds"""
+    sizes: Mapping[int, TimedSize]
+    machine: str = field(default_factory=machine)
+    process: str = field(default_factory=process)
+
+    @property
+    def nearest(self) -> int:
+        """The size whose median ratio is nearest to 1, among those timed in the most rounds; of two, the smaller."""
+        most = max(len(timed.ratio.times) for timed in self.sizes.values())
+        sure = (size for size, timed in self.sizes.items() if len(timed.ratio.times) == most)
+        return min(sure, key=lambda size: (abs(self.sizes[size].ratio.median - 1), size))
+
+    def seconds(self, size: int) -> float:
+        """A step at that size: its median ratio times the other's median, so that drift between rounds cancels."""
+        return self.sizes[size].ratio.median * self.other.median
+
+    def require(self, config: DecoderConfig, to: DecoderConfig, by: By) -> None:
+        """ValueError unless these times are of those two models and that size, measured here, by this process."""
+        again = "time them anew with seqloom.experiments.clock.clock"
+        if (self.config, self.to) != (config, to):
+            ours, theirs = (f"{title(a)} against {title(b)}" for a, b in ((config, to), (self.config, self.to)))
+            other = f"{theirs}, not of {ours}" if ours != theirs else f"{theirs} at other settings"
+            raise ValueError(f"the times are of {other}: {again}")
+        if self.by != by:
+            raise ValueError(f"the times are of sizes of {self.by}, not of {by}: {again}")
+        if self.machine != machine():
+            raise ValueError(f"the times are of another machine ({self.machine}; here is {machine()}): {again}")
+        if self.process != process():
+            raise ValueError(f"the times are of another run, in which the machine may have been otherwise: {again}")
+        if not self.sizes:
+            raise ValueError(f"no size of {title(config)} was timed: {again}")

@@ -1,0 +1,98 @@
+"""`seqloom bench`: mixers timed side by side, as a table or as JSON."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from seqloom.analysis.origin import origin
+from seqloom.core.table import table, written
+from seqloom.experiments.bench import Row, bench
+
+HEAD = ("mixer", "ms", "quartiles", "ratio", "quartiles", "operations a token", "backends")
+WORDS = {
+    "sublayer": "forward and backward of the mixer with its projections",
+    "forward": "forward of the mixer with its projections",
+    "token": "one generated token",
+    "step": "one training step of the whole model",
+}
+MOST_THREADS = 1024
+
+
+def timed(
+    mixers: Sequence[str],
+    against: str,
+    *,
+    dim: int | None = None,
+    context: int | None = None,
+    batch: int | None = None,
+    what: str = "sublayer",
+    repeats: int = 7,
+    threads: int | None = None,
+    preset: str | None = None,
+    as_json: bool = False,
+    out: Path | None = None,
+) -> str:
+    """The rows of `bench` as a table, or with `as_json` as one JSON object; appended to `out` where it is given.
+
+    ValueError and OSError for input that does not fit, before anything is timed.
+    """
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f"--threads must be 1 … {MOST_THREADS:,}, not {threads}")
+    if out is not None:
+        _require_writable(out)
+    with _threads(threads):
+        rows = bench(mixers, against, dim=dim, context=context, batch=batch, what=what, repeats=repeats, preset=preset)
+        source = origin(shlex.join(["seqloom", *sys.argv[1:]]))
+    if out is not None:
+        with out.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps({**row, **source}) + "\n" for row in rows)
+    return json.dumps({"rows": rows, **source}) if as_json else _shown(rows, source["machine"])
+
+
+def _require_writable(out: Path) -> None:
+    """OSError where rows cannot be appended to `out`: better said before minutes are spent."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    new = not out.exists()
+    with out.open("a", encoding="utf-8"):
+        pass
+    if new:
+        out.unlink()
+
+
+def _shown(rows: list[Row], machine: str) -> str:
+    first = rows[0]
+    title = (
+        f"{WORDS[first['what']]}: dim {first['dim']:,}, context {first['context']:,}, batch {first['batch']:,}; "
+        f"medians of {first['repeats']} interleaved runs\n{machine}"
+    )
+    cells = [
+        (
+            *(row["mixer"], row["ms_median"], _range(row["ms_quartiles"])),
+            *(row["ratio_median"], _range(row["ratio_quartiles"]), row["operations_a_token"]),
+            ", ".join(f"{op} {' and '.join(names)}" for op, names in row["backends"].items()) or None,
+        )
+        for row in rows
+    ]
+    lines = [title, "", table(HEAD, cells), "", f"ratio: to {first['against']}, round by round; outputs were checked"]
+    if first["loaded"]:
+        lines.append("other processes used the cores meanwhile: trust the ratios more than the times")
+    return "\n".join(lines)
+
+
+def _range(quartiles: Sequence[float]) -> str:
+    return " … ".join(written(quartile) for quartile in quartiles)
+
+
+@contextmanager
+def _threads(wanted: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

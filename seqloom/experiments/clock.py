@@ -1,0 +1,130 @@
+"""At which size a model trains as quickly as another: steps timed until sizes around that one are known.
+
+    row = clock(config, to, "ffn", training);   match(config, to, equal="time", by="ffn", row=row)
+
+First the smallest size and the given one, doubled until they are slower than `to`; then a geometric grid between a
+quicker and a slower size; then, in more rounds, the sizes at which a line between the two reaches 0.96 … 1.04 of `to`.
+The best of several is partly luck, so that one is timed again, alone beside `to`, and both times count. `to` takes its
+turn in every round, and ratios are taken within rounds.
+"""
+
+from collections.abc import Iterable
+
+import torch
+
+from seqloom.analysis.match import By, match
+from seqloom.analysis.measure import Timing, race
+from seqloom.analysis.sizes import allowed, at, buildable, quantity, title
+from seqloom.analysis.timed import TimedSize, TimedSizes
+from seqloom.core.device import chosen
+from seqloom.core.progress import progress
+from seqloom.experiments.noise import training_step
+from seqloom.models.decoder import DecoderConfig
+from seqloom.training.config import TrainConfig
+from seqloom.training.memory import keep_freed_memory, require_room
+
+COARSE = 3
+"""rounds in which a size is looked at before the sizes around the aim are"""
+AIMS = (0.96, 0.98, 1.0, 1.02, 1.04)
+TRIES = 3
+"""races around the aim at most, until a size is within 5%"""
+Found = dict[int, TimedSize]
+
+
+def clock(config: DecoderConfig, to: DecoderConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
+    """Races training steps of `to` and of `config` at several sizes `by`, on batches of noise; see `TimedSizes`.
+
+    It takes some dozens of steps of each model. ValueError where a model cannot be built or has no room, `repeats` is
+    less than 1, or the contexts differ.
+    """
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, not {repeats}")
+    if config.context != to.context:
+        match(config, to, equal="time", by=by)  # says why
+    quantity(config, "params")
+    keep_freed_memory()
+    found: Found = {}
+    others: list[float] = []
+
+    def measure(sizes: Iterable[int], rounds: int) -> None:
+        other, timed = _race(config, to, by, training, sorted(set(sizes)), rounds)
+        others.extend(other.times)
+        found.update(timed)
+
+    def told() -> TimedSizes:
+        return TimedSizes(config, to, by, Timing(tuple(others)), dict(found))
+
+    coarse = min(COARSE, repeats)
+    measure({_least(config, by), getattr(config, by)}, coarse)
+    while found[max(found)].ratio.median < 1 and (larger := _larger(config, by, max(found), training)) is not None:
+        measure({larger}, coarse)
+    bracket = _bracket(found)
+    if bracket is not None and bracket[1] > 4 * bracket[0] and (inner := _between(config, by, *bracket) - set(found)):
+        measure(inner, coarse)
+    for _ in range(TRIES):
+        measure(_around(config, by, found), repeats)
+        if abs(told().sizes[told().nearest].ratio.median - 1) <= 0.05 or _bracket(found) is None:
+            break
+    best = told().nearest
+    before = found[best]
+    measure({best}, repeats)
+    found[best] = _pooled(before, found[best])
+    return told()
+
+
+def _race(
+    config: DecoderConfig, to: DecoderConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
+) -> tuple[Timing, Found]:
+    with torch.random.fork_rng(devices=[]):
+        runs = {"": training_step(to, training)}
+        runs |= {str(size): training_step(at(config, by, size), training) for size in sizes}
+        what = f"{title(config)} at {by} {', '.join(f'{size:,}' for size in sizes)}"
+        with progress(f"timing {what}", rounds * len(runs), "steps") as advance:
+            times = race(runs, rounds, warm=2, after=advance)
+    other = times.pop("")
+    return other, {int(size): TimedSize(time, time.over(other)) for size, time in times.items()}
+
+
+def _pooled(one: TimedSize, other: TimedSize) -> TimedSize:
+    seconds, ratio = one.seconds.times + other.seconds.times, one.ratio.times + other.ratio.times
+    return TimedSize(Timing(seconds), Timing(ratio))
+
+
+def _least(config: DecoderConfig, by: By) -> int:
+    least = buildable(config, by, allowed(config, by).start)
+    return getattr(config, by) if least is None else least
+
+
+def _larger(config: DecoderConfig, by: By, size: int, training: TrainConfig) -> int | None:
+    """About the double of a size, where it can be built and has room."""
+    larger = buildable(config, by, 2 * size)
+    try:
+        if larger is not None:
+            require_room(at(config, by, larger), chosen(training.device))
+    except ValueError:
+        return None
+    return larger
+
+
+def _bracket(found: Found) -> tuple[int, int] | None:
+    """The largest quicker size that has a slower one above it, and the next slower one; None where all are alike."""
+    slower = [size for size, timed in found.items() if timed.ratio.median >= 1]
+    quicker = [size for size in found if size not in slower and size < max(slower, default=0)]
+    return (max(quicker), min(size for size in slower if size > max(quicker))) if quicker else None
+
+
+def _between(config: DecoderConfig, by: By, low: int, high: int) -> set[int]:
+    sizes = (buildable(config, by, round(low * (high / low) ** (part / 4))) for part in (1, 2, 3))
+    return {size for size in sizes if size is not None and low < size < high}
+
+
+def _around(config: DecoderConfig, by: By, found: Found) -> set[int]:
+    """Sizes that a line through the bracket sees near the aim; without a bracket, the end that is nearest to it."""
+    bracket = _bracket(found)
+    if bracket is None:
+        return {min(found, key=lambda size: abs(found[size].ratio.median - 1))}
+    low, high = bracket
+    here, there = (found[size].ratio.median for size in bracket)
+    guesses = (low + (aim - here) / (there - here) * (high - low) for aim in AIMS)
+    sizes = {buildable(config, by, round(min(max(guess, low), high))) for guess in guesses}
+    return {size for size in sizes if size is not None}

@@ -1,0 +1,71 @@
+"""What is compared: mixers by name with their settings, and models sized to equal another in one quantity.
+
+contender("attention:heads=32")          the settings of a mixer in the preset
+sized(peer, mixer, ...)                  the peer's model, resized until it is as large, or as dear, as the mixer's
+"""
+
+from dataclasses import dataclass
+from math import log
+from typing import final, get_args
+
+from seqloom.analysis.match import By, Equal, Match, match
+from seqloom.experiments.clock import clock
+from seqloom.models.decoder import DecoderConfig
+from seqloom.training.config import TrainConfig
+
+
+@final
+@dataclass(frozen=True)
+class Contender:
+    """One model of a comparison: what its folder and its row are called, and the settings that make it."""
+
+    name: str
+    changes: tuple[str, ...]
+    beside: str | None = None
+    """the name of the contender that it was sized for"""
+    matched: str | None = None
+    """what was changed for that, in words"""
+
+
+def contender(text: str) -> Contender:
+    """Reads `KIND` or `KIND:NAME=VALUE,NAME=VALUE`, as `attention:heads=32`."""
+    kind, _, rest = text.partition(":")
+    settings = [entry for entry in rest.split(",") if entry]
+    if not kind or any("=" not in entry for entry in settings):
+        raise ValueError(f"a contender is KIND or KIND:NAME=VALUE,…, as attention:heads=32, not {text!r}")
+    changes = (f"model.mixer.kind={kind}", *(f"model.mixer.{entry}" for entry in settings))
+    return Contender("-".join([kind, *settings]), changes)
+
+
+def sized(
+    peer: Contender,
+    own: DecoderConfig,
+    beside: Contender,
+    to: DecoderConfig,
+    training: TrainConfig,
+    *,
+    equal: Equal,
+    by: By | None = None,
+) -> Contender:
+    """The model `own` of `peer`, resized to equal the model `to` of `beside`.
+
+    Unless `by` is given, the size moves that has to move least as a ratio: a network squeezed to a width of 1 would be
+    no fair rival. ValueError where no size brings them near enough, with what was tried.
+    """
+    found, refusals = [], []
+    for size in (by,) if by else get_args(By):
+        try:
+            found.append(_match(own, to, training, equal, size))
+        except ValueError as error:
+            refusals.append(str(error))
+    if not found:
+        raise ValueError(f"{peer.name} cannot be sized for {beside.name}: {'; '.join(refusals)}")
+    least = min(found, key=lambda one: abs(log(one.after / one.before)))
+    changes = (*peer.changes, f"model.{least.by}={least.after}")
+    return Contender(f"{peer.name}.{equal}-of-{beside.name}", changes, beside.name, str(least))
+
+
+def _match(own: DecoderConfig, to: DecoderConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
+    if equal == "time":
+        return match(own, to, equal=equal, by=by, row=clock(own, to, by, training))
+    return match(own, to, equal=equal, by=by)

@@ -1,0 +1,77 @@
+"""What `bench` times: one mixer, made to do one thing again and again.
+
+sublayer   y = mixer(x), then the gradients of x and of all weights
+forward    y = mixer(x) without gradients
+token      one token by `step(reuse=True)`, at a state that has read `context` tokens (and those timed before)
+step       a whole training step of a preset's model: `noise.training_step`
+"""
+
+import os
+from collections.abc import Callable
+from typing import TypeAlias, final
+
+import torch
+from torch import Tensor
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.shapes import Stream
+
+Run: TypeAlias = Callable[[], object]
+WHAT = ("sublayer", "forward", "token", "step")
+TOKENS = 16
+"""tokens of one timed run of `token`: a single one is too short for the clock"""
+
+
+def sublayer(mixer: Mixer, x: Stream) -> Run:
+    """Forward and backward over x (B, T, D)."""
+    weights, x = list(mixer.parameters()), x.clone().requires_grad_()
+    dy = torch.randn_like(x)
+    return lambda: torch.autograd.grad(mixer(x), [x, *weights], dy, allow_unused=True)
+
+
+def forward(mixer: Mixer, x: Stream) -> Run:
+    """Forward over x (B, T, D), no gradients."""
+
+    def run() -> Tensor:
+        with torch.no_grad():
+            return mixer(x)
+
+    return run
+
+
+@final
+class Tokens:
+    """Called, it reads the last token of x (B, T + 1, D) `TOKENS` times, from the state after the first T on."""
+
+    def __init__(self, mixer: Mixer, x: Stream) -> None:
+        self.mixer, self.token = mixer, x[:, -1].contiguous()
+        with torch.no_grad():
+            self.state = mixer.extend(x[:, :-1], mixer.start(len(x), capacity=x.shape[1] + TOKENS))[1]
+
+    def __call__(self) -> None:
+        """Reads on."""
+        with torch.no_grad():
+            for _ in range(TOKENS):
+                _, self.state = self.mixer.step(self.token, self.state, reuse=True)
+
+
+def require_sizes(name: str, mixer: Mixer, batch: int, context: int, what: str) -> None:
+    """ValueError if a mixer, perhaps on the meta device, cannot be timed so: no streaming, too long, no room."""
+    traits = mixer.traits
+    if what == "token" and not traits.streams:
+        raise ValueError(f"{name} cannot read token by token: time it with --what sublayer or forward")
+    tokens = context + 1 if what == "token" else context
+    if traits.longest is not None and tokens > traits.longest:
+        raise ValueError(f"{name} reads at most {traits.longest} tokens, not {tokens}: choose a smaller --context")
+    held = 3 * sum(weight.numel() for weight in mixer.parameters()) + 12 * batch * tokens * mixer.dim
+    gpu = torch.cuda.is_available()
+    room = (
+        torch.cuda.get_device_properties(0).total_memory
+        if gpu
+        else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    )
+    if 4 * held > room:
+        raise ValueError(
+            f"{name} needs more than {4 * held / 2**30:,.0f} GiB at these sizes, and there are {room / 2**30:,.0f}: "
+            "choose a smaller --batch, --context or --dim"
+        )

@@ -1,0 +1,80 @@
+"""A figure says the day, the code, the command without this machine's paths, and the machine."""
+
+import re
+import subprocess
+from datetime import date
+from pathlib import Path
+
+import pytest
+import torch
+
+from seqloom.analysis import origin as module
+from seqloom.analysis.origin import commit, machine, origin, public
+
+GIT = ("git", "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false")
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew() -> None:
+    commit.cache_clear()
+
+
+def test_all_four_are_there() -> None:
+    found = origin("seqloom bench she")
+    assert list(found) == ["date", "commit", "command", "machine"]
+    assert (found["date"], found["command"]) == (date.today().isoformat(), "seqloom bench she")
+    assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in found["machine"] == machine()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("seqloom bench she attention:heads=32 --dim 128", "seqloom bench she attention:heads=32 --dim 128"),
+        ("seqloom bench she --out /home/me/rows.jsonl", "seqloom bench she --out rows.jsonl"),
+        ("seqloom compare --data=/srv/books/ --out runs/she", "seqloom compare --data=books --out runs/she"),
+        ("x --set data.source=/srv/a.txt", "x --set data.source=a.txt"),
+        ("x '/home/my own/rows.jsonl'", "x rows.jsonl"),
+        ("x ../../me/rows.jsonl ~/rows.jsonl", "x rows.jsonl rows.jsonl"),
+        (r"x 'C:\Users\me\rows.jsonl'", "x rows.jsonl"),
+        ("x 'a prompt", "x ''\"'\"'a' prompt"),
+        ("/usr/bin/seqloom cost she", "seqloom cost she"),
+    ],
+)
+def test_no_path_of_this_machine(given: str, kept: str) -> None:
+    assert public(given) == kept
+
+
+def checkout(folder: Path, ignored: str = "") -> Path:
+    """A repository whose package is tracked, or lies in an ignored folder of another project."""
+    package = folder / ignored / "seqloom"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (folder / ".gitignore").write_text("*.pyc\n" + (f"{ignored}\n" if ignored else ""))
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
+        subprocess.run([*GIT, *words], cwd=folder, check=True, capture_output=True)
+    return package
+
+
+def test_the_commit_and_whether_the_tree_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = checkout(tmp_path)
+    monkeypatch.setattr(module, "PACKAGE", package)
+    clean = commit()
+    assert re.fullmatch("[0-9a-f]{7,}", clean)
+    (tmp_path / "README.md").write_text("elsewhere")
+    (package / "old.pyc").touch()
+    commit.cache_clear()
+    assert commit() == clean
+    (package / "new.py").touch()
+    assert commit() == clean, "what the process began with"
+    commit.cache_clear()
+    assert commit() == clean + "+"
+
+
+def test_installed_inside_of_another_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACKAGE", checkout(tmp_path, ".venv"))
+    assert re.fullmatch(r"seqloom [0-9.]+", commit())
+
+
+def test_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert re.fullmatch(r"seqloom [0-9.]+", commit())

@@ -1,0 +1,25 @@
+"""The benchmarks are scripts beside each other, not a package: they are loaded as they load one another."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Loads a benchmark by its name, and forgets all of them afterwards."""
+    monkeypatch.syspath_prepend(FOLDER)
+    known = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - known:
+        if (
+            not name.startswith(("seqloom", "torch"))
+            and Path(getattr(sys.modules[name], "__file__", "") or "").parent == FOLDER
+        ):
+            del sys.modules[name]

@@ -1,0 +1,143 @@
+"""Red tests give no time; ratios are of one round; rows say where they are from and whether the cores were shared."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seqloom.analysis.measure import Timing
+
+Script = Callable[[str], Any]
+FILES = {
+    "green": "def test_right():\n    assert True\n",
+    "red": "def test_right():\n    assert True\n\n\ndef test_wrong():\n    assert 1 == 2\n",
+    "broken": "import nothing_of_that_name\n",
+    "empty": "",
+}
+TIMED = """
+import sys
+sys.path.insert(0, {folder!r})
+import harness
+harness.RESULTS = __import__("pathlib").Path({out!r})
+harness.gate({test!r})
+harness.append("rows", [harness.compare({{"a": int, "b": list}}, peer="a", repeats=2)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FILES["red"], "test_it.py::test_wrong"),
+        (FILES["broken"], "ERROR"),
+        (FILES["empty"], "no tests ran"),
+        (None, "test_it.py"),
+    ],
+    ids=["red", "broken", "empty", "missing"],
+)
+def test_red_tests_end_it(
+    script: Script, tmp_path: Path, text: str | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = tmp_path / "test_it.py"
+    if text is not None:
+        test.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        script("harness").gate(str(test))
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (1, "")
+    assert said in err
+    assert err.endswith("\nred tests, no time\n")
+
+
+def timed(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """A benchmark of its own, gated by a test file that holds `text`."""
+    test = tmp_path / "test_it.py"
+    test.write_text(text)
+    folder = str(Path(__file__).parents[2] / "benchmarks")
+    code = TIMED.format(folder=folder, out=str(tmp_path / "results"), test=str(test))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_red_tests_no_time_and_no_row(tmp_path: Path) -> None:
+    done = timed(tmp_path, FILES["red"])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_green_tests_and_a_row(tmp_path: Path) -> None:
+    done = timed(tmp_path, FILES["green"])
+    assert done.returncode == 0, done.stderr
+    (line,) = (tmp_path / "results" / "rows.jsonl").read_text().splitlines()
+    row = json.loads(line)
+    printed = json.loads(done.stdout)
+    assert printed.items() <= row.items()
+    assert set(row) - set(printed) == {"date", "commit", "command", "machine"}
+    assert row["command"] == "python benchmarks/-c"
+    assert (row["peer"], row["repeats"], row["loaded"] in (True, False, None)) == ("a", 2, True)
+    assert set(row["ms_median_quartiles"]) == {"a", "b"}
+
+
+def test_ratios_pair_the_rounds(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine slows down fourfold: the ratio of each round is 2, and that of the medians would be otherwise."""
+    harness = script("harness")
+    times = {"slow": Timing((2.0, 4.0, 9.0)), "peer": Timing((1.0, 2.0, 4.0))}
+    monkeypatch.setattr(harness, "race", lambda runs, repeats, warm: times)
+    monkeypatch.setattr(harness, "watch", lambda: lambda: 0.0)
+    found = harness.compare({"slow": int, "peer": int}, peer="peer", repeats=3)
+    assert found["ratio_median_quartiles"] == {"slow": [2.0, 2.0, 2.125], "peer": [1.0, 1.0, 1.0]}
+    assert found["ms_median_quartiles"]["slow"] == [4000.0, 3000.0, 6500.0]
+
+
+@pytest.mark.parametrize(("share", "marked", "lines"), [(0.4, True, 1), (0.05, False, 0), (None, None, 0)])
+def test_a_loaded_machine_is_said_and_marked(
+    script: Script,
+    share: float | None,
+    marked: bool | None,
+    lines: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    harness = script("harness")
+    monkeypatch.setattr(harness, "watch", lambda: lambda: share)
+    assert harness.compare({"a": int}, peer="a", repeats=1)["loaded"] is marked
+    assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+def test_every_benchmark_is_gated_and_loads(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each begins with its gate, and the tests that it names exist."""
+    asked: list[str] = []
+
+    class Gated(Exception):
+        pass
+
+    def gate(*tests: str) -> None:
+        asked.extend(tests)
+        raise Gated
+
+    monkeypatch.setattr(script("harness"), "gate", gate)
+    monkeypatch.setattr(sys, "argv", ["x.py", "BOOKS"])
+    root = Path(__file__).parents[2]
+    names = [path.stem for path in sorted((root / "benchmarks").glob("*.py")) if path.stem != "harness"]
+    for name in names:
+        asked.clear()
+        with pytest.raises(Gated):
+            script(name).main()
+        assert asked, name
+        assert [test for test in asked if not (root / test).exists()] == []
+
+
+def test_a_row_of_a_step_keeps_its_columns(script: Script) -> None:
+    found = {
+        "ms_median_quartiles": {"she": [2.0, 1.0, 3.0]},
+        "ratio_median_quartiles": {"she": [0.5, 0.4, 0.6]},
+        "repeats": 15,
+        "loaded": False,
+    }
+    row = script("step").row("tiny", "she", True, found)
+    assert (row["ms_median"], row["ms_quartiles"]) == (2.0, [1.0, 3.0])
+    assert (row["ratio_to_attention_32"], row["ratio_quartiles"]) == (0.5, [0.4, 0.6])
