@@ -16,13 +16,19 @@ demo: .venv/installed
 
 # Shapes are checked at run time in the first part only: the hook that checks them breaks graph capture.
 test: .venv/installed
-	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph and not demo"
+	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph and not demo and not browser"
 	$(TEST) -m "graph and not slow"
 
-test-all: test
-	$(TEST) -m "slow and not demo"
+test-all: test .venv/browser
+	$(TEST) -m "slow and not demo and not browser"
 	$(MAKE) demo
 	$(BIN)/python -m pytest -m demo
+	$(BIN)/python -m pytest -m browser
+
+# What drives a browser; the browser itself (Chromium) comes from the system, and its tests are skipped without one.
+.venv/browser: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,browser]'
+	touch $@
 
 check: .venv/installed
 	$(BIN)/ruff check .

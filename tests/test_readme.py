@@ -39,9 +39,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
-    assert [line.split()[1] for line in lines] == ["train", "generate", "evaluate", "cost", "compare"]
+    assert [line.split()[1] for line in lines] == [
+        *("train", "generate", "evaluate", "cost"),
+        *("compare", "report", "bench"),
+    ]
     for line in lines:
         words = shlex.split(line)[1:]
+        if words[0] == "bench":
+            words += ["--dim", "32", "--context", "16", "--batch", "2", "--repeats", "1"]
         smaller = [word for change in TINY for word in ("--set", change)] if words[0] in ("train", "compare") else []
         assert command([*words, *smaller]) == 0, line
         assert capsys.readouterr().out.strip(), f"{line} printed nothing"

@@ -151,11 +151,31 @@ def compare(
         list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=3000")
     ] = None,
     seeds: Annotated[int, typer.Option(help="runs of each mixer, with other weights and dropout")] = 1,
+    match: Annotated[
+        str | None,
+        typer.Option(help="beside each mixer, another model of equal params, mul (multiplications) or time of a step"),
+    ] = None,
+    peer: Annotated[str, typer.Option(help="what that other model mixes with")] = "attention:heads=32",
+    by: Annotated[str | None, typer.Option(help="what moves in it: ffn, dim or depth; that which moves least")] = None,
+    prompt: Annotated[list[str] | None, typer.Option(help="what the sample texts begin with")] = None,
 ) -> int:
-    """Trains mixers on identical batches and prints one table; the same command goes on where it stopped."""
+    """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
     from seqloom.cli.comparing import compared
 
-    return compared(mixers, preset, change or [], out, source=data, seeds=seeds)
+    prompts = prompt or ["Once upon a time"]
+    return compared(
+        mixers, preset, change or [], out, source=data, seeds=seeds, equal=match, peer=peer, by=by, prompts=prompts
+    )
+
+
+@app.command()
+def report(
+    comparison: Annotated[Path, typer.Argument(help="the folder of a comparison: the --out of seqloom compare")],
+) -> None:
+    """Writes report.html of a comparison anew, from the rows in its folder; needs no torch."""
+    from seqloom.report.page import write
+
+    print(f"the report is {write(comparison)}")
 
 
 @app.command()
@@ -192,6 +212,6 @@ def demo(
     scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",
 ) -> int:
     """Trains attention and the four Extractors on stories from a known grammar, and compares them."""
-    from seqloom.experiments.demo import run as compare
+    from seqloom.cli.showing import shown
 
-    return compare(out, scale)
+    return shown(out, scale)

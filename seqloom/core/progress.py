@@ -53,7 +53,7 @@ def _lines(label: str, total: float, unit: str, start: float, every: float, out:
         words = [
             f"{label}: {done:,.0f} of {total:,.0f} {unit}".rstrip(),
             f"{rate:,.1f}/s",
-            f"{_clock(left)} left",
+            f"{clock(left)} left",
             note,
         ]
         print(" · ".join(word for word in words if word), file=out, flush=True)
@@ -88,7 +88,8 @@ def _bar(label: str, total: float, unit: str, start: float, out: TextIO) -> Iter
         yield advance
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """A length of time as people write it: 1:05, 2:00:10."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -8,7 +8,7 @@ The same call goes on where the run stopped.
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -16,7 +16,7 @@ from typing import Any, final
 import torch
 
 from seqloom.core.device import chosen
-from seqloom.core.progress import progress
+from seqloom.core.progress import Advance, progress
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.windows import Windows
@@ -36,6 +36,7 @@ from seqloom.training.optim import optimizer
 from seqloom.training.signals import Stop
 
 Say = Callable[[str], None]
+Show = Callable[..., AbstractContextManager[Advance]]
 
 
 @final
@@ -51,8 +52,12 @@ class Outcome:
     scores: Scores | None
 
 
-def train(config: RunConfig, folder: str | Path, *, allow_drift: bool = False, say: Say | None = None) -> Outcome:
+def train(
+    config: RunConfig, folder: str | Path, *, allow_drift: bool = False, say: Say | None = None, show: Show = progress
+) -> Outcome:
     """Trains in `folder`, from its newest good checkpoint on, until all batches are read or a signal asks to stop.
+
+    `say` takes what there is to tell, a line at a time; `show` shows how far the training is, as `progress` does.
 
     ValueError, in one line, for settings that do not fit, a folder in use or of other settings, and a changed machine
     (unless `allow_drift`); NotFinite where the cost explodes.
@@ -67,7 +72,7 @@ def train(config: RunConfig, folder: str | Path, *, allow_drift: bool = False, s
         model = Decoder(config.model).to(device)
         run = open_run(folder, config.identity(corpus.identity))
         say(f"{corpus.description}; {sum(p.numel() for p in model.parameters()):,} parameters; in {run.folder}")
-        return _go_on(stack, config, run, corpus, model, allow_drift, say)
+        return _go_on(stack, config, run, corpus, model, allow_drift, say, show)
 
 
 def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
@@ -86,7 +91,14 @@ def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
 
 
 def _go_on(
-    stack: ExitStack, config: RunConfig, run: Run, corpus: Corpus, model: Decoder, allow_drift: bool, say: Say
+    stack: ExitStack,
+    config: RunConfig,
+    run: Run,
+    corpus: Corpus,
+    model: Decoder,
+    allow_drift: bool,
+    say: Say,
+    show: Show,
 ) -> Outcome:
     settings = config.training
     _same_tokenizer(run, corpus)
@@ -123,7 +135,7 @@ def _go_on(
 
     with Metrics(run.metrics, say) as rows, Stop() as stop:
         rows.truncate_after(step)
-        with progress("training", settings.batches, "batches", start=step) as advance:
+        with show("training", settings.batches, "batches", start=step) as advance:
             while step < settings.batches and not stop.asked:
                 with use(**backends_of(before)):
                     done = update(step)

@@ -1,0 +1,39 @@
+"""The columns of a comparison: what each is called, its unit, which way is better, and what it means."""
+
+from typing import Any
+
+COLUMNS: dict[str, tuple[str, str, str]] = {
+    "held-out cost": ("nats a token", "lower", "mean cost over held-out text, each token predicted once"),
+    "± held-out": (
+        "nats a token",
+        "",
+        "half the 95% interval of the mean over seeds, their spread pooled over all",
+    ),
+    "bits a byte": ("bits", "lower", "held-out cost for each byte of text, whatever the tokenizer"),
+    "training cost": ("nats a token", "lower", "median over the last stretch of training batches"),
+    "parameters": ("numbers", "lower", "trainable numbers of the whole model"),
+    "operations a token": (
+        "operations",
+        "lower",
+        "of the whole model's equation, forward, mean over a full window",
+    ),
+    "ms a step": ("ms", "lower", "a training step, median of a race in which all models take turns"),
+    "peak MB a step": ("MB", "lower", "most memory that a training step holds beyond model and optimizer"),
+    "ms a generated token": (
+        "ms",
+        "lower",
+        "one text, from its first token until the window is full; raced",
+    ),
+    "state bytes": ("bytes", "lower", "what a text keeps between tokens once the window is full"),
+    "grammatical": ("share", "higher", "sampled sentences (top-p 0.9) that are sentences of the grammar"),
+    "agreeing": ("share", "higher", "of these, sentences that also agree with their story's names, things and places"),
+}
+
+
+def described(names: list[str]) -> list[dict[str, Any]]:
+    """The columns of these names, in the order of the table."""
+    return [
+        {"name": name, "unit": unit, "better": better, "meaning": meaning}
+        for name, (unit, better, meaning) in COLUMNS.items()
+        if name in names
+    ]

@@ -1,0 +1,144 @@
+"""What a comparison keeps: one JSON object with every number, text and picture that a report shows.
+
+`comparison.json`, format 1: what was compared (preset, changes, sizes, text), the columns, and for each contender its
+row, its runs, the cost by position, samples, views. Curves lie in the runs' metrics.jsonl.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from seqloom.analysis.cost import model_cost
+from seqloom.analysis.match import Equal
+from seqloom.data.prepare import Corpus
+from seqloom.evaluation.scores import unigram_entropy
+from seqloom.evaluation.stories import floor, judged
+from seqloom.experiments.columns import described
+from seqloom.experiments.contenders import Contender
+from seqloom.experiments.pictures import sample, views
+from seqloom.experiments.seeds import intervals, mean
+from seqloom.experiments.weigh import Clocks, Row, clocks, prices, quality
+from seqloom.models.decoder import Decoder
+from seqloom.runs.metrics import read
+from seqloom.training.config import RunConfig
+from seqloom.training.train import Outcome
+
+FORMAT = 1
+STRETCH = 250
+"""batches over whose training costs a median is taken"""
+STORIES = 32
+"""texts that a model writes to be judged by the grammar"""
+
+
+@final
+@dataclass
+class Trained:
+    """A contender and its runs so far; of the models only that of the first seed is held."""
+
+    contender: Contender
+    config: RunConfig
+    out: Path
+    runs: list[str] = field(default_factory=list)
+    qualities: list[Row] = field(default_factory=list)
+    by_position: list[list[float]] = field(default_factory=list)
+    model: Decoder | None = None
+
+    def add(self, outcome: Outcome) -> None:
+        """Takes in a run that was trained to its end."""
+        self.runs.append(outcome.run.folder.relative_to(self.out).as_posix())
+        self.qualities.append(quality(outcome.run, STRETCH))
+        held = [row for row in read(outcome.run.metrics) if "held_out" in row][-1]
+        self.by_position.append([round(float(cost), 5) for cost in held["by_position"]])
+        if self.model is None:
+            self.model = outcome.model
+
+    @property
+    def held_out(self) -> list[float]:
+        """The held-out cost of each run."""
+        return [float(row["held-out cost"]) for row in self.qualities]
+
+
+def kept(
+    trained: Sequence[Trained],
+    corpus: Corpus,
+    preset: str,
+    changes: Sequence[str],
+    equal: Equal | None,
+    prompts: Sequence[str],
+) -> dict[str, Any]:
+    """All that is known of trained contenders, the best held-out cost first."""
+    config = trained[0].config
+    least = floor(corpus.held, corpus.tokenizer)
+    wide = intervals({each.contender.name: each.held_out for each in trained})
+    timed = clocks({each.contender.name: (_model(each), each.config) for each in trained})
+    found = []
+    for each in trained:
+        name = each.contender.name
+        grammar = _grammar(_model(each), corpus) if least is not None else {}
+        found.append(_contender(each, timed[name], wide[name], grammar, corpus, prompts))
+    found.sort(key=lambda one: float(one["row"]["held-out cost"]))
+    names = [name for name, value in found[0]["row"].items() if value is not None or name != "± held-out"]
+    return {
+        "format": FORMAT,
+        "preset": preset,
+        "changes": list(changes),
+        "seeds": len(trained[0].runs),
+        "batches": config.training.batches,
+        "batch": config.training.batch,
+        "context": config.model.context,
+        "stretch": STRETCH,
+        "text": {
+            "description": corpus.description.replace(config.data.source, Path(config.data.source).name, 1),
+            "identity": corpus.identity,
+            "held_out_tokens": len(corpus.held),
+            "held_out_documents": corpus.held.documents,
+            "unigram": unigram_entropy(corpus.held),
+            "floor": least,
+        },
+        "columns": described(names),
+        "equal": equal,
+        "contenders": found,
+    }
+
+
+def _contender(
+    each: Trained, timed: Clocks, wide: float | None, grammar: Row, corpus: Corpus, prompts: Sequence[str]
+) -> dict[str, Any]:
+    model, config = _model(each), each.config
+    rows = each.qualities
+    mixers = {mixer.kind for mixer in config.model.mixers}
+    return {
+        "name": each.contender.name,
+        "kind": " + ".join(sorted(mixers)),
+        "beside": each.contender.beside,
+        "matched": each.contender.matched,
+        "row": {
+            **{name: mean([row[name] for row in rows]) for name in rows[0]},
+            "± held-out": wide,
+            **prices(model),
+            **timed.row(),
+            **grammar,
+        },
+        "spread": {name: [row[name] for row in rows] for name in rows[0]},
+        "runs": each.runs,
+        "by_position": each.by_position,
+        "operations_a_batch": model_cost(model, config.model.context).total * config.training.batch,
+        "tokens_a_batch": config.model.context * config.training.batch,
+        "seconds_a_batch": timed.step,
+        "samples": [sample(model, corpus.tokenizer, prompt, seed) for prompt in prompts for seed in (0, 1)],
+        "views": views(model, corpus.tokenizer, corpus.held.ids[: config.model.context].tolist()),
+    }
+
+
+def _grammar(model: Decoder, corpus: Corpus) -> Row:
+    """The shares of sampled sentences that are of the grammar, and that agree with their story so far."""
+    model.tokenizer = corpus.tokenizer
+    said = judged(model, stories=STORIES, tokens=200, top_p=0.9)
+    written = max(said.written, 1)
+    return {"grammatical": said.grammatical / written, "agreeing": said.agreeing / written}
+
+
+def _model(each: Trained) -> Decoder:
+    assert each.model is not None, f"{each.contender.name} was not trained"
+    return each.model

@@ -1,0 +1,87 @@
+"""What a trained model can show: texts with the probability of each token, and the views of its mixers."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.view import View
+from seqloom.data.tokenizer import Tokenizer
+from seqloom.generation.draws import tokens
+from seqloom.generation.sample import Sampling
+from seqloom.models.decoder import Decoder
+
+TOKENS = 120
+TOP_P = 0.6
+VIEWS = 4
+"""views shown of one mixer at most: a mean and some heads say what 32 heads do"""
+LONGEST = 128
+"""tokens that views are of at most"""
+
+
+def sample(model: Decoder, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[str, Any]:
+    """A text from a prompt: each token's text, and the probability that the model gave it before cuts.
+
+    A token that ends in the middle of a character has an empty text. A full window drops a quarter of itself at once.
+    """
+    prompts = torch.tensor([tokenizer.encode(prompt)])
+    hop = max(1, model.config.context // 4)
+    said: list[list[Any]] = []
+    stream = tokenizer.stream()
+    for drawn in tokens(model, prompts, max_tokens=TOKENS, hop=hop, sampling=Sampling(top_p=TOP_P), seed=seed):
+        id = int(drawn.ids[0])
+        if id == tokenizer.eos:
+            break
+        said.append([stream.push(id), round(float(drawn.logits[0].float().softmax(0)[id]), 4)])
+    rest = stream.finish()
+    if said and rest:
+        said[-1][0] += rest
+    return {"prompt": prompt, "seed": seed, "top_p": TOP_P, "tokens": said}
+
+
+def views(model: Decoder, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
+    """The views of the first, the middle and the last layer's mixer while the model reads `ids`."""
+    text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.token.weight.device)
+    found = []
+    last = model.config.depth - 1
+    for layer in dict.fromkeys((0, last // 2, last)):
+        mixer = model.blocks[layer].mixer
+        with torch.no_grad():
+            shown = mixer.views(_read_by(model, mixer, text))[:VIEWS]
+        found += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
+    return found
+
+
+def _read_by(model: Decoder, mixer: nn.Module, text: Tensor) -> Tensor:
+    """What the mixer reads (1, T, D) when the model reads the text."""
+    caught: list[Tensor] = []
+    hook = mixer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
+    try:
+        model.features(text)
+    finally:
+        hook.remove()
+    return caught[0]
+
+
+def _plain(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict[str, Any]:
+    values = view.values.detach().cpu().double()
+    of_tokens = set(view.axes) <= {"query", "key"}
+    return {
+        "layer": layer,
+        "name": view.name,
+        "meaning": view.meaning,
+        "axes": list(view.axes),
+        "values": _rounded(values.tolist()),
+        "signed": bool((values < 0).any()),
+        "labels": _words(tokenizer, ids) if of_tokens else None,
+    }
+
+
+def _words(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    """The text of each token, empty for one that ends in the middle of a character."""
+    stream = tokenizer.stream()
+    return ["<eos>" if id == tokenizer.eos else stream.push(id) for id in ids]
+
+
+def _rounded(values: Any) -> Any:
+    return [_rounded(value) for value in values] if isinstance(values, list) else float(f"{values:.4g}")

@@ -1,0 +1,1 @@
+"""Rows on disk → figures, tables and one HTML page; imports no torch."""

@@ -1,0 +1,132 @@
+"""What a comparison left: the table's columns, the contenders with their rows, curves, samples and views.
+
+The classes follow comparison.json (format 1) name by name; `costs` and `held_out` of a run come from its metrics.jsonl.
+"""
+
+from typing import Literal, final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT = 1
+"""the newest format of comparison.json that is read here"""
+
+
+class _Part(BaseModel):
+    """Frozen; entries of other names are left aside, so that a format may gain some."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+@final
+class Column(_Part):
+    """A column of the table; `better` is the order of merit: lower, higher, or none."""
+
+    name: str
+    unit: str
+    better: Literal["lower", "higher", ""]
+    meaning: str
+
+
+@final
+class Origin(_Part):
+    """When, from which code, by which command and on which machine the rows were taken."""
+
+    date: str
+    commit: str | None
+    command: str
+    machine: str
+
+
+@final
+class Text(_Part):
+    """The text and its held-out part; `unigram` and `floor` in nats a token."""
+
+    description: str
+    identity: str
+    held_out_tokens: int
+    held_out_documents: int | None = None
+    unigram: float | None = None
+    floor: float | None = None
+
+
+@final
+class Sample(_Part):
+    """What a contender wrote after a prompt: the text of each token, and the probability that the model gave it."""
+
+    prompt: str
+    seed: int
+    tokens: list[tuple[str, float]]
+
+
+@final
+class View(_Part):
+    """A line over one axis or a picture over two (rows are `axes[0]`) of what a layer does."""
+
+    layer: int
+    name: str
+    meaning: str
+    axes: list[str] = Field(min_length=1, max_length=2)
+    values: list[float] | list[list[float]]
+    signed: bool
+    labels: list[str] | None = None
+
+
+@final
+class Run(_Part):
+    """The rows of one seed: (step, cost of that batch) and (step, held-out cost), in nats a token."""
+
+    folder: str
+    costs: list[tuple[int, float]]
+    held_out: list[tuple[int, float]]
+
+
+@final
+class Contender(_Part):
+    """One model of the comparison; `beside` names the contender that it was sized for."""
+
+    name: str
+    kind: str
+    beside: str | None = None
+    matched: str | None = None
+    row: dict[str, float | int | None]
+    spread: dict[str, list[float | None]] = {}
+    runs: list[str]
+    by_position: list[list[float | None]] = []
+    operations_a_batch: float | None = None
+    tokens_a_batch: float | None = None
+    seconds_a_batch: float | None = None
+    samples: list[Sample] = []
+    views: list[View] = []
+    seeds: list[Run] = Field(default=[], exclude=True)
+    slot: int = 0
+
+    def value(self, column: str) -> float | None:
+        """The number of this contender in that column; None where it has none."""
+        return self.row.get(column)
+
+    def span(self, column: str) -> tuple[float, float] | None:
+        """The lowest and the highest seed's value of a column; None where fewer than two are known."""
+        known = [value for value in self.spread.get(column, []) if value is not None]
+        return (min(known), max(known)) if len(known) > 1 else None
+
+
+@final
+class Comparison(_Part):
+    """All of a comparison, the contender of the lowest held-out cost first."""
+
+    preset: str
+    changes: list[str]
+    seeds: int
+    batches: int
+    batch: int
+    context: int
+    stretch: int
+    origin: Origin
+    text: Text
+    columns: list[Column]
+    equal: Literal["params", "mul", "time"] | None = None
+    contenders: list[Contender] = Field(min_length=1)
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name; None where the table has none."""
+        return next((column for column in self.columns if column.name == name), None)

@@ -1,0 +1,91 @@
+"""Reads OUT/comparison.json and the rows of its runs. Whatever is wrong with them is one line that says where."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from seqloom.report.comparison import FORMAT, Comparison, Contender, Run, View
+
+
+def read(out: Path) -> Comparison:
+    """The comparison in `out`, each contender with the rows of its runs and its own colour.
+
+    FileNotFoundError without a comparison or without the rows of a run; ValueError for a newer format, an entry that is
+    missing or of another type, and a broken row.
+    """
+    path = out / "comparison.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no comparison there; `seqloom compare … --out {out}` makes one")
+    found = _parsed(path)
+    contenders = [
+        each.model_copy(update={"slot": slot, "seeds": [_run(out, each, folder) for folder in each.runs]})
+        for slot, each in enumerate(found.contenders)
+    ]
+    return found.model_copy(update={"contenders": contenders})
+
+
+def _parsed(path: Path) -> Comparison:
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON ({error}); make the comparison again") from None
+    version = raw.get("format") if isinstance(raw, dict) else None
+    if not isinstance(version, int):
+        raise ValueError(f"{path}: not a comparison (it has no format); make the comparison again")
+    if version > FORMAT:
+        raise ValueError(f"{path}: format {version} is newer than this seqloom reads ({FORMAT}); update seqloom")
+    try:
+        found = Comparison.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{path}: {place}: {first['msg']}; make the comparison again") from None
+    names = [each.name for each in found.contenders]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path}: two contenders are called the same; make the comparison again")
+    for each in found.contenders:
+        for view in each.views:
+            _check(path, each.name, view)
+    return found
+
+
+def _check(path: Path, name: str, view: View) -> None:
+    """A picture has rows of one length, and as many axes as its values have."""
+    rows = [row for row in view.values if isinstance(row, list)]
+    flat = not rows
+    if len(view.axes) != (1 if flat else 2) or len({len(row) for row in rows}) > 1 or not view.values:
+        raise ValueError(f"{path}: {name}: {view.name} of layer {view.layer}: its values do not fit its axes")
+
+
+def _run(out: Path, contender: Contender, folder: str) -> Run:
+    path = out / folder / "metrics.jsonl"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no rows of a run of {contender.name} there; make the comparison again")
+    costs, held_out = [], []
+    *lines, rest = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            step = int(row["step"])
+            cost, held = _number(row, "cost"), _number(row, "held_out")
+        except (ValueError, TypeError, KeyError):
+            if number == len(lines) and not rest:
+                break  # the run's process was killed in the middle of its last row
+            raise ValueError(f"{path}, line {number}: not a row of a run: mend or remove the line") from None
+        if cost is not None:
+            costs.append((step, cost))
+        if held is not None:
+            held_out.append((step, held))
+    return Run(folder=folder, costs=costs, held_out=held_out)
+
+
+def _number(row: dict[str, Any], name: str) -> float | None:
+    """The number of that name; None where the row has none or it was not finite."""
+    value = row.get(name)
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,87 @@
+"""Samples: what each contender wrote after the same prompt and seed, every token with the probability it was given."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from seqloom.report.comparison import Comparison
+
+EDGES = (0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9)
+"""probabilities between which the eight colours change"""
+STEPS = ("below 1%", "1–3%", "3–10%", "10–25%", "25–50%", "50–75%", "75–90%", "90% or more")
+UNFINISHED = "\ufffd"
+
+
+@final
+@dataclass(frozen=True)
+class Span:
+    """Text that is shown as one: of a token, or of the tokens that make one character. `step`: its colour, 0 … 7."""
+
+    text: str
+    probability: float
+    tokens: int
+
+    @property
+    def step(self) -> int:
+        """The colour's number; 0 is the least probable."""
+        return bisect_right(EDGES, self.probability)
+
+    @property
+    def share(self) -> str:
+        """The probability as people read it: 42%, 0.031%."""
+        share = f"{self.probability:.3g}" if self.probability < 0.0001 else f"{100 * self.probability:.3g}%"
+        return share if self.tokens == 1 else f"{share}, {self.tokens} tokens"
+
+
+@final
+@dataclass(frozen=True)
+class Writing:
+    """What one contender wrote."""
+
+    name: str
+    slot: int
+    spans: list[Span]
+
+
+@final
+@dataclass(frozen=True)
+class Prompted:
+    """What all contenders wrote after one prompt, with the same seed."""
+
+    prompt: str
+    seed: int
+    writings: list[Writing]
+
+
+def prompted(found: Comparison) -> list[Prompted]:
+    """The samples by prompt and seed, in the order in which the contenders have them."""
+    keys = list(dict.fromkeys((one.prompt, one.seed) for each in found.contenders for one in each.samples))
+    return [
+        Prompted(
+            prompt,
+            seed,
+            [
+                Writing(each.name, each.slot, joined(one.tokens))
+                for each in found.contenders
+                for one in each.samples
+                if (one.prompt, one.seed) == (prompt, seed)
+            ],
+        )
+        for prompt, seed in keys
+    ]
+
+
+def joined(tokens: Sequence[tuple[str, float]]) -> list[Span]:
+    """Tokens as spans: those without a text of their own go with the next that has one; probabilities are multiplied.
+
+    A character that the sample ends within is shown as U+FFFD.
+    """
+    spans: list[Span] = []
+    product, count = 1.0, 0
+    for text, probability in tokens:
+        product, count = product * probability, count + 1
+        if text:
+            spans.append(Span(text, product, count))
+            product, count = 1.0, 0
+    return [*spans, Span(UNFINISHED, product, count)] if count else spans

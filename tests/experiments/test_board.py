@@ -1,0 +1,57 @@
+"""The live table on a terminal, plain lines elsewhere."""
+
+import io
+import re
+
+import pytest
+
+from seqloom.experiments.board import Board
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_one_table_of_all_runs_on_a_terminal() -> None:
+    out = Terminal()
+    with Board([("she", 0), ("me", 0)], out) as board:
+        with board.show("she", 0)("training", 10, "batches", start=4) as advance:
+            for cost in (5.5, 5.25):
+                advance(note=f"cost {cost}")
+        board.say("a line above")
+        board.done("she", 0, 4.5)
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).split("model")[-1]
+    she, me = (line.split() for line in last.splitlines()[1:3])
+    assert she[:3] == ["she", "0", "done"]
+    assert she[-2:] == ["5.25", "4.5000"]
+    assert me == ["me", "0", "waits"]
+    assert "a line above" in out.getvalue()
+
+
+def test_how_far_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([100.0, 102.0])
+    monkeypatch.setattr("seqloom.experiments.board.time.monotonic", lambda: next(now, 102.0))
+    board = Board([("she", 0)], Terminal())
+    from seqloom.experiments import board as module
+
+    line = board._lines["she", 0]
+    module._going_on(line, 10, 4)(2, "cost 5.1")
+    assert (line.state, line.rate, line.left, line.cost) == ("6 of 10", "1.0/s", "0:04", "5.1")
+
+
+def test_plain_lines_elsewhere() -> None:
+    out = io.StringIO()
+    with Board([("she", 1)], out) as board:
+        with board.show("she", 1)("training", 10, "batches") as advance:
+            advance(10)
+        board.done("she", 1, 4.5)
+    assert out.getvalue().splitlines() == ["she, seed 1: held-out cost 4.5000"]

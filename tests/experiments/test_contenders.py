@@ -1,0 +1,86 @@
+"""What is compared: mixers by name, and models sized to equal another."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import seqloom
+from seqloom.analysis.match import match, quantity
+from seqloom.experiments.compare import compare
+from seqloom.experiments.contenders import Contender, contender, sized
+from seqloom.training.settings import resolve
+from tests.experiments.comparing import SMALL, unclocked
+
+
+def test_a_contender_is_a_kind_with_settings() -> None:
+    assert contender("she") == Contender("she", ("model.mixer.kind=she",))
+    found = contender("extractor:groups=4,in_proj=true")
+    assert found.name == "extractor-groups=4-in_proj=true"
+    assert found.changes == ("model.mixer.kind=extractor", "model.mixer.groups=4", "model.mixer.in_proj=true")
+
+
+@pytest.mark.parametrize("text", ["", ":heads=2", "attention:heads"])
+def test_what_is_no_contender(text: str) -> None:
+    with pytest.raises(ValueError, match="attention:heads=32"):
+        contender(text)
+
+
+@pytest.mark.parametrize("equal", ["params", "mul"])
+@pytest.mark.usefixtures("stopped_clocks")
+def test_a_model_of_equal_size_stands_beside_each(tmp_path: Path, equal: Any) -> None:
+    peer = contender("attention:heads=2")
+    said = compare([peer, contender("she")], "tiny", SMALL, tmp_path, equal=equal, peer=peer)
+    made = next(each for each in said["contenders"] if each["beside"])
+    assert len(said["contenders"]) == 3, "nothing stands beside the peer itself"
+    assert made["name"] == f"attention-heads=2.{equal}-of-she"
+    assert made["beside"] == "she"
+    assert re.match(r"attention: (ffn 64|dim 32|depth 1) → ", made["matched"])
+    model, she = (seqloom.load(tmp_path / name / "seed-0").config for name in (made["name"], "she"))
+    assert quantity(model, equal) == pytest.approx(quantity(she, equal), rel=0.01)
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_sizes_matched_by_time_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from seqloom.experiments import contenders
+
+    asked = []
+
+    def measured(own: Any, to: Any, training: Any, equal: Any, by: Any) -> Any:
+        asked.append(by)
+        if by != "ffn":
+            raise ValueError("too slow")
+        return match(own, to.model_copy(update={"ffn": 64 + len(asked)}), equal="params", by=by)
+
+    monkeypatch.setattr(contenders, "_match", measured)
+    peer = contender("attention:heads=2")
+    first, again = (compare([contender("me")], "tiny", SMALL, tmp_path, equal="time", peer=peer) for _ in range(2))
+    assert asked == ["ffn", "dim", "depth"], "the second call measured again"
+    assert unclocked(first) == unclocked(again)
+
+
+def test_the_size_that_moves_least_moves() -> None:
+    she, attention = (resolve("paper/table1", contender(text).changes) for text in ("she", "attention:heads=1"))
+    for by, moved in ((None, "dim"), ("ffn", "ffn")):
+        made = sized(
+            *(contender("attention:heads=1"), attention.model, contender("she"), she.model, she.training),
+            equal="params",
+            by=by,
+        )
+        assert made.changes[-1].startswith(f"model.{moved}="), made.matched
+        config = resolve("paper/table1", made.changes).model
+        assert quantity(config, "params") == pytest.approx(quantity(she.model, "params"), rel=0.01)
+
+
+def test_what_cannot_be_matched_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cannot be sized for me: no ffn brings"):
+        compare(
+            [contender("me")],
+            "tiny",
+            [*SMALL, "model.dim=4", "model.ffn=1", "data.vocab=260"],
+            tmp_path,
+            equal="params",
+            peer=contender("attention:heads=1"),
+            by="ffn",
+        )

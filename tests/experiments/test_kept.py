@@ -1,0 +1,84 @@
+"""What a comparison keeps are the runs' own numbers, texts and pictures."""
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+import torch
+
+import seqloom
+from seqloom.experiments.compare import compare
+from seqloom.generation.decode import generate
+from seqloom.runs.metrics import read
+from tests.experiments.comparing import SMALL, THREE
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
+    said = compare(THREE, "tiny", SMALL, tmp_path, seeds=2)
+    found = said["contenders"]
+    assert {each["name"] for each in found} == {each.name for each in THREE}
+    assert [each["row"]["held-out cost"] for each in found] == sorted(each["row"]["held-out cost"] for each in found)
+    everything = []
+    for each in found:
+        runs = [read(tmp_path / folder / "metrics.jsonl") for folder in each["runs"]]
+        assert each["runs"] == [f"{each['name']}/seed-{seed}" for seed in (0, 1)]
+        held = [run[-1]["held_out"] for run in runs]
+        assert held[0] != held[1], "seeds draw other weights"
+        assert each["row"]["held-out cost"] == pytest.approx(statistics.mean(held))
+        assert each["spread"]["held-out cost"] == held
+        costs = [statistics.median(step["cost"] for step in run if "cost" in step) for run in runs]
+        assert each["row"]["training cost"] == pytest.approx(statistics.mean(costs))
+        assert [len(places) for places in each["by_position"]] == [16, 16]
+        everything.append(held)
+    spread = (sum(statistics.variance(held) for held in everything) / 3) ** 0.5
+    for each in found:
+        assert each["row"]["± held-out"] == pytest.approx(3.182 * spread / 2**0.5)
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_one_seed_has_no_interval(tmp_path: Path) -> None:
+    said = compare(THREE[:2], "tiny", SMALL, tmp_path)
+    assert "± held-out" not in [column["name"] for column in said["columns"]]
+    assert all(each["row"]["± held-out"] is None for each in said["contenders"])
+
+
+def test_what_is_kept(tmp_path: Path) -> None:
+    said = compare(THREE, "tiny", SMALL, tmp_path, prompts=["The king", "Once"], command="seqloom compare she")
+    assert json.loads((tmp_path / "comparison.json").read_text()) == said
+    assert said["origin"]["command"] == "seqloom compare she"
+    assert said["text"]["floor"] < said["text"]["unigram"]
+    names = [column["name"] for column in said["columns"]]
+    assert names[0] == "held-out cost"
+    for each in said["contenders"]:
+        assert set(names) <= set(each["row"])
+        for name in ("ms a step", "peak MB a step", "ms a generated token", "state bytes", "operations a token"):
+            assert each["row"][name] > 0, name
+        assert 0 <= each["row"]["agreeing"] <= each["row"]["grammatical"] <= 1
+        assert [(one["prompt"], one["seed"]) for one in each["samples"]] == [
+            *(("The king", 0), ("The king", 1)),
+            *(("Once", 0), ("Once", 1)),
+        ]
+        assert all(0 < p <= 1 for one in each["samples"] for _, p in one["tokens"])
+        assert each["operations_a_batch"] == pytest.approx(each["row"]["operations a token"] * 64, rel=0.01)
+    attention = next(each for each in said["contenders"] if each["kind"] == "attention")
+    assert [view["name"] for view in attention["views"]] == [
+        "mean weights of 2 heads",
+        "weights of head 0",
+        "weights of head 1",
+    ]
+    assert len(attention["views"][0]["labels"]) == len(attention["views"][0]["values"]) == 16
+    she = next(each for each in said["contenders"] if each["kind"] == "she")
+    assert [len(row) for row in she["views"][0]["values"]] == [32] * 16
+
+
+def test_a_sample_has_the_models_probabilities(tmp_path: Path) -> None:
+    said = compare(THREE[:1], "tiny", SMALL, tmp_path, prompts=["Once upon"])
+    model = seqloom.load(tmp_path / THREE[0].name / "seed-0")
+    prompt = model.tokenizer.encode("Once upon")
+    told = said["contenders"][0]["samples"][0]["tokens"]
+    ids = list(generate(model, prompt, max_tokens=20, hop=4, top_p=0.6, seed=0))
+    assert "".join(piece for piece, _ in told) == model.tokenizer.decode(ids)
+    first = model(torch.tensor([prompt])).detach()[0, -1].softmax(0)[ids[0]]
+    assert told[0][1] == pytest.approx(float(first), abs=1e-4)

@@ -1,0 +1,68 @@
+"""Reads a page back: its elements with their attributes and text, by the parser of the standard library."""
+
+import json
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+VOID = {"meta", "link", "input", "br", "hr", "img"}
+
+
+@dataclass
+class Element:
+    tag: str
+    attributes: dict[str, str]
+    children: list["Element | str"] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(each if isinstance(each, str) else each.text for each in self.children)
+
+    def all(self, tag: str, **wanted: str) -> list["Element"]:
+        inside = [each for each in self.children if isinstance(each, Element)]
+        here = [
+            each
+            for each in inside
+            if each.tag == tag and all(value in each.attributes.get(key, "").split() for key, value in wanted.items())
+        ]
+        return here + [found for each in inside for found in each.all(tag, **wanted)]
+
+    def one(self, tag: str, **wanted: str) -> "Element":
+        found = self.all(tag, **wanted)
+        assert found, f"no {tag} {wanted}"
+        return found[0]
+
+
+class Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = [Element("", {})]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = Element(tag, {key: value or "" for key, value in attrs})
+        self.open[-1].children.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open[-1].children.append(Element(tag, {key: value or "" for key, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open[-1].tag == tag, f"</{tag}> closes <{self.open[-1].tag}>"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].children.append(data)
+
+
+def read(html: str) -> Element:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert len(reader.open) == 1, f"<{reader.open[-1].tag}> is never closed"
+    return reader.open[0]
+
+
+def data(page: Element) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(page.one("script", id="figures").text)
+    return found
