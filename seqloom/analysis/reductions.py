@@ -23,6 +23,12 @@ def running(call: Call) -> Cost | None:
     return Cost(add=x.numel() - x.numel() // x.shape[dim]) if x.numel() and not x.is_complex() else None
 
 
+def running_extreme(call: Call) -> Cost:
+    """The largest or smallest so far: n-1 comparisons along its axis."""
+    x, dim = call.args[0], call.get(1, "dim")
+    return Cost(other=x.numel() - x.numel() // max(x.shape[dim], 1))
+
+
 def extreme(call: Call) -> Cost:
     """The largest or smallest of n numbers: n-1 comparisons; of two tensors, one each."""
     if isinstance(call.get(1, "other"), Tensor):
@@ -52,6 +58,8 @@ RULES: dict[str, Rule] = {
     "sum": total,
     "mean": mean,
     "cumsum": running,
+    "cummax": running_extreme,
+    "cummin": running_extreme,
     "index_put": added_at,
     "scatter": scattered,
     "scatter_add": scattered_sum,

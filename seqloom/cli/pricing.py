@@ -47,7 +47,11 @@ def price(kind: str, arguments: list[str]) -> str:
     config = mixer_config({"kind": kind, **settings})
     tokens, per = _whole(given, "tokens", context), _per(given)
     with torch.device("meta"):
-        cost = config.build(dim, context).cost(tokens, per)
+        mixer = config.build(dim, context)
+    longest = mixer.traits.longest
+    if longest is not None and tokens > longest:
+        raise ValueError(f"{kind} with a context of {context} reads at most {longest} tokens, not {tokens}")
+    cost = mixer.cost(tokens, per)
     small = per == "sequence" and cost.total <= RUNS_UP_TO
     executed = measure.executed(config.build(dim, context), tokens) if small else None
     title = f"{kind}, dim {dim}, context {context}, {_place(tokens, per)}"

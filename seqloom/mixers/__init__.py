@@ -1,9 +1,20 @@
 """One equation a file: everything that lets one token read another. A new mixer is one file and one name below.
 
-Whoever asks for mixers by name asks here, so that they are registered by then.
+Whoever asks for mixers by name asks here, so that they are registered by then, in the order in which they are listed.
 """
 
 from seqloom.core.mixer import kinds, mixer_config
-from seqloom.mixers import attention, extractors
 
-__all__ = ["attention", "extractors", "kinds", "mixer_config"]
+# isort: off
+from seqloom.mixers import attention, extractors
+from seqloom.mixers import linear, retention
+# isort: on
+
+__all__ = [
+    "attention",
+    "extractors",
+    "kinds",
+    "linear",
+    "mixer_config",
+    "retention",
+]

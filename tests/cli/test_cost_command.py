@@ -14,9 +14,10 @@ Seqloom = Callable[..., Answer]
 
 @pytest.mark.parametrize("kind", kinds())
 def test_the_cost_of_a_mixer(seqloom: Seqloom, kind: str) -> None:
-    options = ("--dim", 16, "--context", 8, "--tokens", 12)
     mixer = face.mixer(kind, dim=16, context=8)
-    whole, one = mixer.cost(12), mixer.cost(12, "token")
+    tokens = min(12, mixer.traits.longest or 12)
+    options = ("--dim", 16, "--context", 8, "--tokens", tokens)
+    whole, one = mixer.cost(tokens), mixer.cost(tokens, "token")
     told = json.loads(seqloom("cost", kind, *options, "--json").out)
     assert told["equation"] == {
         **{name: getattr(whole, name) for name in ("mul", "add", "div", "exp", "other", "total", "params", "state")},
@@ -28,7 +29,11 @@ def test_the_cost_of_a_mixer(seqloom: Seqloom, kind: str) -> None:
     assert "executed" not in told
     table = seqloom("cost", kind, *options).out
     assert f"{whole.total:,}" in table
-    assert "one row of 12 tokens" in table
+    assert f"one row of {tokens} tokens" in table
+    if tokens < 12:
+        refused = seqloom("cost", kind, "--dim", 16, "--context", 8, "--tokens", 12)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"at most {tokens} tokens" in refused.err
 
 
 def test_the_fields_of_a_mixer_are_options(seqloom: Seqloom) -> None:

@@ -61,6 +61,7 @@ def check_compiles(make: Make, backend: str = "aot_eager", mode: str | None = No
         close(found, wanted, LOOSE)
     if not streams(make):
         return
+    mixer = make()  # with room for both pieces and a step where there is a longest sequence
     verbs = Verbs(mixer)
     piece, keep = x[:, :2], keep[:, :2]
     with torch.no_grad():

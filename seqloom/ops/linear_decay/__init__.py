@@ -1,0 +1,60 @@
+"""The sum over all earlier tokens that is kept as one matrix, and forgets exponentially.
+
+    S_t = e^{g_t} S_{t-1} + k_tᵀ v_t,     y_t = q_t S_t                 per head; g ≤ 0
+
+g is nothing (no forgetting), a number a head, or a number a head and token. A normaliser z_t = Σ_j e^{…} k_j is the
+same sum with one more channel of v, all ones: the caller adds it.
+
+Source: Katharopoulos et al., arXiv:2006.16236, Eq. 9-12, where g = 0; Sun et al., arXiv:2307.08621, Eq. 5-7, where g is
+fixed; Peng et al., arXiv:2103.02143, where it is a gate. Nothing differs.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+
+from jaxtyping import Float
+from torch import Tensor, autocast, promote_types
+
+from seqloom.ops import backends
+from seqloom.ops.linear_decay import chunked, reference
+
+RUN = {"reference": reference.decay, "chunked": chunked.decay, "parallel": chunked.parallel}
+
+backends.declare("linear_decay", tuple(RUN))
+
+
+def decay(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    log_decay: Tensor | None = None,
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """The outputs y (B, H, T, V), in the number type of v, and the state S (B, H, K, V) after the last token.
+
+    `log_decay` is g: None, (H,) or (B, H, T), nowhere above 0 (which is not looked at). `state` is S before the first
+    token, None for zeros. Sums are kept in float32 or better, so the state is too. Where a row is padded on the right,
+    zero k and g there, and the state is that of its last real token. Raises ValueError where log_decay does not fit.
+
+    Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
+    twice too. Later inputs move no output even in the last bit, unless they are infinite.
+    """
+    B, H, T, _ = q.shape
+    if log_decay is not None and log_decay.shape not in ((H,), (B, H, T)):
+        raise ValueError(f"log_decay must be ({H},) or ({B}, {H}, {T}), not {tuple(log_decay.shape)}")
+    kind = v.dtype
+    exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
+    run = RUN[backends.choose("linear_decay", "reference" if T == 1 else "chunked", tuple(RUN))]
+    q, k, v = q.to(exact), k.to(exact), v.to(exact)
+    g = None if log_decay is None else log_decay.to(exact)
+    before = None if state is None else state.to(exact)
+    if T == 0:
+        nothing = v.new_zeros(B, H, q.shape[3], v.shape[3])
+        return v.to(kind), nothing if before is None else before.clone()
+    with _unrounded(q.device.type):
+        y, after = run(q, k, v, g, before)
+    return y.to(kind), after
+
+
+def _unrounded(device: str) -> AbstractContextManager[object]:
+    """Autocast would round the sums again, and with them everything that was ever read."""
+    return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()

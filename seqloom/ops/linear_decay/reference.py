@@ -1,0 +1,16 @@
+"""The decaying sum as it is written, token by token: what the other backends are compared with and prices count."""
+
+import torch
+from torch import Tensor
+
+
+def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
+    S = v.new_zeros(*k.shape[:2], k.shape[3], v.shape[3]) if state is None else state
+    outputs = []
+    for t in range(q.shape[2]):
+        if g is not None:
+            S = S * torch.exp(g if g.ndim == 1 else g[:, :, t])[..., None, None]
+        S = S + k[:, :, t, :, None] * v[:, :, t, None, :]
+        outputs.append(q[:, :, t, None, :] @ S)
+    return torch.cat(outputs, 2), S

@@ -1,0 +1,130 @@
+"""The linear Transformer against its quadratic form in plain numpy, and what is true of it whatever its weights."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.analysis.count import count
+from seqloom.mixers import mixer_config
+from seqloom.mixers.linear import LinearAttention, _feature
+from seqloom.ops.backends import use
+
+D = 12
+
+
+def build(heads: int = 3, eps: float = 1e-6) -> LinearAttention:
+    mixer = mixer_config({"kind": "linear", "heads": heads, "eps": eps}).build(D, None).double()
+    assert isinstance(mixer, LinearAttention)
+    generator = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.6)
+    return mixer
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def feature(a: np.ndarray) -> np.ndarray:
+    return np.where(a > 0, a, np.expm1(a)) + 1
+
+
+def quadratic(mixer: LinearAttention, x: np.ndarray) -> np.ndarray:
+    """Σ_j φ(q_i)·φ(k_j) v_j / (Σ_j φ(q_i)·φ(k_j) + eps), with all T² weights, for one row (T, D)."""
+    w_q, w_k, w_v, w_out = (p.detach().numpy().T for p in mixer.parameters())
+    q, k, v = feature(x @ w_q), feature(x @ w_k), x @ w_v
+    width, y = D // mixer.heads, np.zeros_like(x)
+    for h in range(mixer.heads):
+        part = slice(h * width, (h + 1) * width)
+        weights = np.tril(q[:, part] @ k[:, part].T)
+        y[:, part] = weights @ v[:, part] / (weights.sum(1, keepdims=True) + mixer.eps)
+    return y @ w_out
+
+
+@pytest.mark.parametrize("heads", [1, 3, 12])
+@pytest.mark.parametrize("T", [1, 5, 64, 65, 150])
+def test_the_quadratic_form(heads: int, T: int) -> None:
+    mixer, x = build(heads), draw(2, T, D)
+    with torch.no_grad():
+        forms = [mixer(x), mixer.extend(x, mixer.start(2))[0]]
+        for backend in ("reference", "parallel"):
+            with use(linear_decay=backend):
+                forms.append(mixer(x))
+    for y in forms:
+        for row in range(2):
+            np.testing.assert_allclose(y[row].numpy(), quadratic(mixer, x[row].numpy()), rtol=0, atol=1e-10)
+
+
+def test_the_feature_is_elu_and_one_with_its_gradient() -> None:
+    x = torch.tensor([-800.0, -30.0, -1.0, -1e-9, 0.0, 1e-9, 2.0, 800.0]).double().requires_grad_()
+    y = _feature(x)
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(y, torch.nn.functional.elu(x) + 1, rtol=0, atol=1e-12)
+    torch.testing.assert_close(grad, torch.where(x > 0, 1.0, x.exp()).detach(), rtol=0, atol=1e-12)
+    assert float(y[1].detach()) == pytest.approx(np.exp(-30.0), rel=1e-12)
+
+
+def test_the_order_of_the_past_does_not_matter() -> None:
+    mixer, x = build(), draw(1, 9, D)
+    order = torch.tensor([4, 2, 7, 0, 1, 3, 6, 5, 8])
+    torch.testing.assert_close(mixer(x[:, order])[:, -1], mixer(x)[:, -1], rtol=0, atol=1e-12)
+
+
+def test_weights_sum_to_one() -> None:
+    """With equal values everywhere, every output is that value, but for eps."""
+    mixer, x = build(eps=0.0), draw(1, 70, D)
+    with torch.no_grad():
+        for view in mixer.views(x):
+            assert bool((view.values >= 0).all())
+            torch.testing.assert_close(view.values.sum(1), torch.ones(70).double())
+            assert torch.equal(view.values, view.values.tril())
+
+
+def test_the_views_are_what_it_reads_with() -> None:
+    mixer, x = build(), draw(1, 7, D)
+    with torch.no_grad():
+        _, *heads = (view.values for view in mixer.views(x))
+        value = mixer.w_v(x)[0].unflatten(-1, (3, -1))
+        y = torch.cat([a @ value[:, h] for h, a in enumerate(heads)], -1)
+        torch.testing.assert_close(mixer.w_out(y), mixer(x)[0], rtol=0, atol=1e-12)
+
+
+def test_a_query_that_matches_nothing_is_held_by_eps() -> None:
+    """Features that underflow to 0 give 0, not NaN."""
+    mixer = build(heads=1)
+    with torch.no_grad():
+        mixer.w_q.weight.fill_(-1e4)
+    y = mixer(torch.ones(1, 5, D).double())
+    assert torch.equal(y, torch.zeros_like(y))
+
+
+def test_the_state_is_float32_where_the_weights_are_bfloat16() -> None:
+    """A sum in bfloat16 stops growing at 256 tokens; this one does not."""
+    mixer = build().bfloat16()
+    state = mixer.start(1)
+    assert state["sum"].dtype == torch.float32
+    with torch.no_grad():
+        x = draw(1, 1, D).bfloat16().expand(1, 2000, D)
+        _, state = mixer.extend(x, state)
+        for _ in range(3):
+            _, state = mixer.step(x[:, 0], state, reuse=True)
+        _, once = mixer.step(x[:, 0], mixer.start(1))
+    torch.testing.assert_close(state["sum"], once["sum"] * 2003, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("T", [1, 7])
+def test_the_price_is_the_count(heads: int, T: int) -> None:
+    mixer, x = build(heads), draw(1, T, D)
+    with use(linear_decay="reference"), torch.no_grad():
+        counted = count(lambda: mixer(x))
+    price = mixer.cost(T)
+    for name in ("mul", "add", "div", "exp", "other"):
+        assert getattr(price, name) == getattr(counted, name), name
+
+
+def test_heads_that_do_not_divide_are_refused() -> None:
+    with pytest.raises(ValueError, match="dim 12 is not divisible by heads 5"):
+        build(5)

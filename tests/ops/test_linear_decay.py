@@ -1,0 +1,243 @@
+"""The decaying sum: every backend against the reference, and the reference against a loop over numbers."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.ops import backends
+from seqloom.ops.linear_decay import RUN, chunked, decay
+
+B, H, K, V = 2, 3, 4, 5
+GIVEN = ("nothing", "a number a head", "a number a head and token")
+every_backend = pytest.mark.parametrize("backend", RUN)
+every_fast = pytest.mark.parametrize("backend", [name for name in RUN if name != "reference"])
+every_decay = pytest.mark.parametrize("given", GIVEN)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def forgetting(given: str, T: int, scale: float = 0.5) -> Tensor | None:
+    if given == "nothing":
+        return None
+    return -scale * (draw(H, seed=5) if given == "a number a head" else draw(B, H, T, seed=5)).abs()
+
+
+def inputs(T: int, given: str, state: bool = True) -> list[Tensor | None]:
+    started = draw(B, H, K, V, seed=3) if state else None
+    return [draw(B, H, T, K), draw(B, H, T, K, seed=1), draw(B, H, T, V, seed=2), forgetting(given, T), started]
+
+
+def loop(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, S: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
+    """y_t = Σ_j e^{g_{j+1} + … + g_t} (q_t · k_j) v_j and what is left of S, pair by pair; and the last S."""
+    T = q.shape[2]
+    each = np.zeros((B, H, T)) if g is None else (g[None, :, None] if g.ndim == 1 else g).expand(B, H, T).numpy()
+    y, after = np.zeros((B, H, T, V)), np.zeros((B, H, K, V))
+    before = np.zeros((B, H, K, V)) if S is None else S.numpy()
+    for b, h in np.ndindex(B, H):
+        queries, keys, values = (x[b, h].numpy() for x in (q, k, v))
+        for t in range(T):
+            y[b, h, t] = queries[t] @ before[b, h] * np.exp(each[b, h, : t + 1].sum())
+            for j in range(t + 1):
+                y[b, h, t] += queries[t] @ keys[j] * np.exp(each[b, h, j + 1 : t + 1].sum()) * values[j]
+        after[b, h] = before[b, h] * np.exp(each[b, h].sum())
+        for j in range(T):
+            after[b, h] += np.outer(keys[j], values[j]) * np.exp(each[b, h, j + 1 :].sum())
+    return y, after
+
+
+@every_decay
+@every_backend
+@pytest.mark.parametrize(("T", "state"), [(1, False), (1, True), (2, True), (13, False), (13, True), (70, True)])
+def test_every_backend_is_the_equation(backend: str, given: str, T: int, state: bool) -> None:
+    given_all = inputs(T, given, state)
+    with backends.use(linear_decay=backend):
+        found = decay(*given_all)
+    for tensor, wanted in zip(found, loop(*given_all), strict=True):
+        np.testing.assert_allclose(tensor.numpy(), wanted, rtol=0, atol=1e-11)
+
+
+def with_gradients(given_all: list[Tensor | None], backend: str) -> list[Tensor]:
+    """y, S and the gradients of a fixed sum of both, to all that was given."""
+    leaves = [None if x is None else x.clone().requires_grad_() for x in given_all]
+    with backends.use(linear_decay=backend):
+        y, S = decay(*leaves)
+    ((y * draw(*y.shape, seed=8)).sum() + (S * draw(*S.shape, seed=9)).sum()).backward()
+    return [y.detach(), S.detach(), *(x.grad for x in leaves if x is not None)]
+
+
+@every_decay
+@every_fast
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("T", [1, 2, 63, 64, 65, 200])
+def test_outputs_and_gradients_of_the_reference(backend: str, given: str, T: int, state: bool) -> None:
+    given_all = inputs(T, given, state)
+    for found, wanted in zip(with_gradients(given_all, backend), with_gradients(given_all, "reference"), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+
+
+@every_decay
+@pytest.mark.parametrize("chunk", [1, 3, 7, 64, 1000])
+def test_any_chunk_gives_the_same(given: str, chunk: int) -> None:
+    q, k, v, g, S = inputs(40, given)
+    found, after = chunked.decay(q, k, v, g, S, chunk=chunk)
+    with backends.use(linear_decay="reference"):
+        wanted, last = decay(q, k, v, g, S)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-11)
+    torch.testing.assert_close(after, last, rtol=0, atol=1e-11)
+
+
+@every_decay
+@every_backend
+@pytest.mark.parametrize("cuts", [[0], [1], [64], [65, 66], [3, 3, 100], [200]])
+def test_any_cut_gives_the_whole(backend: str, given: str, cuts: list[int]) -> None:
+    q, k, v, g, S = inputs(200, given)
+    with backends.use(linear_decay=backend):
+        wanted, last = decay(q, k, v, g, S)
+        outputs = []
+        for begin, end in zip([0, *cuts], [*cuts, 200], strict=True):
+            here = g if g is None or g.ndim == 1 else g[:, :, begin:end]
+            y, S = decay(*(x[:, :, begin:end] for x in (q, k, v)), here, S)
+            outputs.append(y)
+    torch.testing.assert_close(torch.cat(outputs, 2), wanted, rtol=0, atol=1e-10)
+    torch.testing.assert_close(S, last, rtol=0, atol=1e-10)
+
+
+@every_decay
+@every_backend
+def test_derivatives_by_differences(backend: str, given: str) -> None:
+    leaves = tuple(x.requires_grad_() for x in inputs(5, given) if x is not None)
+
+    def run(*leaves: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v, *g, S = leaves
+        if backend == "chunked":
+            return chunked.decay(q, k, v, g[0] if g else None, S, chunk=2)
+        return decay(q, k, v, g[0] if g else None, S)
+
+    with backends.use(linear_decay=backend):
+        assert torch.autograd.gradcheck(run, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
+        assert torch.autograd.gradgradcheck(run, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
+
+
+@pytest.mark.parametrize("gamma", [1e-300, 1e-30, 1e-3, 0.97, 1 - 2**-12, 1.0])
+@pytest.mark.parametrize("each_token", [False, True])
+def test_long_sequences_in_float32(gamma: float, each_token: bool) -> None:
+    """16,384 tokens, numbers to 10,000: finite, and as in float64."""
+    T, g = 16_384, torch.tensor([gamma], dtype=torch.float64).log()
+    q, k, v = draw(1, 1, T, 2), draw(1, 1, T, 2, seed=1).abs(), 1e4 * draw(1, 1, T, 3, seed=2)
+    v[..., 0] = 1e4  # all of one sign, so that nothing cancels
+    g = g.expand(1, 1, T) if each_token else g
+    wanted, last = decay(q, k, v, g)
+    leaves = [x.float().requires_grad_() for x in (q, k, v)]
+    y, S = decay(*leaves, g.float())
+    (y.sum() + S.sum()).backward()
+    for found, want in ((y, wanted), (S, last)):
+        assert bool(found.isfinite().all())
+        assert float((found.detach().double() - want).norm() / want.norm()) < 1e-4
+    assert all(bool(x.grad.isfinite().all()) for x in leaves)
+
+
+def test_sums_are_not_blurred_by_what_was_wiped_out() -> None:
+    """A token that forgets everything, amid others that forget little: in float32 as in float64, and not NaN."""
+    q, k, v, g, S = inputs(100, "a number a head and token")
+    for wipe in (-1e4, -1e30, -torch.inf):
+        g = g * 0.01
+        g[:, :, ::7] = wipe
+        wanted, last = decay(q, k, v, g, S)
+        leaves = [x.float().requires_grad_() for x in (q, k, v, g, S)]
+        y, after = decay(*leaves)
+        torch.testing.assert_close(y.double(), wanted, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(after.double(), last, rtol=1e-4, atol=1e-5)
+        (y.sum() + after.sum()).backward()
+        assert all(bool(x.grad.isfinite().all()) for x in leaves)
+
+
+@every_decay
+@every_backend
+def test_bfloat16_sums_in_float32(backend: str, given: str) -> None:
+    rounded = [None if x is None else x.bfloat16() for x in inputs(200, given)]
+    with backends.use(linear_decay=backend):
+        y, S = decay(*rounded)
+        wanted, last = decay(*(None if x is None else x.double() for x in rounded))
+    assert (y.dtype, S.dtype) == (torch.bfloat16, torch.float32)
+    assert float((y.double() - wanted).norm() / wanted.norm()) < 4e-3
+    torch.testing.assert_close(S.double(), last, rtol=1e-4, atol=1e-4)
+
+
+def test_autocast_does_not_round_the_sums() -> None:
+    whole = [None if x is None else x.float() for x in inputs(130, "a number a head")]
+    wanted, last = decay(*whole)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y, S = decay(*whole)
+    assert torch.equal(y, wanted)
+    assert torch.equal(S, last)
+
+
+@every_decay
+@every_backend
+def test_no_output_depends_on_later_inputs(backend: str, given: str) -> None:
+    q, k, v, g, S = inputs(100, given)
+    with backends.use(linear_decay=backend):
+        y, _ = decay(q, k, v, g, S)
+        for place in (1, 40, 64, 99):
+            later = [x.clone() for x in (q, k, v)]
+            for x in later:
+                x[:, :, place:] += 1e6
+            forget = g if g is None or g.ndim == 1 else torch.cat([g[:, :, :place], g[:, :, place:] - 1.0], 2)
+            assert torch.equal(decay(*later, forget, S)[0][:, :, :place], y[:, :, :place])
+
+
+@every_backend
+def test_padding_on_the_right_leaves_the_state_alone(backend: str) -> None:
+    q, k, v, g, S = inputs(90, "a number a head and token")
+    k[:, :, 70:] = 0.0
+    g[:, :, 70:] = 0.0
+    with backends.use(linear_decay=backend):
+        _, padded = decay(q, k, v, g, S)
+        _, wanted = decay(*(x[:, :, :70] for x in (q, k, v, g)), S)
+    torch.testing.assert_close(padded, wanted, rtol=0, atol=1e-12)
+
+
+@every_backend
+def test_given_tensors_are_not_written_into(backend: str) -> None:
+    given_all = inputs(70, "a number a head and token")
+    copies = [x.clone() for x in given_all]
+    with backends.use(linear_decay=backend):
+        decay(*given_all)
+        decay(*(x[:, :, :1] for x in given_all[:4]), given_all[4])
+    assert all(torch.equal(a, b) for a, b in zip(given_all, copies, strict=True))
+
+
+@every_backend
+@pytest.mark.parametrize("state", [False, True])
+def test_nothing_to_read(backend: str, state: bool) -> None:
+    q, k, v, _, S = inputs(0, "nothing", state)
+    with backends.use(linear_decay=backend):
+        y, after = decay(q, k, v, None, S)
+        assert y.shape == (B, H, 0, V)
+        torch.testing.assert_close(after, torch.zeros(B, H, K, V).double() if S is None else S)
+        y, after = decay(*(x[:0] for x in inputs(5, "nothing")[:3]))
+        assert (y.shape, after.shape) == ((0, H, 5, V), (0, H, K, V))
+
+
+def test_strides_do_not_matter() -> None:
+    q, k, v, g, S = inputs(70, "a number a head")
+    wanted, _ = decay(q, k, v, g, S)
+    y, _ = decay(*(x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)), g, S)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (H, 7), (B, H, 1), (B, H, 7, 1)])
+def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
+    q, k, v, _, S = inputs(7, "nothing")
+    with pytest.raises(ValueError, match=r"log_decay must be \(3,\) or \(2, 3, 7\)"):
+        decay(q, k, v, torch.zeros(shape), S)
+
+
+def test_one_token_is_read_by_the_equation_and_more_by_chunks() -> None:
+    for T, wanted in ((1, "reference"), (2, "chunked"), (300, "chunked")):
+        backends.forget()
+        decay(*inputs(T, "nothing"))
+        assert backends.used()["linear_decay"] == [wanted]
