@@ -8,13 +8,16 @@ from seqloom.core.mixer import kinds, mixer_config
 # isort: off
 from seqloom.mixers import attention, extractors
 from seqloom.mixers import linear, retention
+from seqloom.mixers import aft_simple, rwkv
 # isort: on
 
 __all__ = [
+    "aft_simple",
     "attention",
     "extractors",
     "kinds",
     "linear",
     "mixer_config",
     "retention",
+    "rwkv",
 ]

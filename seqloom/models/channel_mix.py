@@ -1,0 +1,100 @@
+"""RWKV-4's channel mixing: what stands where other Transformers have a feed-forward network.
+
+    r = (x_{t-1} + μ_r (x_t - x_{t-1})) W_r,  k = (x_{t-1} + μ_k (x_t - x_{t-1})) W_k              x_0 = 0; no biases
+    y = σ(r) ∘ (max(k, 0)² W_v)
+
+Each token sees the one before it, so it has a state and speaks the verbs of a mixer. In RWKV it stands in
+x = x + TimeMix(norm x),  x = x + ChannelMix(norm x), with one norm more after the embedding.
+
+Before training, with l = `layer`, both μ of channel c of D are (c/D)^(1 - l/depth).
+
+Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift" and "Output Gating"; beginnings from the authors' code of
+RWKV-4. Their W_r and W_v begin at 0, ours as the model's others do. Seed 004 leaves the token shift out (Eq. 22), and
+its residuals (Eq. 23) are wrong.
+"""
+
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.mixer import Traits
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State, unread
+from seqloom.mixers.packed import PackedMixer
+from seqloom.ops import ring
+
+
+@final
+class ChannelMix(PackedMixer):
+    """Channel mixing over `dim` channels, `width` wide inside (RWKV: 4 dim). State: the last token (B, D)."""
+
+    traits = Traits(causal="always", streams=True, state="constant")
+
+    def __init__(self, dim: int, width: int, layer: int = 0, depth: int = 1) -> None:
+        super().__init__()
+        if not 0 <= layer < depth:
+            raise ValueError(f"there is no layer {layer} in {depth}: layers count from 0")
+        self.dim, self.width, self.layer, self.depth = dim, width, layer, depth
+        self.w_r, self.w_k = nn.Linear(dim, dim, bias=False), nn.Linear(dim, width, bias=False)
+        self.w_v = nn.Linear(width, dim, bias=False)
+        self.mu_r, self.mu_k = (nn.Parameter(torch.empty(dim)) for _ in range(2))
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; μ goes back to where it begins, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: μ is not decayed, as 0 is nothing special for it."""
+        matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v)]
+        return [{"params": matrices}, {"params": [self.mu_r, self.mu_k], "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._read(x, torch.zeros_like(x[:, :1]))
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """See `Mixer.start`: the last token (B, D), whatever the `capacity`."""
+        last = torch.zeros(batch, self.dim, dtype=self.dtype, device=self.device)
+        return {"last": last, **unread(batch, self.device)}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        before, seen = state["last"][:, None], state["seen"]
+        y = self._read(x, before.to(x.dtype))
+        return y, {"last": ring.write(before, seen, x, lengths)[:, 0], "seen": seen + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y = self._read(x[:, None], state["last"][:, None].to(x.dtype))[:, 0]
+        last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
+        return y, {"last": last, "seen": state["seen"] + 1}
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        """See `Mixer.cost`. The same at every place."""
+        D, W = self.dim, self.width
+        rows, _ = lookback(T, None, per)
+        n = rows * D
+        shift = Cost(mul=2 * n, add=3 * n, params=2 * D, state=D, path=("addition", "multiplication", "addition"))
+        squared = Cost(mul=rows * W, other=rows * W, path=("multiplication",))
+        beside = linear(rows, D, D)  # r, and its sigmoid
+        gate = Cost(
+            mul=beside.mul + n, add=beside.add + n, div=n, exp=n, params=beside.params, path=("multiplication",)
+        )
+        return shift + linear(rows, D, W) + squared + linear(rows, W, D) + gate
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        begin = (torch.arange(self.dim, device=self.device) / self.dim) ** (1 - self.layer / self.depth)
+        self.mu_r.copy_(begin)
+        self.mu_k.copy_(begin)
+
+    def _read(self, x: Tensor, before: Tensor) -> Tensor:
+        earlier = torch.cat([before, x[:, :-1]], 1)
+        moved = x - earlier
+        r, k = self.w_r(torch.addcmul(earlier, moved, self.mu_r)), self.w_k(torch.addcmul(earlier, moved, self.mu_k))
+        y: Tensor = torch.sigmoid(r) * self.w_v(torch.relu(k).square())
+        return y

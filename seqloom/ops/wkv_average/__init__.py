@@ -1,0 +1,85 @@
+"""A running average of each channel, weighted by exponentials of keys that fade with time.
+
+    y_t = (Σ_{j<t} e^{k_j - (t-1-j)w} v_j + e^{u+k_t} v_t) / (Σ_{j<t} e^{k_j - (t-1-j)w} + e^{u+k_t}),  w = e^log_rate
+
+w ≥ 0 is how fast a channel forgets, u the `bonus` of the token itself; without both it is AFT-simple.
+
+The state (B, 3, D) holds what the sums are after the last token: a numerator, a denominator and a scale, both times
+e^scale; any scale is read, so that no sum overflows. Before the first token they are 0, 0 and -1e38.
+
+Source: Peng et al., RWKV, arXiv:2305.13048, "WKV Operator"; Zhai et al., arXiv:2105.14103, AFT-simple. Seed 004 counts
+the distance twice and prints e^u + k_t in the denominator (Eq. 19, 21); seed 001 takes it one too large (Eq. 8). The
+rate comes as its logarithm, which is what is learned, so that a step and a sequence are priced alike.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import backends
+from seqloom.ops.wkv_average import averages, doubling, reference, sequential
+
+RUN = {"sequential": sequential, "doubling": doubling}
+"""the fast backends: each has a `forward` and a `backward` as `averages` wants them"""
+
+backends.declare("wkv_average", ("reference", *RUN))
+
+
+def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, "B 3 D"]:
+    """The state before the first token, in float32 at least: 0, 0 and -1e38."""
+    state = torch.zeros(batch, 3, dim, dtype=torch.promote_types(dtype, torch.float32), device=device)
+    state[:, 2] = averages.NOTHING
+    return state
+
+
+def wkv(
+    k: Stream,
+    v: Stream,
+    log_rate: Float[Tensor, " D"] | None = None,
+    bonus: Float[Tensor, " D"] | None = None,
+    state: Float[Tensor, "B 3 D"] | None = None,
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Stream, Float[Tensor, "B 3 D"]]:
+    """The running average at each place (B, T, D), and the state after the last token.
+
+    `log_rate` None means w = 0, `bonus` None u = 0. With `lengths` (B,) a row holds so many tokens, then padding, and
+    its state is that after them. Computed in float32 at least. All backends are exactly causal, by underflow too, and
+    differentiable twice in every argument; all but `reference` take keys of any size. Raises ValueError where shapes
+    do not agree.
+    """
+    _check(k, v, log_rate, bonus, state)
+    kind = torch.promote_types(k.dtype, v.dtype)
+    exact = torch.promote_types(kind, torch.float32)
+    given = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
+    if k.numel() == 0:
+        return v.clone().to(kind), given.clone()
+    name = backends.choose("wkv_average", by_size(k), ("reference", *RUN))
+    k, v = k.to(exact), v.to(exact)
+    log_rate, bonus = (None if each is None else each.to(exact) for each in (log_rate, bonus))
+    if name == "reference":
+        y, after = reference.wkv(k, v, log_rate, bonus, None if state is None else given, lengths)
+    else:
+        y, after = averages.wkv(RUN[name], k, v, None if log_rate is None else log_rate.exp(), bonus, given, lengths)
+    if lengths is not None:
+        after = torch.where((lengths > 0)[:, None, None], after, given)
+    return y.to(kind), after
+
+
+def by_size(k: Stream) -> str:
+    """The fastest backend for these keys: the crossover is measured on one CPU core (docs/log.md).
+
+    A token at a time costs the same for few channels as for many, and is no way to use another device or a graph.
+    """
+    narrow = len(k) * k.shape[2] <= 128
+    return "doubling" if narrow or k.device.type != "cpu" or torch.compiler.is_compiling() else "sequential"
+
+
+def _check(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor | None) -> None:
+    if k.ndim != 3 or k.shape != v.shape:
+        raise ValueError(f"keys and values must both be (B, T, D), not {tuple(k.shape)} and {tuple(v.shape)}")
+    B, _, D = k.shape
+    for name, each, shape in (("log_rate", log_rate, (D,)), ("bonus", bonus, (D,)), ("state", state, (B, 3, D))):
+        if each is not None and each.shape != shape:
+            raise ValueError(f"{name} must be {shape} for keys {tuple(k.shape)}, not {tuple(each.shape)}")

@@ -1,0 +1,56 @@
+"""The running average as it is written: token by token, with the two sums of the equation and nothing else.
+
+Counting its operations prices the equation; for that reason no maximum stabilises the exponentials, and keys must stay
+below the logarithm of the largest number (709 in float64). What depends on weights alone is computed at each token, so
+that a step costs what its token costs in a sequence.
+"""
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.wkv_average.averages import after
+
+
+def wkv(
+    k: Tensor,
+    v: Tensor,
+    log_rate: Tensor | None,
+    bonus: Tensor | None,
+    state: Tensor | None,
+    lengths: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """(B, T, D) and the state (B, 3, D) → the averages (B, T, D) and the state after `lengths` tokens or the last.
+
+    It comes at scale 0.
+    """
+    past = None if state is None else _sums(state)
+    outputs, states = [], [torch.zeros_like(k[:, :1].expand(-1, 3, -1)) if state is None else state]
+    for key, value in zip(k.unbind(1), v.unbind(1), strict=True):
+        weight = torch.exp(key)
+        weighed = weight * value
+        own = weight if bonus is None else torch.exp(bonus + key)
+        both = (weighed if bonus is None else own * value), own
+        sums = both if past is None else (past[0] + both[0], past[1] + both[1])
+        outputs.append(sums[0] / sums[1])
+        if past is None:
+            past = weighed, weight
+        elif log_rate is None and bonus is None:
+            past = sums
+        elif log_rate is None:
+            past = past[0] + weighed, past[1] + weight
+        else:
+            fade = torch.exp(-torch.exp(log_rate))
+            past = past[0] * fade + weighed, past[1] * fade + weight
+        states.append(torch.stack([*past, torch.zeros_like(key)], 1))
+    return torch.stack(outputs, 1), after(torch.stack(states, 1), lengths)
+
+
+def _sums(state: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Numerator and denominator at scale 0, where this backend keeps them; None before the first token."""
+    numerator, denominator, scale = state.unbind(1)
+    if not state.requires_grad:  # what has no past, or is at scale 0 already, costs nothing
+        if not bool((denominator > 0).any()):
+            return None
+        if bool(((scale == 0) | (denominator == 0)).all()):
+            return numerator, denominator
+    return numerator * torch.exp(scale), denominator * torch.exp(scale)

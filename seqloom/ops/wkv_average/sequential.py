@@ -1,0 +1,91 @@
+"""The walk of `averages` token by token, in place: few operations for each token, on any length.
+
+Tokens are taken in spans that stay in a core's cache, so that what is computed for a span at once costs no trip to
+memory.
+"""
+
+import torch
+from torch import Tensor
+
+SPAN = 32
+"""tokens of a span: measured on one CPU core (docs/log.md)"""
+
+
+def forward(
+    k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, mean: Tensor, log: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `averages.Walk`."""
+    B, T, D = k.shape
+    y, means, logs = k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
+    means[:, 0], logs[:, 0] = mean, log
+    keys, values, each_mean, each_log = (x.unbind(1) for x in (k, v, means, logs))
+    faded = torch.empty_like(log)
+    for first in range(0, T, SPAN):
+        last = min(first + SPAN, T)
+        here = slice(first, last)
+        for t in range(first, last):
+            past = each_log[t] if w is None else torch.sub(each_log[t], w, out=faded)
+            torch.logaddexp(past, keys[t], out=each_log[t + 1])
+        odds = k[:, here] - logs[:, here]
+        g = _share(odds, w)
+        for t, share in zip(range(first, last), g.unbind(1), strict=True):
+            torch.lerp(each_mean[t], values[t], share, out=each_mean[t + 1])
+        if w is None and u is None:
+            y[:, here] = means[:, first + 1 : last + 1]
+        else:
+            torch.lerp(means[:, here], v[:, here], _share(odds, u), out=y[:, here])
+    return y, means, logs
+
+
+def backward(
+    inputs: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
+    mean: Tensor,
+    log: Tensor,
+    dy: Tensor,
+    dmean: Tensor | None,
+    dlog: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor, Tensor]:
+    """See `averages.Walk`."""
+    k, v, w, u = inputs
+    T = k.shape[1]
+    dk, dv = torch.empty_like(k), torch.empty_like(v)
+    dw, du = (None if each is None else torch.zeros_like(each) for each in (w, u))
+    to_mean, to_log = (torch.zeros_like(k[:, 0]) if each is None else each[:, T] for each in (dmean, dlog))
+    for first in reversed(range(0, T, SPAN)):
+        here = slice(first, min(first + SPAN, T))
+        odds, away = k[:, here] - log[:, here], v[:, here] - mean[:, here]
+        g = _share(odds, w)
+        s = g if w is None and u is None else _share(odds, u)
+        rest = 1 - g
+        own = dy[:, here] * s
+        given = dy[:, here] - own
+        e = given * s * away
+        M = _back(rest, given if dmean is None else given + dmean[:, here], to_mean)
+        to_mean, M = M[:, 0], M[:, 1:]
+        received = g * M
+        f = received * rest * away
+        both = e + f
+        N = _back(rest, -both if dlog is None else dlog[:, here] - both, to_log)
+        to_log, N = N[:, 0], N[:, 1:]
+        torch.add(own, received, out=dv[:, here])
+        torch.addcmul(both, g, N, out=dk[:, here])
+        if dw is not None:
+            dw += (f - rest * N).sum((0, 1))
+        if du is not None:
+            du += e.sum((0, 1))
+    return dk, dv, dw, du, to_mean.clone(), to_log.clone()
+
+
+def _share(odds: Tensor, raised: Tensor | None) -> Tensor:
+    return torch.sigmoid(odds if raised is None else odds + raised)
+
+
+def _back(rest: Tensor, given: Tensor, last: Tensor) -> Tensor:
+    """R (B, N+1, D) with R_N = last and R_n = rest_n R_{n+1} + given_n."""
+    B, N, D = rest.shape
+    R = rest.new_empty(B, N + 1, D)
+    R[:, N] = last
+    each, rests, givens = R.unbind(1), rest.unbind(1), given.unbind(1)
+    for n in reversed(range(N)):
+        torch.addcmul(givens[n], rests[n], each[n + 1], out=each[n])
+    return R

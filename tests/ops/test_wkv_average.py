@@ -1,0 +1,268 @@
+"""The running average: every backend against plain sums of exponentials, in value and gradient; sizes and lengths."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from torch import Tensor
+
+from seqloom.ops import backends
+from seqloom.ops.wkv_average import RUN, empty, sequential, wkv
+
+D = 3
+FAST = tuple(RUN)
+BACKENDS = ("reference", *FAST)
+every_backend = pytest.mark.parametrize("backend", BACKENDS)
+every_fast = pytest.mark.parametrize("backend", FAST)
+WEIGHTS = {"both": (True, True), "rate": (True, False), "bonus": (False, True), "neither": (False, False)}
+every_kind = pytest.mark.parametrize("kind", WEIGHTS)
+
+
+@pytest.fixture(autouse=True)
+def _short_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequential, "SPAN", 4)  # so that short sequences cross from span to span
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def weights(kind: str) -> tuple[Tensor | None, Tensor | None]:
+    rate, bonus = WEIGHTS[kind]
+    return numbers(D, seed=5) - 1 if rate else None, numbers(D, seed=6) if bonus else None
+
+
+def sums(k: np.ndarray, v: np.ndarray, log_rate: np.ndarray, bonus: np.ndarray, past: np.ndarray) -> tuple:
+    """The equation for one channel, number by number; and what its two sums are after the last token."""
+    w, u, T = math.exp(log_rate), bonus, len(k)
+    y = np.zeros(T)
+    for t in range(T + 1):
+        faded = math.exp(-t * w)
+        over, under = past[0] * math.exp(past[2]) * faded, past[1] * math.exp(past[2]) * faded
+        for j in range(t):
+            weight = math.exp(k[j] - (t - 1 - j) * w)
+            over, under = over + weight * v[j], under + weight
+        if t < T:
+            own = math.exp(u + k[t])
+            y[t] = (over + own * v[t]) / (under + own)
+    return y, over, under
+
+
+def written(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor) -> tuple:
+    """`sums` for every row and channel: y (B, T, D), and numerators and denominators (B, D) at scale 0."""
+    rates = np.full(D, -np.inf) if log_rate is None else log_rate.numpy()
+    bonuses = np.zeros(D) if bonus is None else bonus.numpy()
+    y, after = np.zeros(k.shape), np.zeros((2, len(k), D))
+    for b, d in np.ndindex(len(k), D):
+        y[b, :, d], after[0, b, d], after[1, b, d] = sums(
+            k[b, :, d].numpy(), v[b, :, d].numpy(), rates[d], bonuses[d], state[b, :, d].numpy()
+        )
+    return y, after
+
+
+def past(rows: int) -> Tensor:
+    """A state that any backend may have left."""
+    return torch.stack([numbers(rows, D, seed=7), numbers(rows, D, seed=8).exp(), numbers(rows, D, seed=9)], 1)
+
+
+def is_sums(state: Tensor, wanted: np.ndarray) -> None:
+    for found, sums_of in zip((state[:, 0], state[:, 1]), wanted, strict=True):
+        np.testing.assert_allclose((found * state[:, 2].exp()).numpy(), sums_of, rtol=1e-11, atol=1e-12)
+
+
+@every_kind
+@every_backend
+@pytest.mark.parametrize("T", [1, 2, 4, 7, 13])
+def test_every_backend_is_the_equation(backend: str, kind: str, T: int) -> None:
+    k, v = numbers(2, T, D), numbers(2, T, D, seed=1)
+    for state in (None, past(2)):
+        with backends.use(wkv_average=backend):
+            y, after = wkv(k, v, *weights(kind), state)
+        wanted, summed = written(k, v, *weights(kind), torch.zeros(2, 3, D).double() if state is None else state)
+        np.testing.assert_allclose(y.numpy(), wanted, rtol=0, atol=1e-12)
+        is_sums(after, summed)
+
+
+def gradients(backend: str, kind: str, T: int, lengths: Tensor | None) -> list[Tensor]:
+    """Of k, v, weights and state, from a loss over what is read in two pieces and over the sums after them."""
+    leaves = [numbers(2, T, D), numbers(2, T, D, seed=1), *weights(kind), past(2)]
+    k, v, log_rate, bonus, state = (None if each is None else each.requires_grad_() for each in leaves)
+    with backends.use(wkv_average=backend):
+        first, middle = wkv(k[:, :2], v[:, :2], log_rate, bonus, state)
+        second, after = wkv(k[:, 2:], v[:, 2:], log_rate, bonus, middle, lengths=lengths)
+    y = torch.cat([first, second], 1)
+    if lengths is not None:
+        y = y * (torch.arange(T) < lengths[:, None] + 2)[:, :, None]
+    read = after[:, :2] * after[:, 2:].exp()
+    ((y * numbers(2, T, D, seed=2)).sum() + (read * numbers(2, 2, D, seed=3)).sum()).backward()
+    return [each.grad for each in leaves if each is not None]
+
+
+@every_kind
+@every_fast
+@pytest.mark.parametrize("T", [3, 7, 12])
+@pytest.mark.parametrize("lengths", [None, (1, 0)])
+def test_every_backend_has_the_gradients_of_the_reference(
+    backend: str, kind: str, T: int, lengths: tuple[int, ...] | None
+) -> None:
+    until = None if lengths is None else torch.tensor(lengths)
+    for found, wanted in zip(gradients(backend, kind, T, until), gradients("reference", kind, T, until), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
+
+
+@every_backend
+def test_derivatives_by_differences(backend: str) -> None:
+    inputs = [numbers(2, 5, D), numbers(2, 5, D, seed=1), *weights("both"), past(2)]
+
+    def read(*inputs: Tensor) -> tuple[Tensor, Tensor]:
+        y, after = wkv(*inputs)
+        return y, after[:, :2] * after[:, 2:].exp()
+
+    with backends.use(wkv_average=backend):
+        for each in inputs:
+            each.requires_grad_()
+        assert torch.autograd.gradcheck(read, inputs, fast_mode=True, atol=1e-8, rtol=1e-7)
+        assert torch.autograd.gradgradcheck(read, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
+
+
+@every_kind
+@every_backend
+def test_any_cut_and_any_other_backend_go_on(backend: str, kind: str) -> None:
+    """A state that one backend leaves is read by each other, cut by cut; rows of unequal length too."""
+    T = 11
+    k, v = numbers(3, T, D), numbers(3, T, D, seed=1)
+    with backends.use(wkv_average="reference"):
+        wanted, end = wkv(k, v, *weights(kind))
+    for other in BACKENDS:
+        for cut in (1, 4, 10):
+            with backends.use(wkv_average=backend):
+                first, state = wkv(k[:, :cut], v[:, :cut], *weights(kind))
+            before = state.clone()
+            with backends.use(wkv_average=other):
+                second, after = wkv(k[:, cut:], v[:, cut:], *weights(kind), state)
+            torch.testing.assert_close(torch.cat([first, second], 1), wanted, rtol=0, atol=1e-12)
+            torch.testing.assert_close(after[:, :2] * after[:, 2:].exp(), end[:, :2] * end[:, 2:].exp())
+            assert torch.equal(state, before)
+
+
+@every_backend
+def test_padding_on_the_right_does_not_count(backend: str) -> None:
+    T, lengths = 9, torch.tensor([0, 1, 5, 9])
+    k, v, state = numbers(4, T, D), numbers(4, T, D, seed=1), past(4)
+    with backends.use(wkv_average=backend):
+        y, after = wkv(k, v, *weights("both"), state, lengths=lengths)
+        for row, length in enumerate(lengths.tolist()):
+            one = slice(row, row + 1)
+            alone, end = wkv(k[one, :length], v[one, :length], *weights("both"), state[one])
+            torch.testing.assert_close(y[one, :length], alone, rtol=0, atol=1e-13)
+            torch.testing.assert_close(after[one], end, rtol=0, atol=1e-13)
+    assert torch.equal(after[0], state[0])
+
+
+@every_fast
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_huge_later_key_changes_nothing_before_it(backend: str, dtype: torch.dtype) -> None:
+    """Not by a bit: a maximum over the whole sequence or over a chunk would let the sums before it underflow."""
+    k, v = numbers(2, 41, D).to(dtype), numbers(2, 41, D, seed=1).to(dtype)
+    with backends.use(wkv_average=backend):
+        y, _ = wkv(k, v, *weights("both"))
+        for place, size in ((1, 1e4), (6, 1e4), (17, -1e4), (40, 1e9)):
+            late, other = k.clone(), v.clone()
+            late[:, place:], other[:, place:] = size, 1e6
+            assert torch.equal(wkv(late, other, *weights("both"))[0][:, :place], y[:, :place])
+
+
+def stable(k: Tensor, v: Tensor, log_rate: Tensor, bonus: Tensor) -> Tensor:
+    """The equation over all pairs of places, in float64, each row of weights by its own maximum."""
+    k, v, place = k.double(), v.double(), torch.arange(k.shape[1])
+    lag = (place[:, None] - place - 1)[:, :, None]  # (T, T, 1)
+    faded = torch.where(lag >= 0, -lag * log_rate.double().exp(), torch.where(lag == -1, bonus.double(), -math.inf))
+    return ((faded + k[:, None]).softmax(2) * v[:, None]).sum(2)
+
+
+@every_fast
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-9), (torch.float32, 1e-2), (torch.bfloat16, 2e-2)])
+def test_keys_of_any_size(backend: str, dtype: torch.dtype, bound: float) -> None:
+    """Keys to ±1e4, where a float32 is known to 1e-3, and every gradient is finite."""
+    for size in (0.0, 1.0, 1e2, 1e4):
+        k, v = (size * numbers(2, 65, D).tanh()).to(dtype), numbers(2, 65, D, seed=1).to(dtype)
+        log_rate, bonus = torch.tensor([-5.0, 0.0, 3.0]).to(dtype), numbers(D, seed=6).to(dtype)
+        leaves = [each.requires_grad_() for each in (k, v, log_rate, bonus)]
+        with backends.use(wkv_average=backend):
+            y, after = wkv(*leaves)
+        assert y.dtype == dtype
+        assert after.dtype == torch.promote_types(dtype, torch.float32)
+        with torch.no_grad():
+            wanted = stable(*leaves)
+        assert float((y.detach().double() - wanted).norm() / wanted.norm()) < bound, size
+        y.sum().backward()
+        assert all(bool(each.grad.isfinite().all()) for each in leaves)
+
+
+@every_fast
+@pytest.mark.parametrize("sign", [1, -1])
+def test_keys_that_rise_and_fall_without_end(backend: str, sign: int) -> None:
+    """From -1e4 to 1e4 and back, ten a token, 16,384 tokens in float32: y is the newest value or nearly."""
+    T = 16_384
+    zigzag = (torch.arange(T) * 10.0 + 1e4).remainder(4e4)
+    k = sign * (torch.where(zigzag > 2e4, 4e4 - zigzag, zigzag) - 1e4)[None, :, None].expand(1, T, 2)
+    v = torch.arange(T, dtype=torch.float32)[None, :, None].expand(1, T, 2).contiguous().requires_grad_()
+    log_rate = torch.tensor([3.0, -80.0], requires_grad=True)  # forgets at 20 a token, and never
+    with backends.use(wkv_average=backend):
+        y, after = wkv(k, v, log_rate, torch.zeros(2))
+    assert bool(y.isfinite().all())
+    assert bool(after.isfinite().all())
+    np.testing.assert_allclose(
+        y[0, :, 0].detach(), v[0, :, 0].detach(), rtol=0, atol=1.01
+    )  # or the one before, where keys fall
+    y.sum().backward()
+    assert bool(v.grad.isfinite().all())
+    assert bool(log_rate.grad.isfinite().all())
+    np.testing.assert_allclose(v.grad[0, :, 0].sum(), T, rtol=1e-4)  # an average: its weights sum to 1
+
+
+@pytest.mark.parametrize("T", [4096])
+def test_a_long_softmax_stays_exact(T: int) -> None:
+    """Without a rate the sum grows on and on: float32 keeps 1e-4 of what a long plain average is."""
+    k, v = numbers(2, T, 2).float(), numbers(2, T, 2, seed=1).float()
+    weight = k.double().exp()
+    wanted = (weight * v.double()).cumsum(1) / weight.cumsum(1)
+    for backend in FAST:
+        with backends.use(wkv_average=backend):
+            y, _ = wkv(k, v)
+        assert float((y - wanted).abs().max()) < 1e-4
+
+
+@every_backend
+def test_nothing_to_read(backend: str) -> None:
+    state = past(2)
+    with backends.use(wkv_average=backend):
+        y, after = wkv(numbers(2, 0, D), numbers(2, 0, D), *weights("both"), state)
+        assert y.shape == (2, 0, D)
+        assert torch.equal(after, state)
+        assert wkv(numbers(0, 4, D), numbers(0, 4, D))[1].shape == (0, 3, D)
+
+
+def test_the_choice_by_size() -> None:
+    for rows, dim, wanted in ((1, 8, "doubling"), (4, 64, "sequential")):
+        backends.forget()
+        wkv(numbers(rows, 5, dim), numbers(rows, 5, dim))
+        assert backends.used() == {"wkv_average": [wanted]}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: wkv(numbers(2, 3, D), numbers(2, 4, D)), "must both be"),
+        (lambda: wkv(numbers(3, D), numbers(3, D)), "must both be"),
+        (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), numbers(D + 1)), "log_rate must be"),
+        (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), None, numbers(1)), "bonus must be"),
+        (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), state=empty(1, D, torch.float64)), "state must be"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(call: Callable[[], object], said: str) -> None:
+    with pytest.raises((ValueError, TypeCheckError), match=f"{said}|Type-check"):  # the shape hook may be the first
+        call()
