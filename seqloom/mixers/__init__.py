@@ -8,10 +8,13 @@ from seqloom.core.mixer import kinds, mixer_config
 # isort: off
 from seqloom.mixers import attention, extractors
 from seqloom.mixers import linear, retention
-from seqloom.mixers import aft_simple, rwkv
+from seqloom.mixers import aft_full, aft_local, aft_conv, aft_simple, rwkv
 # isort: on
 
 __all__ = [
+    "aft_conv",
+    "aft_full",
+    "aft_local",
     "aft_simple",
     "attention",
     "extractors",

@@ -1,0 +1,97 @@
+"""Biases by place and lag, from what a mixer holds: a table, two factors of it, or taps in a form of their own.
+
+    table       b_{t,l} = w_{t,t-l}, or w_{t,l}          factors       b_{t,l} = u_t · r_{t-l},    u, r = w
+    standard    b_l = gain · (w_l - mean w) / √(var w + 1e-5) + shift                       per head, over the lags
+
+Biases of tokens before the first are some others of the same query. As in every op, `reference` computes only what the
+equation has, for each token what a step computes; it is chosen with the backend of `biased_average`.
+
+Source: Zhai et al., arXiv:2105.14103, sections 3.1, 3.2 and "Parameterization". The 1e-5 is ours: equal taps, or one
+alone, have no standard deviation to be divided by.
+"""
+
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import layer_norm, pad
+
+from seqloom.ops import backends
+
+Places: TypeAlias = Int[Tensor, "#B T"]
+"""the place of each query, from 0"""
+Absolute: TypeAlias = Float[Tensor, "..."]
+"""a table, or two factors of one"""
+
+
+def first(context: int, width: int, window: int | None = None) -> Tensor:
+    """Biases as they begin: for `width` 0 a table of 0 (N, N) or, with a window, (N, L); else factors (2, N, F).
+
+    Factors are drawn from N(0, 0.1²), so that the products of 128 numbers are near 0.1.
+    """
+    return torch.randn(2, context, width) * 0.1 if width else torch.zeros(context, window or context)
+
+
+def within(kind: str, context: int, last: int | Tensor) -> None:
+    """Raises ValueError where the latest place lies beyond the biases; `last` counts places, or each row's."""
+    if isinstance(last, Tensor):
+        last = 0 if torch.compiler.is_compiling() else int(last.max())
+    if last > context:
+        raise ValueError(
+            f"{kind} has biases for {context} places, not for {last}: read at most {context} tokens, or build it with "
+            "a larger context"
+        )
+
+
+def over_keys(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
+    """The biases of queries at `places`, over `lags` lags: from factors (2, N, F) or a table over queries and keys."""
+    if w.ndim == 3:
+        return _from_factors(w[0], w[1], places.clamp(max=w.shape[1] - 1), lags)
+    return _by_lag(w[places.clamp(max=len(w) - 1)], places, lags)
+
+
+def over_lags(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
+    """The same from factors (2, N, F) or a table over queries and lags."""
+    return over_keys(w, places, lags) if w.ndim == 3 else w[places.clamp(max=len(w) - 1), :lags][..., None]
+
+
+def by_key(bias: Float[Tensor, "T L"]) -> Float[Tensor, "T T"]:
+    """Biases by place and lag turned to (query, key), 0 for keys after the query and beyond the last lag."""
+    place = torch.arange(len(bias), device=bias.device)
+    lag = place[:, None] - place
+    found = bias.gather(1, lag.clamp(0, bias.shape[1] - 1))
+    return torch.where((lag >= 0) & (lag < bias.shape[1]), found, 0.0)
+
+
+def standard(
+    w: Float[Tensor, "L H"], gain: Float[Tensor, " H"], shift: Float[Tensor, " H"], tokens: int
+) -> Float[Tensor, "1 #T L H"]:
+    """Taps brought to mean `shift` and standard deviation `gain` over the lags, the same for all of `tokens`."""
+
+    def once() -> Tensor:
+        return layer_norm(w.mT, (len(w),)).mT * gain + shift
+
+    return torch.stack([once() for _ in range(tokens)])[None] if _is_reference() else once()[None, None]
+
+
+def _from_factors(u: Tensor, r: Tensor, places: Tensor, lags: int) -> Tensor:
+    if _is_reference():
+        rows = [torch.stack([_products(u[t], r[max(0, t + 1 - lags) : t + 1], lags) for t in row]) for row in places]
+        return torch.stack(rows)[..., None]
+    return _by_lag(u[places] @ r.mT, places, lags)
+
+
+def _by_lag(rows: Tensor, places: Tensor, lags: int) -> Tensor:
+    """Rows over keys (#B, T, N), each of the query at its place, turned to lags: (#B, T, L, 1)."""
+    then = places[..., None] - torch.arange(lags, device=places.device)
+    return rows.gather(2, then.clamp(0, rows.shape[2] - 1))[..., None]
+
+
+def _products(u: Tensor, v: Tensor, lags: int) -> Tensor:
+    """u (F,) by each of v (M, F), the last of them first; 0 up to `lags`."""
+    return pad((v.flip(0) @ u), (0, lags - len(v)))
+
+
+def _is_reference() -> bool:
+    return backends.choose("biased_average", "blocks", ("reference", "blocks", "lags")) == "reference"

@@ -1,0 +1,85 @@
+"""The biased average as it is written: query by query, over no token that is not there. For any dtype; slow.
+
+It computes only the terms of the equation, so that counting its operations prices the equation: each query adds up its
+window, and one token a query leaves the window for the sum beyond. The maximum that would stabilise the exponentials is
+left out, so keys must stay below log of the largest number (709 in float64), and a total that it made has the peak 0.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.biased_average.total import Past, Total
+
+Sums = tuple[Tensor, Tensor]
+"""numerators (D,) and denominators (K,)"""
+
+
+def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None) -> Tensor:
+    """See `seqloom.ops.biased_average.average`."""
+    rows = []
+    for b in range(len(k)):
+        keys, values = k[b], v[b]
+        if past is not None:
+            held = _real(past[0][b])
+            keys, values = torch.cat([past[0][b][held], keys]), torch.cat([past[1][b][held], values])
+        beyond = None if total is None else _opened(total, b)
+        rows.append(_row(keys, values, bias[min(b, len(bias) - 1)], k.shape[1], beyond))
+    return torch.stack(rows)
+
+
+def joined(total: Total, k: Tensor, v: Tensor) -> Total:
+    """See `seqloom.ops.biased_average.joined`."""
+    rows, K = [], k.shape[2]
+    for b in range(len(k)):
+        beyond = _opened(total, b)
+        for j in _real(k[b]).nonzero()[:, 0].tolist():
+            beyond = _added(beyond, k[b, j], v[b, j])
+        if beyond is None:
+            rows.append(total.sums[b])
+        else:
+            rows.append(torch.cat([beyond[0].unflatten(0, (K, -1)), beyond[1][:, None]], 1))
+    sums = torch.stack(rows)
+    return Total(sums, torch.zeros_like(total.peak))
+
+
+def _row(keys: Tensor, values: Tensor, bias: Tensor, T: int, beyond: Sums | None) -> Tensor:
+    outputs, left = [], 0
+    for t in range(T):
+        b = bias[min(t, len(bias) - 1)]
+        n = len(keys) - T + t + 1
+        first = max(0, n - len(b))
+        for j in range(left, first):
+            beyond = _added(beyond, keys[j], values[j])
+        left = first
+        e = torch.exp(keys[first:n] + b[: n - first].flip(0))
+        num, den = (_spread(e, values) * values[first:n]).sum(0), e.sum(0)
+        if beyond is not None:
+            num, den = num + beyond[0], den + beyond[1]
+        outputs.append(num / _spread(den, values))
+    return torch.stack(outputs)
+
+
+def _added(beyond: Sums | None, key: Tensor, value: Tensor) -> Sums:
+    e = torch.exp(key)
+    num, den = _spread(e, value) * value, e
+    return (num, den) if beyond is None else (beyond[0] + num, beyond[1] + den)
+
+
+def _opened(total: Total, b: int) -> Sums | None:
+    """What was summed so far, its peak multiplied in; None where that is nothing."""
+    sums, peak = total.sums[b], total.peak[b]
+    if not bool((sums[:, -1] > 0).any()):
+        return None
+    if bool((peak != 0).any()):  # another backend made it
+        sums = sums * peak.exp()[:, None]
+    return sums[:, :-1].flatten(), sums[:, -1]
+
+
+def _real(keys: Tensor) -> Tensor:
+    return (keys > -math.inf).all(-1)
+
+
+def _spread(e: Tensor, values: Tensor) -> Tensor:
+    return e.repeat_interleave(values.shape[-1] // e.shape[-1], -1)
