@@ -7,7 +7,7 @@ from seqloom.core.mixer import kinds, mixer_config
 
 # isort: off
 from seqloom.mixers import attention, extractors
-from seqloom.mixers import linear, retention
+from seqloom.mixers import linear, performer, rfa, retention
 from seqloom.mixers import aft_full, aft_local, aft_conv, aft_simple, rwkv
 # isort: on
 
@@ -21,6 +21,8 @@ __all__ = [
     "kinds",
     "linear",
     "mixer_config",
+    "performer",
     "retention",
+    "rfa",
     "rwkv",
 ]

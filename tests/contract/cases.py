@@ -14,7 +14,7 @@ from seqloom.mixers import kinds, mixer_config
 from seqloom.ops import backends
 
 Make = Callable[..., Mixer]
-"""make(context=5, dtype=torch.float64) → a mixer of dim 8; the same parameters at each call"""
+"""make(context=5, dtype=torch.float64) → a mixer of dim 8; the same parameters and buffers at each call"""
 DIM = 8
 TIGHT = 1e-10
 
@@ -29,7 +29,10 @@ class Case:
 
     def __call__(self, context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
         config = mixer_config({"kind": self.kind, **dict(self.example)})
-        return drawn(config.build(dim=DIM, context=context)).to(dtype)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(7)
+            mixer = config.build(dim=DIM, context=context)
+        return drawn(mixer).to(dtype)
 
     def __str__(self) -> str:
         return "-".join([self.kind, *(f"{name}={value}" for name, value in self.example)])

@@ -1,0 +1,64 @@
+"""Random features: vectors φ(q), φ(k) whose product is, in the mean over random directions, a kernel of q and k.
+
+    softmax      φ(x) = e^{w·x - |x|²/2} / √R                       E φ(q)·φ(k) = e^{q·k}
+    hyperbolic   φ(x) = [e^{w·x - |x|²/2}, e^{-w·x - |x|²/2}] / √2R     the same, of lower variance
+    relu         φ(x) = max(w·x, 0) / √R + ε                        no exponential kernel; ε = 1e-3 keeps sums above 0
+    trigonometric  φ(x) = [sin(w·x), cos(w·x)] / √R                 E φ(q)·φ(k) = e^{-|q-k|²/2}; of any sign
+
+w are R rows from N(0, 1); orthogonal ones (`draws`) have the same mean and a lower variance. The exponentials could
+overflow: `positive` divides φ(q) by its largest number and φ(k) by the largest of all keys *so far*, in a way that the
+sum of `seqloom.ops.linear_decay` can take back, and that cancels where that sum is divided by its normaliser.
+
+`reading` has the average itself, divided by its normaliser, `price` what all of it costs.
+
+Source: Choromanski et al., arXiv:2009.14794, Lemma 1, Theorem 2 and section 3; trigonometric: Rahimi and Recht, 2007,
+and Peng et al., arXiv:2103.02143, Eq. 2. Performer's authors divide keys by the maximum over the whole sequence, which
+looks ahead, and add 1e-4 to each exponential, which is biased: neither is done here.
+"""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from seqloom.ops import backends
+from seqloom.ops.random_features import reference, stable
+from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
+from seqloom.ops.random_features.reading import average, counted, gated
+from seqloom.ops.random_features.stable import LOWEST
+
+__all__ = [
+    "LOWEST",
+    "average",
+    "counted",
+    "gated",
+    "hyperbolic_log",
+    "positive",
+    "relu",
+    "softmax_log",
+    "trigonometric",
+    "unit",
+]
+
+RUN = {"reference": reference.exponentials, "stable": stable.exponentials}
+
+backends.declare("random_features", tuple(RUN))
+
+
+def positive(
+    q: Float[Tensor, "B H T F"],
+    k: Float[Tensor, "B H T F"],
+    peak: Float[Tensor, "B H"] | None = None,
+    keep: Bool[Tensor, "B T"] | None = None,
+) -> tuple[
+    Float[Tensor, "B H T F"], Float[Tensor, "B H T F"], Float[Tensor, "B H T"] | None, Float[Tensor, "B H"] | None
+]:
+    """Features of queries and keys from their logarithms, the decay that goes with them, and the new peak.
+
+    What was summed up before is held divided by e^peak; `peak` is LOWEST in rows that have read nothing, None where no
+    row has. Keys where `keep` is False get features 0. The decay is g of `seqloom.ops.linear_decay` (None: none is
+    needed). φ(q)·φ(k) of `reference` are the equation's; those of `stable` lie between 0 and F, and differ from them by
+    a factor a query, which cancels in Σ φ(q)·φ(k) v / Σ φ(q)·φ(k). Gradients take these factors for constants.
+
+    What is far below the largest so far is lost as in any softmax: in float32 a key less than e^-87 of the largest.
+    """
+    run = RUN[backends.choose("random_features", "stable", tuple(RUN))]
+    return run(q, k, peak, keep)

@@ -1,0 +1,66 @@
+"""The feature maps themselves: x (B, H, T, K) along directions w (H, R, K); equations in `seqloom.ops.random_features`.
+
+Exponents are large differences, so they are formed in float32 or better whatever the number type of x, under autocast
+too. The factor 1/√R is part of each.
+"""
+
+import math
+from contextlib import nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import relu as positive_part
+
+EPSILON = 1e-3
+
+
+def softmax_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
+    """The logarithm of the softmax kernel's positive features, F = R."""
+    x = exact(x)
+    return _along(x, w) - _below(x, w.shape[1])
+
+
+def hyperbolic_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
+    """The logarithm of the softmax kernel's hyperbolic features: each direction and its opposite, F = 2R."""
+    x = exact(x)
+    a = _along(x, w)
+    return torch.cat([a, -a], -1) - _below(x, 2 * w.shape[1])
+
+
+LOGARITHMS = {"softmax": softmax_log, "hyperbolic": hyperbolic_log}
+"""the kernels whose features are exponentials"""
+
+
+def relu(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
+    """The features of the ReLU kernel, F = R, none below 1e-3. For ε = 0 their mean product is the arc-cosine kernel.
+
+    Source: Choromanski et al., arXiv:2009.14794, appendix A (Performer-ReLU); ε is that of its authors' code.
+    """
+    return positive_part(_along(exact(x) / math.sqrt(w.shape[1]), w)) + EPSILON
+
+
+def trigonometric(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
+    """The sines, then the cosines along each direction, F = 2R: every vector of features has length 1."""
+    a = _along(exact(x), w)
+    return torch.cat([a.sin(), a.cos()], -1) / math.sqrt(w.shape[1])
+
+
+def unit(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T K"]:
+    """x / √(|x|² + 1e-6): vectors brought to length 1, but for very short ones."""
+    x = exact(x)
+    return x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+
+
+def exact(x: Tensor) -> Tensor:
+    """x in float32, or as it is where it is better."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _along(x: Tensor, w: Tensor) -> Tensor:
+    with nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False):
+        return x @ w.to(x.dtype).mT
+
+
+def _below(x: Tensor, features: int) -> Tensor:
+    return x.square().sum(-1, keepdim=True) / 2 + math.log(features) / 2

@@ -1,0 +1,65 @@
+"""What random features and the average over them cost, for n tokens in H heads of width K with R directions each.
+
+z is priced as the value 1 that it is computed with. The maximum that stabilises exponentials is not part of a price.
+"""
+
+from dataclasses import replace
+
+from seqloom.core.cost import Cost, linear
+
+
+def layer(n: int, H: int, K: int, feature: Cost, F: int) -> Cost:
+    """Projections to q, k and v, `feature` of q and of k with F numbers, their average, and the projection of it."""
+    project = linear(n, H * K, H * K)
+    q_k_v = project + beside(project) + beside(project)
+    return q_k_v + feature + beside(feature) + average(n, H, F, K) + project
+
+
+def unit(n: int, H: int, K: int) -> Cost:
+    """A vector in each head brought to length 1."""
+    squares = Cost(mul=n * H * K, add=n * H * K, path=("multiplication", "cumulation"))  # and the 1e-6 under the root
+    return squares + Cost(div=n * H * K, other=n * H, path=("other", "division"))
+
+
+def features(n: int, kernel: str, H: int, R: int, K: int) -> Cost:
+    """φ of a vector in each head, of one of the kernels in `seqloom.ops.random_features`."""
+    along = Cost(mul=n * H * R * K, add=n * H * R * (K - 1), path=("multiplication", "cumulation"))
+    if kernel == "relu":
+        scaled = Cost(div=n * H * K, path=("division",))
+        return scaled + along + Cost(add=n * H * R, other=n * H * R, path=("other", "addition"))
+    if kernel == "trigonometric":
+        return along + Cost(div=n * 2 * H * R, other=n * 2 * H * R, path=("other", "division"))
+    F = R if kernel == "softmax" else 2 * R
+    squares = Cost(mul=n * H * K, add=n * H * K, div=n * H)  # |x|²/2 + ln(F)/2
+    opposite = Cost(other=n * H * (F - R))
+    return along + squares + opposite + Cost(add=n * H * F, exp=n * H * F, path=("addition", "exponentiation"))
+
+
+def average(n: int, H: int, F: int, V: int) -> Cost:
+    """The sum of F features times values of width V, and its reading, without decay, weights or `least`; S is held."""
+    held = H * F * (V + 1)
+    return Cost(
+        mul=n * 2 * held,
+        add=n * (2 * held - H * (V + 1)),
+        div=n * H * V,
+        other=n * H,
+        state=held,
+        path=("multiplication", "addition", "multiplication", "cumulation", "division"),
+    )
+
+
+def gates(n: int, H: int, F: int, V: int) -> Cost:
+    """What gates add to `average`: g and 1 - g of each token, weighed values, the decay of S, and `least`."""
+    weighed = H * V + H * F * (V + 1)
+    each = n * 4 * H  # the sigmoid, its logarithm, the sum of those and `least` have one of each
+    return Cost(mul=n * (weighed + H), add=each, div=n * H, exp=each, other=each, state=H)
+
+
+def even(n: int, H: int) -> Cost:
+    """What `least` adds to `average` where every token has the weight 1."""
+    return Cost(mul=n, other=n * H)
+
+
+def beside(cost: Cost) -> Cost:
+    """The same beside something that takes longer: it is paid, but not on the critical path."""
+    return replace(cost, path=())

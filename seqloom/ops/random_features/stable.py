@@ -1,0 +1,38 @@
+"""Positive features that cannot overflow, and that no later key moves.
+
+    φ(q_t) = e^{a_t - max a_t}                            a_t, b_t: the logarithms of the features, F numbers each
+    M_t = max(M_{t-1}, max b_t),   φ(k_t) = e^{b_t - M_t},   g_t = M_{t-1} - M_t
+
+A sum S_t = e^{g_t} S_{t-1} + φ(k_t)ᵀ v_t then holds the true one divided by e^{M_t}. M is a running maximum, so it is
+causal, and one number a head, so the decay is one of a head.
+
+Source: the running maximum is that of online softmax, Milakov and Gimelshein, arXiv:1805.02867.
+"""
+
+import torch
+from torch import Tensor
+
+LOWEST = -1e38
+"""the peak where nothing was read: below any exponent, and finite, so that no difference of two is NaN"""
+
+
+def exponentials(
+    q: Tensor, k: Tensor, peak: Tensor | None, keep: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """The features of `positive` in `seqloom.ops.random_features`."""
+    q = (q - q.detach().amax(-1, keepdim=True)).exp()
+    if q.shape[2] == 0:
+        return q, k, None, peak
+    highest = k.detach().amax(-1)  # (B, H, T)
+    if keep is not None:
+        highest = torch.where(keep[:, None], highest, LOWEST)
+    M = highest.cummax(2).values
+    if peak is None:
+        before = torch.cat([M[:, :, :1], M[:, :, :-1]], 2)
+    else:
+        M = torch.maximum(M, peak[:, :, None])
+        before = torch.cat([peak[:, :, None], M[:, :, :-1]], 2)
+    k = (k - M[..., None]).exp()
+    if keep is not None:
+        k = torch.where(keep[:, None, :, None], k, 0.0)
+    return q, k, before - M, M[:, :, -1]

@@ -1,0 +1,143 @@
+"""Which mixer is held to which recurrence: settings, names, and the numbers that a mixer adds to its paper.
+
+The recurrences know the mixers by the names of their parameters and buffers alone: `NAMES` translates. Where a paper
+divides by what can be 0, a mixer adds a small number or has a floor: `GUARDS`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+
+from seqloom.core.mixer import Mixer
+from seqloom.mixers import mixer_config
+from tests.mixers.recurrences.aft import aft_conv, aft_full, aft_local, aft_simple
+from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.linear import linear
+from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
+from tests.mixers.recurrences.retention import retention
+from tests.mixers.recurrences.rfa import rfa
+from tests.mixers.recurrences.rwkv import time_mixing
+
+D, CONTEXT = 8, 32
+PROJECTIONS = {f"w_{name}.weight": f"w_{name}" for name in ("q", "k", "v", "out")}
+NAMES: dict[str, dict[str, str]] = {
+    "linear": PROJECTIONS,
+    "retention": {**PROJECTIONS, "w_g.weight": "w_g", "w_o.weight": "w_out"},
+    "performer": {**PROJECTIONS, "directions": "omega"},
+    "rfa": {
+        **PROJECTIONS,
+        **{"directions": "directions", "sigma": "sigma", "w_gate.weight": "gate_w", "w_gate.bias": "gate_b"},
+    },
+    "aft_simple": PROJECTIONS,
+    "aft_full": {**PROJECTIONS, "w": "biases"},
+    "aft_local": {**PROJECTIONS, "w": "biases"},
+    "aft_conv": {**PROJECTIONS, "w": "lags", "gain": "gain", "shift": "shift"},
+    "rwkv": {
+        **{**PROJECTIONS, "w_r.weight": "w_r", "log_rate": "log_decay", "bonus": "bonus"},
+        **{f"mu_{name}": f"mu_{name}" for name in "rkv"},
+    },
+}
+"""the paper's letter for each entry of a mixer's state_dict; what is not here takes no part in the equation"""
+
+GUARDS: dict[str, dict[str, float]] = {
+    "linear": {"below": 1e-6},  # as the authors' code
+    "retention": {"eps": 1e-6},  # GroupNorm's; the paper names no number
+    "relu": {"floor": 1e-3},  # as the authors' code
+    "rfa": {"within": 1e-6, "floor": 0.1},  # of the weight held; the authors' code has a constant
+    "aft_conv": {"within": 1e-5},
+}
+
+Recurrence = Callable[[Array, Weights], Array]
+
+
+def linear_of(heads: int) -> Recurrence:
+    return lambda x, w: linear(x, w, heads, **GUARDS["linear"])
+
+
+def retention_of(heads: int) -> Recurrence:
+    return lambda x, w: retention(x, w, heads, **GUARDS["retention"])
+
+
+def performer_of(heads: int, **features: Callable[[Array, Array], Array]) -> Recurrence:
+    return lambda x, w: performer(x, w, heads, **features)
+
+
+def rfa_of(heads: int) -> Recurrence:
+    return lambda x, w: rfa(x, w, heads, **GUARDS["rfa"])
+
+
+def local_of(window: int) -> Recurrence:
+    return lambda x, w: aft_local(x, w, window)
+
+
+def by_lag(x: Array, w: Weights) -> Array:
+    """AFT-local whose biases stand at [t, lag]."""
+    matrix = np.zeros((CONTEXT, CONTEXT))
+    for t in range(CONTEXT):
+        for lag in range(min(t + 1, w["biases"].shape[1])):
+            matrix[t, t - lag] = w["biases"][t, lag]
+    return aft_local(x, {**w, "biases": matrix}, w["biases"].shape[1])
+
+
+def conv_of(heads: int) -> Recurrence:
+    return lambda x, w: aft_conv(x, {**w, "taps": w["lags"].T}, heads, **GUARDS["aft_conv"])
+
+
+def rwkv(x: Array, w: Weights) -> Array:
+    return time_mixing(x, {**w, "decay": np.exp(w["log_decay"])})
+
+
+CASES: dict[str, tuple[dict, Recurrence]] = {
+    "linear, 1 head": ({"kind": "linear", "heads": 1}, linear_of(1)),
+    "linear, 2 heads": ({"kind": "linear", "heads": 2}, linear_of(2)),
+    "linear, 8 heads": ({"kind": "linear", "heads": 8}, linear_of(8)),
+    "retention, 1 head": ({"kind": "retention", "heads": 1}, retention_of(1)),
+    "retention, 2 heads": ({"kind": "retention", "heads": 2}, retention_of(2)),
+    "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
+    "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
+    "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),
+    "performer, hyperbolic": (
+        {"kind": "performer", "heads": 2, "features": 5, "kernel": "hyperbolic"},
+        performer_of(2, features=hyperbolic),
+    ),
+    "performer, relu": (
+        {"kind": "performer", "heads": 2, "features": 5, "kernel": "relu"},
+        performer_of(2, features=partial(rectified, **GUARDS["relu"])),
+    ),
+    "rfa": ({"kind": "rfa", "heads": 2}, rfa_of(2)),
+    "rfa without a gate": ({"kind": "rfa", "heads": 2, "gate": False}, rfa_of(2)),
+    "rfa, 8 heads": ({"kind": "rfa", "heads": 8, "features": 3}, rfa_of(8)),
+    "aft_simple": ({"kind": "aft_simple"}, aft_simple),
+    "aft_full": ({"kind": "aft_full", "bias_dim": 0}, aft_full),
+    "aft_full of factors": ({"kind": "aft_full", "bias_dim": 3}, aft_full),
+    "aft_local": ({"kind": "aft_local", "window": 3, "bias_dim": 0}, by_lag),
+    "aft_local of factors": ({"kind": "aft_local", "window": 2, "bias_dim": 3}, local_of(2)),
+    "aft_conv, 1 head": ({"kind": "aft_conv", "heads": 1, "window": 1}, conv_of(1)),
+    "aft_conv, 2 heads": ({"kind": "aft_conv", "heads": 2, "window": 3}, conv_of(2)),
+    "aft_conv, 8 heads": ({"kind": "aft_conv", "heads": 8, "window": 4}, conv_of(8)),
+    "rwkv": ({"kind": "rwkv"}, rwkv),
+    "rwkv, layer 2 of 3": ({"kind": "rwkv", "layer": 2, "depth": 3}, rwkv),
+}
+
+
+def mixer_of(name: str) -> Mixer:
+    """The mixer of a case with drawn parameters; buffers stay what they are."""
+    torch.manual_seed(7)
+    mixer = mixer_config(CASES[name][0]).build(dim=D, context=CONTEXT).double()
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, dtype=torch.float64) * 0.5)
+    return mixer
+
+
+def papers(mixer: Mixer, kind: str) -> Weights:
+    """A mixer's state_dict in the paper's letters: torch's linear layers hold W transposed."""
+    found = {}
+    for name, tensor in mixer.state_dict().items():
+        if name in NAMES[kind]:
+            array = tensor.detach().numpy()
+            found[NAMES[kind][name]] = array.T if name.endswith(".weight") else array
+    assert {name for name, _ in mixer.named_parameters()} <= set(NAMES[kind])
+    return found
