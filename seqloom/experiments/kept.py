@@ -127,8 +127,15 @@ def _contender(
         "tokens_a_batch": config.model.context * config.training.batch,
         "seconds_a_batch": timed.step,
         "samples": [sample(model, corpus.tokenizer, prompt, seed) for prompt in prompts for seed in (0, 1)],
-        "views": views(model, corpus.tokenizer, corpus.held.ids[: config.model.context].tolist()),
+        "views": views(model, corpus.tokenizer, _passage(corpus, config.model.context)),
     }
+
+
+def _passage(corpus: Corpus, tokens: int) -> list[int]:
+    """Held-out ids from the middle of the text: documents begin with titles in capitals."""
+    first = max(0, min(len(corpus.held.ids) // 2, len(corpus.held.ids) - tokens))
+    found: list[int] = corpus.held.ids[first : first + tokens].tolist()
+    return found
 
 
 def _grammar(model: Decoder, corpus: Corpus) -> Row:

@@ -3,12 +3,20 @@
 The classes follow comparison.json (format 1) name by name; `costs` and `held_out` of a run come from its metrics.jsonl.
 """
 
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 FORMAT = 1
 """the newest format of comparison.json that is read here"""
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter before it and a full stop after it."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) or not text else ".")
+
+
+Sentence = Annotated[str, AfterValidator(sentence)]
 
 
 class _Part(BaseModel):
@@ -24,7 +32,7 @@ class Column(_Part):
     name: str
     unit: str
     better: Literal["lower", "higher", ""]
-    meaning: str
+    meaning: Sentence
 
 
 @final
@@ -64,7 +72,7 @@ class View(_Part):
 
     layer: int
     name: str
-    meaning: str
+    meaning: Sentence
     axes: list[str] = Field(min_length=1, max_length=2)
     values: list[float] | list[list[float]]
     signed: bool

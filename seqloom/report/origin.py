@@ -40,7 +40,7 @@ def methods(found: Comparison) -> list[str]:
     ]
     interval = found.column("± held-out")
     if interval is not None:
-        said.append(f"Intervals: {_sentence(interval.meaning)}")
+        said.append(f"Intervals: {interval.meaning[:1].lower()}{interval.meaning[1:]}")
     if found.seeds == 1:
         said.append("There is one seed: what another one would give is not known.")
     else:
@@ -54,7 +54,3 @@ def methods(found: Comparison) -> list[str]:
     if found.text.floor is not None:
         said.append("The floor is a lower bound of the mean cost of any model, computed from the grammar of the text.")
     return said
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."

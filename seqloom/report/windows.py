@@ -4,7 +4,7 @@ from seqloom.report.comparison import Comparison
 from seqloom.report.curves import band
 from seqloom.report.exhibit import COST, Cell, Exhibit, Panel, all_rounded, axis, names
 from seqloom.report.figures import Axis, Level, Series, lines
-from seqloom.report.training import levels, line
+from seqloom.report.training import line
 
 X = "tokens seen before in the window"
 
@@ -26,9 +26,10 @@ def exhibits(found: Comparison) -> list[Exhibit]:
         )
         for each, one in pairs
     ]  # fmt: skip
+    floor = [("floor of the text", found.text.floor)] if found.text.floor is not None else []  # others are far above
     svg = lines(
         series, title="Held-out cost by position in the window", description=says, x=Axis(X), y=Axis(COST),
-        levels=[Level(*level) for level in levels(found)],
+        levels=[Level(*level) for level in floor],
     )  # fmt: skip
     rows: list[list[Cell]] = [
         [each.name, *all_rounded([at, mean, low, high])]
@@ -40,7 +41,7 @@ def exhibits(found: Comparison) -> list[Exhibit]:
         "x": axis(X),
         "y": axis(COST),
         "series": [line(*pair) for pair in pairs],
-        "levels": levels(found),
+        "levels": floor,
     }
     head = ["contender", "tokens before", "mean", "lowest seed", "highest seed"]
     panel = Panel("by-position", X, svg, head, rows, plot)
