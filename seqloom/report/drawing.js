@@ -41,28 +41,48 @@
     type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { color: colour("--muted"), width: 1.2, dash: "dot" },
     label: { text: name, textposition: "end", yanchor: "bottom", font: { size: 12, color: colour("--muted") } },
   });
-  const dots = (plot, off) => {
+  const dots = (plot, off, field, logs) => {
     const shown = plot.points.filter((one) => !off.has(one.name));
+    const places = sides(shown, Math.max(200, field.clientWidth - 74), Math.max(150, field.clientHeight - 74), logs);
     const best = shown.filter((one) => plot.front.includes(one.name)).sort((a, b) => a.x - b.x || b.y - a.y);
     const line = {
       x: best.map((one) => one.x), y: best.map((one) => one.y), mode: "lines", hoverinfo: "skip",
       line: { color: faded(colour("--ink"), 0.5), width: 1.4, shape: "hv" },
     };
-    return [line, ...shown.map((one) => ({
-      x: [one.x], y: [one.y], name: one.name, text: [`\u00a0\u00a0${one.name}\u00a0\u00a0`], mode: "markers+text", textposition: side(one, shown),
+    return [line, ...shown.map((one, at) => ({
+      x: [one.x], y: [one.y], name: one.name, text: [`\u00a0\u00a0${one.name}\u00a0\u00a0`], mode: "markers+text", textposition: places[at],
       textfont: { color: colour("--ink"), size: 13 }, cliponaxis: false,
       marker: { color: paint(one.slot), symbol: mark(one.slot), size: 11, line: { color: paint(one.slot), width: 1.5 } },
       error_y: one.low == null ? undefined : { type: "data", symmetric: false, array: [one.high - one.y], arrayminus: [one.y - one.low], color: paint(one.slot), thickness: 1.3, width: 4 },
       hovertemplate: `%{x:.4~g}, %{y:.4g}<extra>%{fullData.name}</extra>`,
     }))];
   };
-  // Names stand to the inner side of their points, so that none leaves the field.
-  const side = (one, shown) => {
-    const xs = shown.map((each) => each.x);
-    const log = Math.min(...xs) > 0;
-    const at = (x) => (log ? Math.log(x) : x);
-    const middle = (at(Math.min(...xs)) + at(Math.max(...xs))) / 2;
-    return at(one.x) > middle ? "middle left" : "middle right";
+  // Each name stands on a side of its point where it covers neither another name nor a mark, the inner side first.
+  const sides = (shown, wide, tall, logs) => {
+    const scaled = (name, log, size) => {
+      const values = shown.map((one) => (log ? Math.log(one[name]) : one[name]));
+      const [low, high] = [Math.min(...values), Math.max(...values)];
+      return values.map((value) => (0.08 + (0.84 * (value - low)) / (high - low || 1)) * size);
+    };
+    const [xs, ys] = [scaled("x", logs.x, wide), scaled("y", logs.y, tall)];
+    const taken = xs.map((x, at) => [x - 7, ys[at] - 7, x + 7, ys[at] + 7]);
+    const meets = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+    return shown.map((one, at) => {
+      const [x, y, width] = [xs[at], ys[at], 7.5 * one.name.length + 8];
+      const boxes = {
+        "middle right": [x + 8, y - 9, x + 8 + width, y + 9],
+        "middle left": [x - 8 - width, y - 9, x - 8, y + 9],
+        "top center": [x - width / 2, y + 8, x + width / 2, y + 26],
+        "bottom center": [x - width / 2, y - 26, x + width / 2, y - 8],
+      };
+      const names = Object.keys(boxes);
+      if (x > wide / 2) names.unshift(names.splice(1, 1)[0]);
+      const inside = (name) => boxes[name][0] >= 0 && boxes[name][2] <= wide;
+      const free = (name) => !taken.some((other, index) => index !== at && meets(boxes[name], other));
+      const best = names.find((name) => inside(name) && free(name)) || names.find(free) || names[0];
+      taken.push(boxes[best]);
+      return best;
+    });
   };
   const cells = (plot) => {
     const ramp = plot.signed ? data.ramps.two : data.ramps.one;
@@ -98,7 +118,7 @@
     const traces = {
       curves: () => [...curves(found.shared.stretches[chosen.stretch], plot.factors, chosen.off), ...curves(found.shared.held, plot.factors, chosen.off)],
       lines: () => curves(plot.series, null, chosen.off),
-      points: () => dots(plot, chosen.off),
+      points: () => dots(plot, chosen.off, figure.querySelector(".plot"), { x: chosen.logx, y: chosen.logy }),
       heat: () => cells(plot),
     }[plot.kind]();
     const levels = plot.kind === "curves" ? found.shared.levels : plot.levels || [];
