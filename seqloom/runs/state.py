@@ -13,6 +13,9 @@ from seqloom.models.decoder import Decoder
 from seqloom.runs import checkpoint
 from seqloom.runs.durable import canonical
 
+FORMAT = 2
+"""how the mixers lay out their states; 2: an Extractor's window is filled backwards"""
+
 
 def save_state(model: Decoder, state: State, folder: str | Path) -> Path:
     """Saves a state, trimmed and contiguous, complex numbers as pairs of reals; returns where it lies.
@@ -20,12 +23,17 @@ def save_state(model: Decoder, state: State, folder: str | Path) -> Path:
     A state of as many tokens in the same folder is replaced. Errors as of `checkpoint.save`.
     """
     read = int(state["seen"].max())
-    return checkpoint.save(folder, read, {"state": model.trim(state)}, {"model": model_hash(model)})
+    return checkpoint.save(folder, read, {"state": model.trim(state)}, {"model": model_hash(model), "state": FORMAT})
 
 
 def load_state(model: Decoder, path: str | Path) -> State:
-    """The state in `path`, on the model's device. ValueError where another model made it, or it is damaged."""
+    """The state in `path`, on the model's device. ValueError where another model or version made it, or
+    it is damaged."""
     saved = checkpoint.load(path)
+    if saved.meta.get("state") != FORMAT:
+        raise ValueError(
+            f"{path} is a state that another version of seqloom laid out: let the model read the text again"
+        )
     if saved.meta.get("model") != model_hash(model):
         raise ValueError(f"{path} is a state of another model or of other weights: load the model that made it")
     device = model.token.weight.device

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops.ring import grow, latest, times, write, write_
+from seqloom.ops.ring import grow, latest, pick, times, write, write_
 
 D = 2
 
@@ -99,3 +99,12 @@ def test_gradients_of_write() -> None:
     write(ring, torch.tensor([4, 1]), x, torch.tensor([2, 1])).sum().backward()
     assert x.grad[:, :, 0].tolist() == [[1, 1], [1, 0]]
     assert ring.grad[:, :, 0].tolist() == [[1, 0, 0], [1, 0, 1]]
+
+
+def test_pick() -> None:
+    x = torch.stack([tokens(row, 0, 5) for row in range(2)])
+    places = torch.tensor([[4, 0, 0], [1, 2, 3]])
+    found = pick(x, places)
+    for row in range(2):
+        assert torch.equal(found[row], x[row][places[row]])
+    assert pick(x, places[:, :0]).shape == (2, 0, D)

@@ -43,6 +43,14 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
             load_state(other, path)
 
 
+def test_a_state_of_another_layout_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = decoder("he")
+    path = save_state(model, model.start(1), tmp_path)
+    monkeypatch.setattr("seqloom.runs.state.FORMAT", 3)
+    with pytest.raises(ValueError, match="another version of seqloom"):
+        load_state(model, path)
+
+
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     model = decoder("me")
     path = save_state(model, model.start(1), tmp_path)

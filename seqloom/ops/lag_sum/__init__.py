@@ -8,6 +8,8 @@ groups; (L, D) weighs each channel alone; (L,) weighs all channels alike.
 Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for the paper's W_{i-j+1}. Nothing differs.
 """
 
+from typing import TypeAlias
+
 from jaxtyping import Float
 from torch import Tensor, cat, is_grad_enabled
 
@@ -15,6 +17,8 @@ from seqloom.core.shapes import Stream
 from seqloom.ops import backends
 from seqloom.ops.lag_sum import direct, fft, reference, toeplitz
 
+Taps: TypeAlias = Float[Tensor, "L ..."]
+"""one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
 RUN = {"reference": reference.lags, "direct": direct.lags, "fft": fft.lags, "toeplitz": toeplitz.lags}
 EXACT = ("reference", "direct", "toeplitz")
 """the backends in which an output is exactly unaffected by later inputs"""
@@ -22,7 +26,7 @@ EXACT = ("reference", "direct", "toeplitz")
 backends.declare("lag_sum", tuple(RUN))
 
 
-def lags(x: Stream, w: Float[Tensor, "L ..."], past: Float[Tensor, "B P D"] | None = None) -> Stream:
+def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
     """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
 
     `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.

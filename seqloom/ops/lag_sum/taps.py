@@ -1,0 +1,55 @@
+"""The four kinds of taps: which groups of channels they make, what a sum over them costs, what they look like."""
+
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.view import View
+
+Groups: TypeAlias = int | Literal["shared"]
+
+
+def shape(dim: int, groups: Groups) -> tuple[int, ...]:
+    """The shape of one tap over `dim` channels that mix inside each of `groups`, or that share one number.
+
+    ValueError where `groups` does not divide `dim`.
+    """
+    if groups == "shared":
+        return ()
+    if groups < 1 or dim % groups:
+        raise ValueError(f"dim {dim} is not divisible by groups {groups}: choose groups that divide dim")
+    if groups == dim:
+        return (dim,)
+    return (dim, dim) if groups == 1 else (groups, dim // groups, dim // groups)
+
+
+def inside(w: Tensor) -> int:
+    """Products of one tap that an output channel sums up."""
+    return w.shape[-1] if w.ndim > 2 else 1
+
+
+def price(T: int, dim: int, w: Tensor, per: Per) -> Cost:
+    """The lag sum of T tokens, or of the one at place T, and the window that it needs. Tables 3-6 of the paper.
+
+    With G groups a tap costs dim²/G products.
+    """
+    rows, terms = lookback(T, len(w), per)
+    return Cost(
+        mul=terms * dim * inside(w),
+        add=terms * dim * (inside(w) - 1) + (terms - rows) * dim,
+        params=w.numel(),
+        state=(len(w) - 1) * dim,
+        path=("multiplication", "cumulation"),
+    )
+
+
+def view(w: Tensor) -> View:
+    """The taps (L, …); of matrices, the root mean square over their input channels."""
+    if w.ndim == 1:
+        return View("taps", "the weight of the input at each lag, shared by all channels", ("lag",), w)
+    if w.ndim == 2:
+        return View("taps", "the weight of a channel's own input at each lag", ("lag", "channel"), w)
+    loud = w.square().mean(-2).sqrt().flatten(1)
+    meaning = "how strongly an output channel reads its group's inputs at each lag, root mean square"
+    return View("taps", meaning, ("lag", "channel"), loud)

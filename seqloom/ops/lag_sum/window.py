@@ -1,0 +1,109 @@
+"""The lag sum where inputs arrive one after another: the last L-1 of them are kept, and never put in order.
+
+    y_n = z_n W_0 + Σ_{k=1}^{min(n, L-1)} z_{n-k} W_k
+
+The window (B, L-1, D) is a ring that is filled backwards: the input at time t lies at place -1-t (mod L-1), and places
+that were never written are 0. From the newest on, the places therefore run in the order of the taps, and where all rows
+have read equally many tokens the sum is two products of slices as they lie, with neither inputs nor taps copied. Where
+they have not, or where that is not known, the inputs are picked out in the order of the taps; the taps stay.
+"""
+
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.ops import ring
+from seqloom.ops.lag_sum import Taps, lags
+from seqloom.ops.lag_sum.reference import product
+
+Window: TypeAlias = Float[Tensor, "B P D"]
+ADDED = 1 << 18
+"""numbers that a sum over channels of their own adds up side by side: about what a core's cache holds"""
+
+
+def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
+    """The window (B, L-1, D) before the first token, L = `context`, in the number type and on the device of `like`."""
+    return like.new_zeros(batch, context - 1, dim)
+
+
+def carry(z: Stream, w: Taps, window: Window, seen: Lengths, lengths: Lengths) -> tuple[Stream, Window]:
+    """The lag sum of a piece z (B, T, D) of which each row holds `lengths` (B,) tokens, and the window after them."""
+    forwards = window.flip(1)
+    y = lags(z, w, ring.latest(forwards, seen, _held(window, seen)).to(z.dtype))
+    return y, ring.write(forwards, seen, z, lengths).flip(1)
+
+
+def advance(z: Token, w: Taps, window: Window, seen: Lengths, reuse: bool) -> tuple[Token, Window]:
+    """The lag sum at one more token z (B, D), and the window after it; with `reuse` it is written in place."""
+    y, size, count = product(z, w[0].to(z.dtype)), window.shape[1], _agreed(seen)
+    for past, first in _newest_first(window, seen) if count is None else _slices(window, count):
+        y = y + _summed(past.to(z.dtype), w[first : first + past.shape[1]].to(z.dtype))
+    window, token = (window, z.detach()) if reuse else (window.clone(), z)
+    if count is None:
+        return y, ring.write_(window, -1 - seen, token)  # backwards
+    if size:
+        window[:, (-1 - count) % size] = token.to(window.dtype)
+    return y, window
+
+
+def _held(window: Tensor, seen: Tensor) -> int:
+    """How many places of the window any row has written."""
+    if torch.compiler.is_compiling():
+        return window.shape[1]  # how many were read is not known while a graph is captured
+    return min(window.shape[1], max(seen.tolist(), default=0))
+
+
+def _agreed(seen: Tensor) -> int | None:
+    """How many tokens every row has read; None where they differ, or while a graph is captured."""
+    if torch.compiler.is_compiling():
+        return None
+    counts = set(seen.tolist())
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
+    """The inputs of the last `count` tokens, newest first, in one or two views, each with its first lag."""
+    size = window.shape[1]
+    held = min(count, size)
+    if held == 0:
+        return []
+    newest = -count % size
+    straight = min(held, size - newest)
+    views = [(window[:, newest : newest + straight], 1), (window[:, : held - straight], 1 + straight)]
+    return views if held > straight else views[:1]
+
+
+def _newest_first(window: Tensor, seen: Tensor) -> list[tuple[Tensor, int]]:
+    """The same where rows differ: one copy, 0 before a row's first token."""
+    held = _held(window, seen)
+    if held == 0:
+        return []
+    place = (torch.arange(held, device=window.device) - seen[:, None]) % window.shape[1]
+    return [(ring.pick(window, place), 1)]
+
+
+def _summed(past: Tensor, w: Tensor) -> Tensor:
+    """Σ_k past_k w_k for past (B, N, D), newest first, and as many taps: (B, D)."""
+    if w.ndim == 1:
+        return torch.bmm(w.expand(len(past), 1, -1), past)[:, 0]
+    if w.ndim == 2:
+        return _each(past, w)
+    if w.ndim == 3:
+        return past.flatten(1) @ w.flatten(0, 1)
+    grouped = past.unflatten(2, w.shape[1:3]).flatten(1, 2).transpose(0, 1)  # (N G, B, D/G)
+    return torch.bmm(grouped, w.flatten(0, 1)).unflatten(0, w.shape[:2]).sum(0).transpose(0, 1).flatten(1)
+
+
+def _each(past: Tensor, w: Tensor) -> Tensor:
+    """For channels that do not mix. Long sums read inputs and taps once and form no product as large as the inputs."""
+    N, many = past.shape[1], max(1, ADDED // max(past[:, 0].numel(), 1))
+    if 2 * many >= N or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return (past * w).sum(1)
+    added = past[:, :many] * w[:many]
+    for first in range(many, N, many):
+        last = min(first + many, N)
+        added[:, : last - first].addcmul_(past[:, first:last], w[first:last])
+    return added.sum(1)
