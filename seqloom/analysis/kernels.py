@@ -120,6 +120,21 @@ def attention(call: Call) -> Cost | None:
     return times(price, q.shape[0] * q.shape[1])
 
 
+def recurrent(call: Call) -> Cost | None:
+    """oneDNN's LSTM: eight products a token, three sigmoids, two tanhs, and its two biases, summed once."""
+    x, N = call.args[0], call.args[1].shape[0] // 4
+    if call.args[9] != 2:  # torch's number of the LSTM
+        return None
+    rows, D = x.shape[0] * x.shape[1], x.shape[2]
+    gates = 4 * N * (D + N)
+    return Cost(mul=rows * (gates + 5 * N), add=rows * (gates + 8 * N) + 4 * N, div=rows * 5 * N, exp=rows * 5 * N)
+
+
+def averaged(call: Call) -> Cost:
+    """Our own running average in C, forward: two shares, two means between two numbers, and ln(1 + e)."""
+    return times(Cost(mul=4, add=11, div=2, exp=2, other=4), call.args[0].numel())
+
+
 RULES: dict[str, Rule] = (
     dict.fromkeys(("mm", "bmm", "mv", "dot"), multiply)
     | dict.fromkeys(("addmm", "baddbmm", "addmv"), multiply_add)
@@ -130,6 +145,8 @@ RULES: dict[str, Rule] = (
         "_log_softmax": log_softmax,
         "logsumexp": log_sum,
         "convolution": convolution,
+        "mkldnn_rnn_layer": recurrent,
+        "wkv_forward": averaged,
         "_scaled_dot_product_flash_attention_for_cpu": attention,
     }
 )

@@ -9,6 +9,7 @@ from seqloom.core.mixer import kinds, mixer_config
 from seqloom.mixers import attention, extractors
 from seqloom.mixers import linear, performer, rfa, retention
 from seqloom.mixers import aft_full, aft_local, aft_conv, aft_simple, rwkv
+from seqloom.mixers import elman, lstm, gru
 # isort: on
 
 __all__ = [
@@ -17,9 +18,12 @@ __all__ = [
     "aft_local",
     "aft_simple",
     "attention",
+    "elman",
     "extractors",
+    "gru",
     "kinds",
     "linear",
+    "lstm",
     "mixer_config",
     "performer",
     "retention",

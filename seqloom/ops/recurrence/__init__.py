@@ -1,0 +1,147 @@
+"""The classic recurrent cells over a whole sequence: a state is carried from token to token through a matrix.
+
+    elman      h_t = tanh(a_t + h_{t-1} W)                                            a_t = x_t W_in + b
+    lstm       i, f, g, o = σ, σ, tanh, σ of a_t + h_{t-1} W
+               c_t = f ∘ c_{t-1} + i ∘ g,   h_t = o ∘ tanh(c_t)
+    gru        r, z = σ of (a_t + h_{t-1} W)_{r, z},   n = tanh(a_n + (r ∘ h_{t-1}) W_n)
+               h_t = (1 - z) ∘ n + z ∘ h_{t-1}
+    gru_after  the same, but n = tanh(a_n + r ∘ (h_{t-1} W_n + b_n))
+
+Matrices are held as torch's modules hold them, (outputs, inputs), the gates one below the other in the order above.
+
+Source: Elman, Finding Structure in Time, 1990; Hochreiter and Schmidhuber, Long Short-Term Memory, 1997, with the
+forget gate of Gers et al., 2000; Cho et al., arXiv:1406.1078, Eq. 5-8, and the variant of cuDNN and torch, whose reset
+gate comes after the matrix. What differs from the first two papers is in `mixers/elman.py` and `mixers/lstm.py`.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import backends
+from seqloom.ops.recurrence import kernel, looped, reference
+from seqloom.ops.recurrence.beginning import orthogonal_
+
+__all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
+
+RUN = {"reference": reference.read, "looped": looped.read, "kernel": kernel.read}
+GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
+
+backends.declare("recurrence", tuple(RUN))
+
+
+def elman(
+    x: Stream,
+    w_in: Float[Tensor, "N D"],
+    bias: Float[Tensor, " N"],
+    w_state: Float[Tensor, "N N"],
+    h: Float[Tensor, "B N"],
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
+    """The states h (B, T, N), in the number type of x, and the one after the last token.
+
+    `h` (B, N) is the state before the first token. With `lengths` (B,) a row holds so many tokens, then padding, and
+    its last state is that after them. Computed in float32 at least, in which the last state comes. Differentiable in
+    every argument, twice too. Raises ValueError where shapes do not agree. All this holds for the other cells too.
+    """
+    y, (after,) = _read("elman", x, w_in, bias, (w_state,), (h,), lengths)
+    return y, after
+
+
+def lstm(
+    x: Stream,
+    w_in: Float[Tensor, "G D"],
+    bias: Float[Tensor, " G"],
+    w_state: Float[Tensor, "G N"],
+    h: Float[Tensor, "B N"],
+    c: Float[Tensor, "B N"],
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"], Float[Tensor, "B N"]]:
+    """The outputs h (B, T, N), and h and the cells c after the last token; G = 4N, for i, f, g, o. See `elman`."""
+    y, (h, c) = _read("lstm", x, w_in, bias, (w_state,), (h, c), lengths)
+    return y, h, c
+
+
+def gru(
+    x: Stream,
+    w_in: Float[Tensor, "G D"],
+    bias: Float[Tensor, " G"],
+    w_state: Float[Tensor, "G N"],
+    h: Float[Tensor, "B N"],
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
+    """The GRU that resets the state before its matrix; G = 3N, for r, z, n. See `elman`; torch has no kernel of it."""
+    y, (after,) = _read("gru", x, w_in, bias, (w_state,), (h,), lengths)
+    return y, after
+
+
+def gru_after(
+    x: Stream,
+    w_in: Float[Tensor, "G D"],
+    bias: Float[Tensor, " G"],
+    w_state: Float[Tensor, "G N"],
+    inner: Float[Tensor, " N"],
+    h: Float[Tensor, "B N"],
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
+    """The GRU that resets after the matrix; `inner` (N,) is b_n, the bias that is reset with it. See `gru`."""
+    y, (after,) = _read("gru_after", x, w_in, bias, (w_state, inner), (h,), lengths)
+    return y, after
+
+
+def by_size(cell: str, x: Tensor) -> str:
+    """The fastest backend: on a CPU torch's kernel for the LSTM in float32 alone, which is oneDNN's; the others lost.
+
+    A graph is made of the reference, whose loop a compiler unrolls.
+    """
+    if torch.compiler.is_compiling() or x.shape[1] == 1:
+        return "reference"
+    fused = x.device.type == "cuda"
+    if x.device.type == "cpu":
+        fused = cell == "lstm" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available()
+    return "kernel" if fused and "kernel" in _able(cell) else "looped"
+
+
+def _able(cell: str) -> tuple[str, ...]:
+    return tuple(name for name in RUN if cell != "gru" or name != "kernel")
+
+
+def _read(
+    cell: str,
+    x: Tensor,
+    w_in: Tensor,
+    bias: Tensor,
+    weights: tuple[Tensor, ...],
+    state: tuple[Tensor, ...],
+    lengths: Tensor | None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    B, T, D = x.shape
+    N = weights[0].shape[1]
+    wanted = ((GATES[cell] * N, D), (GATES[cell] * N,), (GATES[cell] * N, N), (N,))
+    for each, shape in zip((w_in, bias, *weights), wanted, strict=False):
+        if each.shape != shape:
+            raise ValueError(f"a weight of {cell} must be {shape} for {D} channels, {N} units: not {tuple(each.shape)}")
+    for each in state:
+        if each.shape != (B, N):
+            raise ValueError(f"the state must be {(B, N)} for {B} rows of {N} units, not {tuple(each.shape)}")
+    exact = torch.promote_types(x.dtype, torch.float32)
+    kind, x, w_in, bias = x.dtype, x.to(exact), w_in.to(exact), bias.to(exact)
+    weights, state = tuple(each.to(exact) for each in weights), tuple(each.to(exact) for each in state)
+    if B * T == 0:
+        return x.new_zeros(B, T, N, dtype=kind), tuple(each.clone() for each in state)
+    name = backends.choose("recurrence", by_size(cell, x), _able(cell))
+    with _unrounded(x.device.type):
+        y, after = RUN[name](cell, x, w_in, bias, weights, state, lengths)
+    return y.to(kind), after
+
+
+def _unrounded(device: str) -> AbstractContextManager[object]:
+    """Autocast would round the state at each token, and with it everything that was ever read."""
+    return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()

@@ -1,0 +1,51 @@
+"""torch's own kernels: cuDNN's on a GPU, oneDNN's LSTM in float32 on a CPU, else a loop inside torch.
+
+They add two biases where the equations have one, so the second is 0, but for the one inside the GRU's reset. Of the
+LSTM's cells they give the last alone: where rows are padded, a further channel, 1 at padding, shuts the input gate and
+opens the forget gate there, exactly to 0 and 1, so that the last cell is that of the last token.
+"""
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.recurrence.reference import after
+
+SHUT = 1e4
+"""what the further channel adds to a gate: its logistic function is 0 or 1 in every number type"""
+
+
+def read(
+    cell: str,
+    x: Tensor,
+    w_in: Tensor,
+    bias: Tensor,
+    weights: tuple[Tensor, ...],
+    state: tuple[Tensor, ...],
+    lengths: Tensor | None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """See `reference.read`; the cells are elman, lstm and gru_after."""
+    second = torch.zeros_like(bias)
+    if cell == "gru_after":
+        second = torch.cat([second[: -len(weights[1])], weights[1]])
+    params = [w_in, weights[0], bias, second]
+    given = tuple(each[None].contiguous() for each in state)
+    how = (True, 1, 0.0, torch.is_grad_enabled(), False, True)  # biases, layers, dropout, train, both ways, batch first
+    if cell != "lstm":
+        y, h = (torch.gru if cell == "gru_after" else torch.rnn_tanh)(x, given[0], params, *how)
+        return y, (_last(state[0], y, h, lengths),)
+    if lengths is not None:
+        x, params[0] = _padded(x, w_in, lengths)
+    y, h, c = torch.lstm(x, given, params, *how)
+    return y, (_last(state[0], y, h, lengths), c[0])
+
+
+def _last(before: Tensor, y: Tensor, h: Tensor, lengths: Tensor | None) -> Tensor:
+    return h[0] if lengths is None else after(torch.cat([before[:, None], y], 1), lengths)
+
+
+def _padded(x: Tensor, w_in: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    padding = torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
+    held = torch.where(padding[:, :, None], 0.0, x)
+    gate = w_in.new_full((len(w_in) // 4, 1), SHUT)
+    column = torch.cat([-gate, gate, 0 * gate, 0 * gate])
+    return torch.cat([held, padding[:, :, None].to(x)], 2), torch.cat([w_in, column], 1)

@@ -1,0 +1,87 @@
+"""The recurrences token by token, with as few operations a token as there are: what tokens share is one product.
+
+Tokens come first, (T, B, …), so that what a token reads and writes lies together. Backward goes from the last token to
+the first, and leaves the weights' gradients to one product over all tokens. Second derivatives go through the
+reference.
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from seqloom.ops.recurrence import elman_loop, gru_after_loop, gru_loop, lstm_loop, reference
+
+Tensors = tuple[Tensor, ...]
+
+
+@runtime_checkable
+class Loop(Protocol):
+    """A cell."""
+
+    def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
+        """From a = x W_in + b (T, B, G), which it may overwrite: every state (T+1, B, N), and what backward needs."""
+
+    def backward(
+        self, weights: Tensors, states: Tensors, kept: Tensors, given: Tensors
+    ) -> tuple[Tensor, Tensors, Tensors]:
+        """The gradients of a, of the weights and of the first state, from those of every state."""
+
+
+LOOPS: dict[str, Loop] = {"elman": elman_loop, "lstm": lstm_loop, "gru": gru_loop, "gru_after": gru_after_loop}
+
+
+def read(
+    cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: Tensors, state: Tensors, lengths: Tensor | None
+) -> tuple[Tensor, Tensors]:
+    """See `reference.read`."""
+    states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]
+    return states[0][1:].transpose(0, 1), tuple(reference.after(each.transpose(0, 1), lengths) for each in states)
+
+
+class _Looped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, cell: str, held: int, x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> Tensors:
+        weights, state = rest[:-held], rest[-held:]
+        a = linear(x.transpose(0, 1).contiguous(), w_in, bias)
+        states, kept = LOOPS[cell].forward(a, weights, state)
+        ctx.save_for_backward(x, w_in, bias, *rest, *states, *kept)
+        ctx.set_materialize_grads(False)
+        ctx.cell, ctx.held, ctx.inputs = cell, held, 3 + len(rest)
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | int | None, ...]:
+        saved: Tensors = ctx.saved_tensors
+        inputs, saved = saved[: ctx.inputs], saved[ctx.inputs :]
+        if all(each is None for each in given):
+            return (None,) * (2 + len(inputs))
+        if torch.is_grad_enabled():
+            return None, None, *_again(ctx.cell, ctx.held, inputs, given, ctx.needs_input_grad[2:])
+        x, w_in, _, *rest = inputs
+        weights, states, kept = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
+        grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
+        da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, kept, grads)
+        rows = da.flatten(0, 1)
+        dx = (rows @ w_in).unflatten(0, da.shape[:2]).transpose(0, 1)
+        return None, None, dx, rows.t() @ x.transpose(0, 1).flatten(0, 1), rows.sum(0), *of_weights, *of_state
+
+
+def _again(
+    cell: str, held: int, inputs: Tensors, given: tuple[Tensor | None, ...], wanted: tuple[bool, ...]
+) -> list[Tensor | None]:
+    """The gradients of the inputs as functions that can be differentiated again.
+
+    The inputs are taken under new names, so that a state that itself depends on the weights counts as given.
+    """
+    x, w_in, bias, *rest = named = [each.view_as(each) for each in inputs]
+    states = reference.states(cell, x, w_in, bias, tuple(rest[:-held]), tuple(rest[-held:]))
+    pairs = [(each, grad.transpose(0, 1)) for each, grad in zip(states, given, strict=True) if grad is not None]
+    asked = [each for each, want in zip(named, wanted, strict=True) if want]
+    found = iter(
+        torch.autograd.grad(
+            [each for each, _ in pairs], asked, [grad for _, grad in pairs], create_graph=True, allow_unused=True
+        )
+    )
+    return [next(found) if want else None for want in wanted]

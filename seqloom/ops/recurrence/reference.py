@@ -1,0 +1,72 @@
+"""The recurrent cells as they are written, one token at a time: what prices are counted on."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+Cell = Callable[..., tuple[Tensor, ...]]
+"""cell(a, *weights, *state) → the state after a token whose input is a = x W_in + b, its output h first"""
+
+
+def elman(a: Tensor, w: Tensor, h: Tensor) -> tuple[Tensor]:
+    """h = tanh(a + h W)."""
+    return (torch.tanh(a + linear(h, w)),)
+
+
+def lstm(a: Tensor, w: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """c = f ∘ c + i ∘ g, h = o ∘ tanh(c)."""
+    i, f, g, o = (a + linear(h, w)).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def gru(a: Tensor, w: Tensor, h: Tensor) -> tuple[Tensor]:
+    """n = tanh(a_n + (r ∘ h) W_n), h = (1 - z) ∘ n + z ∘ h."""
+    N = h.shape[-1]
+    r, z = torch.sigmoid(a[:, : 2 * N] + linear(h, w[: 2 * N])).chunk(2, -1)
+    n = torch.tanh(a[:, 2 * N :] + linear(r * h, w[2 * N :]))
+    return ((1 - z) * n + z * h,)
+
+
+def gru_after(a: Tensor, w: Tensor, inner: Tensor, h: Tensor) -> tuple[Tensor]:
+    """n = tanh(a_n + r ∘ (h W_n + b_n)), h = (1 - z) ∘ n + z ∘ h."""
+    N = h.shape[-1]
+    r, z = torch.sigmoid(a[:, : 2 * N] + linear(h, w[: 2 * N])).chunk(2, -1)
+    n = torch.tanh(a[:, 2 * N :] + r * linear(h, w[2 * N :], inner))
+    return ((1 - z) * n + z * h,)
+
+
+CELLS: dict[str, Cell] = {"elman": elman, "lstm": lstm, "gru": gru, "gru_after": gru_after}
+
+
+def states(
+    cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: tuple[Tensor, ...], state: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """Every state (B, T+1, N), that before the first token included."""
+    each = [state]
+    for a in linear(x, w_in, bias).unbind(1):
+        each.append(CELLS[cell](a, *weights, *each[-1]))
+    return tuple(torch.stack(part, 1) for part in zip(*each, strict=True))
+
+
+def read(
+    cell: str,
+    x: Tensor,
+    w_in: Tensor,
+    bias: Tensor,
+    weights: tuple[Tensor, ...],
+    state: tuple[Tensor, ...],
+    lengths: Tensor | None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """(B, T, D) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
+    every = states(cell, x, w_in, bias, weights, state)
+    return every[0][:, 1:], tuple(after(each, lengths) for each in every)
+
+
+def after(each: Tensor, lengths: Tensor | None) -> Tensor:
+    """What (B, T+1, N) holds after `lengths` (B,) tokens of each row, or after the last; a tensor of its own."""
+    if lengths is None:
+        return each[:, -1].clone()
+    return each[torch.arange(len(each), device=each.device), lengths]

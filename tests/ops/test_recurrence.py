@@ -1,0 +1,132 @@
+"""Each backend of the recurrent cells against the loop that is the equation: values, gradients, padding, types."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.ops import backends
+from seqloom.ops.recurrence import GATES, elman, gru, gru_after, lstm
+
+try:
+    from jaxtyping import TypeCheckError
+except ImportError:  # pragma: no cover  older jaxtyping
+    TypeCheckError = ValueError  # type: ignore[misc,assignment]
+
+B, D, N = 4, 5, 3
+READ: dict[str, Callable[..., tuple[Tensor, ...]]] = {"elman": elman, "lstm": lstm, "gru": gru, "gru_after": gru_after}
+LENGTHS = torch.tensor([0, 3, 7, 1])
+FAST = [(cell, "looped") for cell in READ] + [(cell, "kernel") for cell in READ if cell != "gru"]
+TYPES = [(torch.float64, 1e-12), (torch.float32, 1e-5)]
+every_fast = pytest.mark.parametrize(("cell", "backend"), FAST)
+
+
+def drawn(cell: str, T: int, dtype: torch.dtype = torch.float64, scale: float = 1.0) -> list[Tensor]:
+    """x, the weights and the state of a cell."""
+    generator = torch.Generator().manual_seed(T)
+    G = GATES[cell] * N
+    shapes = [(B, T, D), (G, D), (G,), (G, N), *([(N,)] if cell == "gru_after" else []), (B, N)]
+    shapes += [(B, N)] if cell == "lstm" else []
+    return [(scale * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtype) for shape in shapes]
+
+
+def everything(cell: str, backend: str, inputs: list[Tensor], lengths: Tensor | None) -> list[Tensor]:
+    """Outputs at real places, last states, gradients and the gradients of their squares, in float64."""
+    leaves = [each.detach().clone().requires_grad_() for each in inputs]
+    with backends.use(recurrence=backend):
+        y, *last = READ[cell](*leaves, lengths=lengths)
+    if lengths is not None:
+        y = torch.where((torch.arange(y.shape[1]) < lengths[:, None])[:, :, None], y, 0.0)
+    place = torch.arange(1, y.shape[1] + 1).to(y)[:, None]
+    total = (y * place).sin().sum() + sum((n + 2) * each.square().sum() for n, each in enumerate(last))
+    first = torch.autograd.grad(total, leaves, create_graph=True)
+    second = torch.autograd.grad(sum(each.square().sum() for each in first), leaves)
+    return [each.detach().double() for each in (y, *last, *first, *second)]
+
+
+@every_fast
+@pytest.mark.parametrize(("dtype", "bound"), TYPES)
+@pytest.mark.parametrize(("T", "lengths"), [(1, None), (2, None), (7, None), (7, LENGTHS)])
+def test_values_and_derivatives(
+    cell: str, backend: str, T: int, lengths: Tensor | None, dtype: torch.dtype, bound: float
+) -> None:
+    inputs = drawn(cell, T, dtype)
+    wanted = everything(cell, "reference", [each.double() for each in inputs], lengths)
+    for found, want in zip(everything(cell, backend, inputs, lengths), wanted, strict=True):
+        torch.testing.assert_close(found, want, rtol=0, atol=bound * max(1.0, float(want.abs().max())))
+
+
+@pytest.mark.parametrize("backend", ["reference", "looped", "kernel"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_cells_of_a_padded_lstm_are_those_of_its_last_token(backend: str, dtype: torch.dtype) -> None:
+    """Whatever the padding holds, and however large the gates are."""
+    for scale in (1.0, 30.0):
+        x, *weights, h, c = drawn("lstm", 7, dtype, scale)
+        noise = torch.where((torch.arange(7) < LENGTHS[:, None])[:, :, None], x, torch.nan)
+        with backends.use(recurrence=backend):
+            _, *last = lstm(noise, *weights, h, c, lengths=LENGTHS)
+            assert torch.equal(last[0][0], h[0])
+            assert torch.equal(last[1][0], c[0])
+            for row, length in enumerate(LENGTHS.tolist()):
+                one = slice(row, row + 1)
+                alone = lstm(x[one, :length], *weights, h[one], c[one])[1:]
+                for found, want in zip(last, alone, strict=True):
+                    torch.testing.assert_close(found[one], want, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("cell", READ)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_later_input_moves_no_bit_and_a_row_is_alone(cell: str, dtype: torch.dtype) -> None:
+    """On the backend that training takes."""
+    x, *rest = drawn(cell, 41, dtype)
+    y = READ[cell](x, *rest)[0]
+    assert y.dtype == dtype
+    for place in (1, 6, 17, 40):
+        late = x.clone()
+        late[:, place:] = 1e6
+        assert torch.equal(READ[cell](late, *rest)[0][:, :place], y[:, :place])
+    other = x.clone()
+    other[1:] = torch.nan
+    assert torch.equal(READ[cell](other, *rest)[0][0], y[0])
+
+
+@pytest.mark.parametrize("cell", READ)
+def test_what_is_read_under_autocast_is_not_rounded(cell: str) -> None:
+    inputs = drawn(cell, 9, torch.float32)
+    wanted = READ[cell](*inputs)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(READ[cell](*inputs)[0], wanted)
+
+
+@pytest.mark.parametrize("cell", READ)
+def test_nothing_to_read(cell: str) -> None:
+    x, *rest = drawn(cell, 5)
+    y, *last = READ[cell](x[:, :0], *rest)
+    assert y.shape == (B, 0, N)
+    assert torch.equal(last[0], rest[-len(last)])
+
+
+def test_the_choice_by_size() -> None:
+    mkldnn = torch.backends.mkldnn.is_available()
+    for cell, T, dtype, wanted in (
+        ("lstm", 5, torch.float32, "kernel" if mkldnn else "looped"),
+        ("lstm", 5, torch.float64, "looped"),
+        ("lstm", 1, torch.float32, "reference"),
+        ("elman", 5, torch.float32, "looped"),
+        ("gru", 5, torch.float32, "looped"),
+        ("gru_after", 5, torch.float32, "looped"),
+    ):
+        backends.forget()
+        READ[cell](*drawn(cell, T, dtype))
+        assert backends.used() == {"recurrence": [wanted]}
+
+
+@pytest.mark.parametrize("cell", READ)
+def test_shapes_that_do_not_fit_are_refused(cell: str) -> None:
+    inputs = drawn(cell, 5)
+    for place in range(1, len(inputs)):
+        wrong = [*inputs]
+        wrong[place] = wrong[place][:-1]
+        with pytest.raises((ValueError, TypeCheckError)):  # the shape hook may be the first
+            READ[cell](*wrong)
