@@ -25,8 +25,15 @@ Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @app.command("list")
-def list_mixers() -> None:
-    """The mixers, with what each can do."""
+def list_mixers(
+    which: Annotated[bool, typer.Option("--backends", help="each op's backends, and what runs here")] = False,
+) -> None:
+    """The mixers, with what each can do; or the backends of the ops that they are made of."""
+    if which:
+        from seqloom.cli.listing import backends
+
+        print(backends())
+        return
     from seqloom.core.table import table
     from seqloom.mixers import kinds
 

@@ -4,7 +4,7 @@ with use(lag_sum="direct"): ...        # force a backend of one op
 used()                                 # {"lag_sum": ["fft"]}: what ran since `forget()`
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -14,11 +14,15 @@ from seqloom.core.config import near
 _forced: dict[str, str] = {}
 _used: dict[str, set[str]] = {}
 _known: dict[str, tuple[str, ...]] = {}
+_lacking: dict[str, Callable[[], dict[str, str]]] = {}
 
 
-def declare(op: str, backends: tuple[str, ...]) -> None:
-    """Makes an op and its backends known, so that a typo in `use` is an error."""
-    _known[op] = backends
+def declare(op: str, backends: tuple[str, ...], lacking: Callable[[], dict[str, str]] = dict) -> None:
+    """Makes an op and its backends known, so that a typo in `use` is an error.
+
+    `lacking` names those that this machine cannot run, and why.
+    """
+    _known[op], _lacking[op] = backends, lacking
 
 
 def choose(op: str, by_size: str, able: Collection[str]) -> str:
@@ -56,6 +60,11 @@ def check(backends: dict[str, str]) -> None:
 def known() -> dict[str, tuple[str, ...]]:
     """Every op that chooses, with its backends; each declares itself, and `seqloom.ops` imports them all."""
     return dict(_known)
+
+
+def lacking(op: str) -> dict[str, str]:
+    """The backends of `op` that cannot run on this machine, each with why."""
+    return _lacking[op]()
 
 
 def used() -> dict[str, list[str]]:

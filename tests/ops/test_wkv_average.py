@@ -10,13 +10,21 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.wkv_average import RUN, empty, sequential, wkv
+from seqloom.ops.wkv_average import RUN, empty, native, sequential, wkv
 
 D = 3
+LACKING = backends.lacking("wkv_average")
 FAST = tuple(RUN)
 BACKENDS = ("reference", *FAST)
-every_backend = pytest.mark.parametrize("backend", BACKENDS)
-every_fast = pytest.mark.parametrize("backend", FAST)
+HERE = [name for name in BACKENDS if name not in LACKING]
+
+
+def where_there_is_one(name: str) -> pytest.param:
+    return pytest.param(name, marks=pytest.mark.skipif(name in LACKING, reason=LACKING.get(name, "")))
+
+
+every_backend = pytest.mark.parametrize("backend", [where_there_is_one(name) for name in BACKENDS])
+every_fast = pytest.mark.parametrize("backend", [where_there_is_one(name) for name in FAST])
 WEIGHTS = {"both": (True, True), "rate": (True, False), "bonus": (False, True), "neither": (False, False)}
 every_kind = pytest.mark.parametrize("kind", WEIGHTS)
 
@@ -136,7 +144,7 @@ def test_any_cut_and_any_other_backend_go_on(backend: str, kind: str) -> None:
     k, v = numbers(3, T, D), numbers(3, T, D, seed=1)
     with backends.use(wkv_average="reference"):
         wanted, end = wkv(k, v, *weights(kind))
-    for other in BACKENDS:
+    for other in HERE:
         for cut in (1, 4, 10):
             with backends.use(wkv_average=backend):
                 first, state = wkv(k[:, :cut], v[:, :cut], *weights(kind))
@@ -224,16 +232,16 @@ def test_keys_that_rise_and_fall_without_end(backend: str, sign: int) -> None:
     np.testing.assert_allclose(v.grad[0, :, 0].sum(), T, rtol=1e-4)  # an average: its weights sum to 1
 
 
+@every_fast
 @pytest.mark.parametrize("T", [4096])
-def test_a_long_softmax_stays_exact(T: int) -> None:
+def test_a_long_softmax_stays_exact(backend: str, T: int) -> None:
     """Without a rate the sum grows on and on: float32 keeps 1e-4 of what a long plain average is."""
     k, v = numbers(2, T, 2).float(), numbers(2, T, 2, seed=1).float()
     weight = k.double().exp()
     wanted = (weight * v.double()).cumsum(1) / weight.cumsum(1)
-    for backend in FAST:
-        with backends.use(wkv_average=backend):
-            y, _ = wkv(k, v)
-        assert float((y - wanted).abs().max()) < 1e-4
+    with backends.use(wkv_average=backend):
+        y, _ = wkv(k, v)
+    assert float((y - wanted).abs().max()) < 1e-4
 
 
 @every_backend
@@ -246,8 +254,13 @@ def test_nothing_to_read(backend: str) -> None:
         assert wkv(numbers(0, 4, D), numbers(0, 4, D))[1].shape == (0, 3, D)
 
 
-def test_the_choice_by_size() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "available", lambda: compiled)
+    if compiled and LACKING:
+        pytest.skip(LACKING["native"])
     for rows, dim, wanted in ((1, 8, "doubling"), (4, 64, "sequential")):
+        wanted = "native" if compiled else wanted
         backends.forget()
         wkv(numbers(rows, 5, dim), numbers(rows, 5, dim))
         assert backends.used() == {"wkv_average": [wanted]}

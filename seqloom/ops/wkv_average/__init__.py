@@ -18,12 +18,16 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import backends
-from seqloom.ops.wkv_average import averages, doubling, reference, sequential
+from seqloom.ops.wkv_average import averages, doubling, native, reference, sequential
 
-RUN = {"sequential": sequential, "doubling": doubling}
-"""the fast backends: each has a `forward` and a `backward` as `averages` wants them"""
+RUN: dict[str, averages.Average] = {
+    "sequential": averages.through(sequential),
+    "doubling": averages.through(doubling),
+    "native": native.forward,
+}
+"""the fast backends"""
 
-backends.declare("wkv_average", ("reference", *RUN))
+backends.declare("wkv_average", ("reference", *RUN), native.lacking)
 
 
 def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, "B 3 D"]:
@@ -55,7 +59,8 @@ def wkv(
     given = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
     if k.numel() == 0:
         return v.clone().to(kind), given.clone()
-    name = backends.choose("wkv_average", by_size(k), ("reference", *RUN))
+    able = ("reference", *(each for each in RUN if each != "native" or k.device.type == "cpu"))
+    name = backends.choose("wkv_average", by_size(k), able)
     k, v = k.to(exact), v.to(exact)
     log_rate, bonus = (None if each is None else each.to(exact) for each in (log_rate, bonus))
     if name == "reference":
@@ -68,12 +73,16 @@ def wkv(
 
 
 def by_size(k: Stream) -> str:
-    """The fastest backend for these keys: the crossover is measured on one CPU core (docs/log.md).
+    """The fastest backend for these keys: measured on one CPU core (docs/log.md).
 
-    A token at a time costs the same for few channels as for many, and is no way to use another device or a graph.
+    Native code wins at every size, but an exported graph must run where there is none. Of the others, a token at a time
+    costs the same for few channels as for many, and is no way to use another device or a graph.
     """
+    cpu = k.device.type == "cpu"
+    if cpu and not torch.compiler.is_exporting() and native.available():
+        return "native"
     narrow = len(k) * k.shape[2] <= 128
-    return "doubling" if narrow or k.device.type != "cpu" or torch.compiler.is_compiling() else "sequential"
+    return "doubling" if narrow or not cpu or torch.compiler.is_compiling() else "sequential"
 
 
 def _check(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor | None) -> None:

@@ -15,7 +15,8 @@ A backend is a module with these two: how it walks along the tokens is its own a
 of `seqloom.ops.wkv_average` divided through by its denominators.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -50,8 +51,21 @@ class Walk(Protocol):
         """
 
 
+Average: TypeAlias = Callable[..., tuple[Tensor, Tensor, Tensor]]
+"""what `Walk.forward` computes, with gradients"""
+
+
+def through(walk: Walk) -> Average:
+    """The average by this walk, differentiable twice."""
+
+    def average(*inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        return _Average.apply(*inputs, walk)  # type: ignore[no-untyped-call]  # as torch leaves it
+
+    return average
+
+
 def wkv(
-    walk: Walk, k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, state: Tensor, lengths: Tensor | None
+    average: Average, k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, state: Tensor, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """(B, T, D) and the state (B, 3, D) → the averages (B, T, D) and the state after `lengths` tokens or the last.
 
@@ -61,7 +75,7 @@ def wkv(
     some = denominator > 0
     sure = torch.where(some, denominator, 1.0)
     mean, log = torch.where(some, numerator / sure, 0.0), torch.where(some, scale + sure.log(), NOTHING)
-    y, means, logs = _Average.apply(k, v, w, u, mean, log, walk)  # type: ignore[no-untyped-call]  # as torch leaves it
+    y, means, logs = average(k, v, w, u, mean, log)
     mean, log = after(means, lengths), after(logs, lengths)
     return y, torch.stack([mean, torch.ones_like(mean), log], 1)
 
@@ -71,6 +85,20 @@ def after(each: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return each[:, -1]
     return each[torch.arange(len(each), device=each.device), lengths]
+
+
+def gradients(
+    back: Callable[..., tuple[Tensor | None, ...]],
+    saved: tuple[Any, ...],
+    dy: Tensor | None,
+    dmeans: Tensor | None,
+    dlogs: Tensor | None,
+) -> tuple[Tensor | None, ...]:
+    """What `back`, a `Walk.backward`, makes of k, v, w, u, means and logs `saved`, and of gradients; None is 0."""
+    k, v, w, u, means, logs = saved
+    if torch.is_grad_enabled():
+        back = doubling.backward  # second derivatives need a walk that keeps all steps
+    return back((k, v, w, u), means, logs, torch.zeros_like(k) if dy is None else dy, dmeans, dlogs)
 
 
 class _Average(torch.autograd.Function):
@@ -86,7 +114,4 @@ class _Average(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, dmeans: Tensor | None, dlogs: Tensor | None) -> tuple[Tensor | None, ...]:
-        k, v, w, u, means, logs = ctx.saved_tensors
-        walk = doubling if torch.is_grad_enabled() else ctx.walk  # second derivatives need a walk that keeps all steps
-        dy = torch.zeros_like(k) if dy is None else dy
-        return (*walk.backward((k, v, w, u), means, logs, dy, dmeans, dlogs), None)
+        return (*gradients(ctx.walk.backward, ctx.saved_tensors, dy, dmeans, dlogs), None)

@@ -1,0 +1,99 @@
+"""The system's C compiler: which one, with what, and what a library that it makes depends on."""
+
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from seqloom.ops.native.openmp import runtime
+
+LIMIT = 60.0
+"""seconds that a compilation may take"""
+FLAGS = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
+"""the last two allow vector code; what they give up is `errno` and the CPU's exception flags, not NaN or infinity"""
+
+_CPU = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags", "features", "isa"}
+
+
+class Unavailable(Exception):
+    """There is no native code, and these words say why."""
+
+
+def find() -> list[str]:
+    """The command of the compiler: the environment's CC, else gcc, cc or clang. Raises Unavailable."""
+    named = shlex.split(os.environ.get("CC", ""))
+    for words in [named] if named else [["gcc"], ["cc"], ["clang"]]:
+        if path := shutil.which(words[0]):
+            return [path, *words[1:]]
+    raise Unavailable(f"no C compiler {named[0]!r} (the environment's CC)" if named else "no C compiler")
+
+
+def key(source: Path, compiler: list[str]) -> str:
+    """What stands for the library: it is another one if anything that it is made of is."""
+    version = _run([*compiler, "--version"])
+    made_of = (source.read_bytes(), version, " ".join([*compiler, *FLAGS, str(_runtime())]), _cpu())
+    parts = (each if isinstance(each, bytes) else each.encode() for each in made_of)
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def compile_to(out: Path, source: Path, compiler: list[str]) -> None:
+    """Compiles the source to a library. Raises Unavailable in a few words.
+
+    It is linked with the very file that torch has loaded; the compiler's own OpenMP, which -fopenmp would add, is not
+    there to fill a gap, and `-z defs` makes a gap an error.
+    """
+    objects = out.with_name(f"{out.name}.o")
+    try:
+        _run([*compiler, *FLAGS, "-c", "-o", str(objects), str(source)])
+        _run([*compiler, "-shared", "-o", str(out), str(objects), str(_runtime()), "-lm", "-Wl,-z,defs"])
+    finally:
+        objects.unlink(missing_ok=True)
+
+
+def _runtime() -> Path:
+    found = runtime()
+    if found is None:
+        raise Unavailable("torch's OpenMP is not found")
+    return found
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError as error:
+        raise Unavailable("the CPU's model is not known") from error
+    named = (line.partition(":") for line in lines)
+    return "\n".join(value for name, _, value in named if name.strip().lower() in _CPU or name.startswith("CPU "))
+
+
+def _run(command: list[str]) -> str:
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # so that the compiler's own children end with it
+        )
+    except OSError as error:
+        raise Unavailable(f"{command[0]} does not run ({error.strerror})") from error
+    try:
+        output, errors = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"{command[0]} took longer than {LIMIT:.0f} s") from error
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode:
+        lines = [line.strip() for line in errors.splitlines() if line.strip()]
+        telling = [line for line in lines if "error" in line or "undefined" in line] or lines or ["no message"]
+        raise Unavailable(f"{command[0]} failed ({telling[0]})")
+    return output

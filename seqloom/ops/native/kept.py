@@ -1,0 +1,64 @@
+"""Compiled libraries in the user's cache: each whole or absent, and loaded only if it is what was written.
+
+A library file ends in the SHA-256 of all before it, which its loader does not look at: half a file or a changed one
+would end the process, not raise an error.
+"""
+
+import ctypes
+import hashlib
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from seqloom.ops.native.compiler import Unavailable
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def folder() -> Path:
+    """`native` in the environment's SEQLOOM_CACHE, else in `seqloom` of XDG_CACHE_HOME or of ~/.cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.environ.get("SEQLOOM_CACHE") or f"{home}/seqloom").expanduser() / "native"
+
+
+def load(path: Path) -> ctypes.CDLL | None:
+    """The library in this file; None if there is none, it is not as it was written, or others may change it.
+
+    Raises Unavailable where the system does not let it be loaded.
+    """
+    try:
+        whole, about = path.read_bytes(), path.stat()
+    except OSError:
+        return None
+    others = about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022
+    if others or hashlib.sha256(whole[:-_DIGEST]).digest() != whole[-_DIGEST:]:
+        return None
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Unavailable(f"{path.name} cannot be loaded ({error})") from error
+
+
+def keep(path: Path, make: Callable[[Path], None]) -> None:
+    """Lets `make` write a file beside the path, adds its digest, forces it to the disk and renames it: all or nothing.
+
+    Raises Unavailable where the cache is not writable.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.touch(mode=0o700, exist_ok=False)
+        make(part)
+        part.chmod(0o700)
+        with part.open("r+b") as file:
+            digest = hashlib.sha256(file.read()).digest()
+            file.write(digest)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise Unavailable(f"the cache {path.parent} is not writable ({error.strerror})") from error
+    finally:
+        if part.exists():
+            part.unlink()

@@ -1,0 +1,37 @@
+"""Torch's own OpenMP runtime, which native code must share: two runtimes in one process fight for the same cores."""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+_NAMES = ("libgomp", "libomp", "libiomp5")
+_forked = False
+
+
+def runtime() -> Path | None:
+    """The runtime's file in this process, torch's own if there are several; None where none is found."""
+    try:
+        mapped = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return None
+    columns = (line.split(maxsplit=5) for line in mapped)
+    files = sorted({Path(line[5]) for line in columns if len(line) == 6})
+    found = [each for each in files if each.name.startswith(_NAMES)]
+    ours = [each for each in found if each.is_relative_to(Path(torch.__file__).parents[1])]
+    return next(iter(ours or found), None)
+
+
+def threads(numbers: int, least: int = 32_768) -> int:
+    """How many threads torch would give to so many numbers; one in a forked process, where GNU's runtime hangs."""
+    return 1 if _forked else max(1, min(torch.get_num_threads(), numbers // least))
+
+
+def _fork() -> None:
+    global _forked  # noqa: PLW0603
+    _forked = True
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_fork)

@@ -1,0 +1,188 @@
+/* The walk of averages.py, token by token, in its letters: each thread takes one row of the batch and some channels.
+
+   Numbers are (B, T, D), sums before the first and after each token (B, T+1, D), all without gaps. The file includes
+   itself once for each type of number. e^-a and ln(1 + e) are their series, as no library has them for vectors
+   everywhere; NaN and infinity go through them as they go through the equation. */
+#ifndef REAL
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <tgmath.h>
+
+/* Channels of one task: memory is read faster in long rows, but there must be a task for each thread. */
+static int task_channels(int threads, int B, int D)
+{
+    int most = 256;
+    while (most > 64 && B * ((D + most - 1) / most) < threads)
+        most /= 2;
+    return most;
+}
+
+#define JOINED(a, b) a##b
+#define JOIN(a, b) JOINED(a, b)
+#define NAME(name) JOIN(name, REAL)
+
+#define REAL float
+#define BITS uint32_t
+#define FRACTION 23 /* bits of a number's fraction */
+#define BIAS 127u
+#define FARTHEST 87 /* e^-87 is the smallest power that is not denormal */
+#define POWERS 7    /* terms of e^r, |r| <= ln 2 / 2 */
+#define ODD 7       /* terms of ln(1 + e), e <= 1 */
+#define LN2_HIGH 0.693359375f
+#define LN2_LOW -2.12194440e-4f
+#include "wkv.c"
+#undef REAL
+#undef BITS
+#undef FRACTION
+#undef BIAS
+#undef FARTHEST
+#undef POWERS
+#undef ODD
+#undef LN2_HIGH
+#undef LN2_LOW
+
+#define REAL double
+#define BITS uint64_t
+#define FRACTION 52
+#define BIAS 1023u
+#define FARTHEST 708
+#define POWERS 13
+#define ODD 16
+#define LN2_HIGH 6.93147180369123816490e-01
+#define LN2_LOW 1.90821492927058770002e-10
+#include "wkv.c"
+
+#else
+
+/* e^-a for a >= 0, and 0 where that is denormal. */
+static inline REAL NAME(faded_)(REAL a)
+{
+    static const REAL inverse[] = {1, 1, 1 / 2., 1 / 6., 1 / 24., 1 / 120., 1 / 720., 1 / 5040., 1 / 40320.,
+                                   1 / 362880., 1 / 3628800., 1 / 39916800., 1 / 479001600., 1 / 6227020800.};
+    const REAL nearest = (REAL)1.5 * ((BITS)1 << FRACTION); /* added, it leaves the whole number in the lowest bits */
+    const REAL x = a > FARTHEST ? -(REAL)FARTHEST : -a;
+    const REAL shifted = x * (REAL)1.4426950408889634 + nearest;
+    const REAL n = shifted - nearest;
+    const REAL r = x - n * LN2_HIGH - n * LN2_LOW;
+    REAL power = inverse[POWERS], scale;
+    BITS bits;
+#pragma GCC unroll 16
+    for (int i = POWERS - 1; i >= 0; i--)
+        power = power * r + inverse[i];
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + BIAS) << FRACTION;
+    memcpy(&scale, &bits, sizeof bits);
+    return a > FARTHEST ? 0 : power * scale;
+}
+
+/* ln(1 + e) = 2 artanh(e / (2 + e)) for 0 <= e <= 1. */
+static inline REAL NAME(log_one_more_)(REAL e)
+{
+    const REAL z = e / (2 + e), square = z * z;
+    REAL sum = 1 / (REAL)(2 * ODD - 1);
+#pragma GCC unroll 16
+    for (int i = ODD - 2; i >= 0; i--)
+        sum = sum * square + 1 / (REAL)(2 * i + 1);
+    return 2 * z * sum;
+}
+
+/* a + share (b - a), exact at both ends; rest is 1 - share. */
+static inline REAL NAME(between_)(REAL a, REAL b, REAL share, REAL rest)
+{
+    return share < (REAL)0.5 ? a + share * (b - a) : b - rest * (b - a);
+}
+
+/* One token for n channels: y, and the mean and logarithm after it from those before it. */
+static inline void NAME(forward_token_)(
+    int n, const REAL *restrict k, const REAL *restrict v, const REAL *restrict w, const REAL *restrict u,
+    const REAL *restrict mean, const REAL *restrict log, REAL *restrict y, REAL *restrict mean_after,
+    REAL *restrict log_after)
+{
+#pragma omp simd
+    for (int d = 0; d < n; d++) {
+        const REAL past = log[d] - w[d], odds = k[d] - past, e = NAME(faded_)(fabs(odds)), part = 1 / (1 + e);
+        const REAL g = odds >= 0 ? part : e * part, rest = odds >= 0 ? e * part : part;
+        log_after[d] = (past > k[d] ? past : k[d]) + NAME(log_one_more_)(e);
+        mean_after[d] = NAME(between_)(mean[d], v[d], g, rest);
+        const REAL own = k[d] + u[d] - log[d], f = NAME(faded_)(fabs(own)), half = 1 / (1 + f);
+        const REAL s = own >= 0 ? half : f * half, left = own >= 0 ? f * half : half;
+        y[d] = NAME(between_)(mean[d], v[d], s, left);
+    }
+}
+
+/* One token for n channels backward: M and N before it from those after it. */
+static inline void NAME(backward_token_)(
+    int n, const REAL *restrict k, const REAL *restrict v, const REAL *restrict w, const REAL *restrict u,
+    const REAL *restrict mean, const REAL *restrict log, const REAL *restrict dy, REAL *restrict dk, REAL *restrict dv,
+    double *restrict dw, double *restrict du, REAL *restrict M, REAL *restrict N)
+{
+#pragma omp simd
+    for (int d = 0; d < n; d++) {
+        const REAL odds = k[d] - (log[d] - w[d]), e = NAME(faded_)(fabs(odds)), part = 1 / (1 + e);
+        const REAL g = odds >= 0 ? part : e * part, rest = odds >= 0 ? e * part : part;
+        const REAL own = k[d] + u[d] - log[d], h = NAME(faded_)(fabs(own)), half = 1 / (1 + h);
+        const REAL s = own >= 0 ? half : h * half, left = own >= 0 ? h * half : half;
+        const REAL away = v[d] - mean[d], given = left * dy[d];
+        const REAL to_bonus = s * given * away, to_share = g * rest * M[d] * away, kept = rest * N[d];
+        dv[d] = s * dy[d] + g * M[d];
+        dk[d] = to_bonus + to_share + g * N[d];
+        dw[d] += to_share - kept;
+        du[d] += to_bonus;
+        M[d] = rest * M[d] + given;
+        N[d] = kept - to_bonus - to_share;
+    }
+}
+
+void NAME(forward_)(
+    int threads, int B, int T, int D, const REAL *k, const REAL *v, const REAL *w, const REAL *u, const REAL *mean,
+    const REAL *log, REAL *y, REAL *means, REAL *logs)
+{
+    const int channels = task_channels(threads, B, D);
+#pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
+    for (int b = 0; b < B; b++)
+        for (int from = 0; from < D; from += channels) {
+            const int n = D - from < channels ? D - from : channels;
+            const size_t row = (size_t)b * D + from, first = (size_t)b * T * D + from, start = first + (size_t)b * D;
+            memcpy(means + start, mean + row, n * sizeof(REAL));
+            memcpy(logs + start, log + row, n * sizeof(REAL));
+            for (int t = 0; t < T; t++) {
+                const size_t at = first + (size_t)t * D, before = start + (size_t)t * D;
+                NAME(forward_token_)(n, k + at, v + at, w + from, u + from, means + before, logs + before, y + at,
+                                     means + before + D, logs + before + D);
+            }
+        }
+}
+
+/* dmean and dlog may be NULL, which means 0; of w and u, (B, D) of doubles, one sum for each row of the batch. */
+void NAME(backward_)(
+    int threads, int B, int T, int D, const REAL *k, const REAL *v, const REAL *w, const REAL *u, const REAL *mean,
+    const REAL *log, const REAL *dy, const REAL *dmean, const REAL *dlog, REAL *dk, REAL *dv, double *dw, double *du,
+    REAL *M, REAL *N)
+{
+    const int channels = task_channels(threads, B, D);
+#pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
+    for (int b = 0; b < B; b++)
+        for (int from = 0; from < D; from += channels) {
+            const int n = D - from < channels ? D - from : channels;
+            const size_t row = (size_t)b * D + from, first = (size_t)b * T * D + from, start = first + (size_t)b * D;
+            memset(dw + row, 0, n * sizeof(double));
+            memset(du + row, 0, n * sizeof(double));
+            for (int d = 0; d < n; d++) {
+                M[row + d] = dmean ? dmean[start + (size_t)T * D + d] : 0;
+                N[row + d] = dlog ? dlog[start + (size_t)T * D + d] : 0;
+            }
+            for (int t = T - 1; t >= 0; t--) {
+                const size_t at = first + (size_t)t * D, before = start + (size_t)t * D;
+                NAME(backward_token_)(n, k + at, v + at, w + from, u + from, mean + before, log + before, dy + at,
+                                      dk + at, dv + at, dw + row, du + row, M + row, N + row);
+                for (int d = 0; d < n && dmean; d++)
+                    M[row + d] += dmean[before + d];
+                for (int d = 0; d < n && dlog; d++)
+                    N[row + d] += dlog[before + d];
+            }
+        }
+}
+
+#endif

@@ -1,0 +1,297 @@
+"""Native code is compiled once, kept whole, shared safely, and where it cannot be had the reason is said."""
+
+import ctypes
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from seqloom.ops import native
+from seqloom.ops.native import compiler, kept, openmp
+
+SUM = """
+#include <omp.h>
+long sum(int threads, long n, int *asked) {
+    long total = 0;
+#pragma omp parallel for num_threads(threads) reduction(+ : total)
+    for (long i = 0; i < n; i++) { total += i; *asked = omp_get_num_threads(); }
+    return total;
+}
+"""
+needs_compiler = pytest.mark.skipif(
+    sys.platform != "linux" or not any(map(shutil.which, ("gcc", "cc"))), reason="no C compiler on Linux"
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SEQLOOM_NATIVE", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    native.forget()
+    yield
+    native.forget()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "sum.c"
+    path.write_text(SUM)
+    return path
+
+
+def libraries(tmp_path: Path) -> list[Path]:
+    """All that is in the cache: nothing half-written is left there."""
+    folder = tmp_path / "cache" / "native"
+    assert all(each.suffix == ".so" for each in folder.iterdir())
+    return sorted(folder.iterdir())
+
+
+def summed(library: ctypes.CDLL | None, threads: int = 1, n: int = 1000) -> tuple[int, int]:
+    assert library is not None
+    library.sum.restype, library.sum.argtypes = ctypes.c_long, (ctypes.c_int, ctypes.c_long, ctypes.c_void_p)
+    asked = ctypes.c_int()
+    return library.sum(threads, n, ctypes.byref(asked)), asked.value
+
+
+@needs_compiler
+def test_compiled_once_and_said_once(source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert summed(native.library(source)) == (499_500, 1)
+    said = capfd.readouterr().err
+    assert said.startswith("seqloom: compiled sum.c for this CPU in ")
+    assert said.endswith("SEQLOOM_NATIVE=0 turns native code off\n")
+    assert said.count("\n") == 1
+    assert native.library(source) is native.library(source)
+    assert native.why(source) == ""
+    (before,) = libraries(tmp_path)
+    kept_at = before.stat().st_mtime_ns
+    native.forget()  # as another process would
+    assert summed(native.library(source)) == (499_500, 1)
+    assert capfd.readouterr().err == ""
+    assert [each.stat().st_mtime_ns for each in libraries(tmp_path)] == [kept_at]
+
+
+@needs_compiler
+def test_torchs_own_openmp_and_its_threads(source: Path) -> None:
+    assert summed(native.library(source), threads=2)[1] == 2
+    assert summed(native.library(source), threads=1)[1] == 1
+    mapped = Path("/proc/self/maps").read_text().splitlines()
+    runtimes = {line.split()[-1] for line in mapped if Path(line.split()[-1]).name.startswith(("libgomp", "libomp"))}
+    assert runtimes == {str(openmp.runtime())}
+
+
+def test_threads_as_torch_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    assert [native.threads(n) for n in (0, 40_000, 70_000, 10**9)] == [1, 1, 2, 4]
+
+
+def without_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def turned_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SEQLOOM_NATIVE", "0")
+
+
+def named_compiler_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", "no-such-cc -m64")
+
+
+def broken_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text("long sum(void) { return nothing; }")
+
+
+def missing_function(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text("long other(void); long sum(void) { return other(); }")
+
+
+def cache_is_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("")
+
+
+def cache_is_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SEQLOOM_CACHE", "/proc/nowhere")
+
+
+def slow_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "slow-cc"
+    script.write_text("#!/bin/sh\nsleep 60\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    monkeypatch.setattr(compiler, "LIMIT", 0.2)
+
+
+def no_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compiler, "runtime", lambda: None)
+
+
+REASONS = [
+    (without_compiler, "no C compiler"),
+    (turned_off, "SEQLOOM_NATIVE=0"),
+    (named_compiler_is_missing, "no C compiler 'no-such-cc' (the environment's CC)"),
+    (broken_source, "error: 'nothing' undeclared"),
+    (missing_function, "undefined reference to `other'"),
+    (cache_is_a_file, "cache/native is not writable (Not a directory)"),
+    (cache_is_nowhere, "the cache /proc/nowhere/native is not writable"),
+    (slow_compiler, "slow-cc took longer than"),
+    (no_runtime, "torch's OpenMP is not found"),
+]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("spoil", "said"), REASONS, ids=[spoil.__name__ for spoil, _ in REASONS])
+def test_where_there_is_none_the_reason_is_said(
+    spoil, said: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    spoil(monkeypatch, tmp_path)
+    assert native.library(source) is None
+    assert said in native.why(source)
+    assert "\n" not in native.why(source)
+    assert capfd.readouterr().err == ""  # nothing was compiled, so nothing is announced
+    if (tmp_path / "cache" / "native").is_dir():
+        assert libraries(tmp_path) == []
+
+
+@needs_compiler
+def test_what_a_library_is_made_of_is_in_its_name(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = compiler.find()
+    keys = {compiler.key(source, command), compiler.key(source, [*command, "-g"])}
+    monkeypatch.setattr(compiler, "_cpu", lambda: "another CPU")
+    keys.add(compiler.key(source, command))
+    monkeypatch.setattr(compiler, "_run", lambda _: "another version")
+    keys.add(compiler.key(source, command))
+    monkeypatch.setattr(compiler, "FLAGS", ("-O0",))
+    keys.add(compiler.key(source, command))
+    source.write_text(SUM + "\n")
+    keys.add(compiler.key(source, command))
+    assert len(keys) == 6
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({"SEQLOOM_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a/native"),
+        ({"SEQLOOM_CACHE": "", "XDG_CACHE_HOME": "/b"}, "/b/seqloom/native"),
+        ({"SEQLOOM_CACHE": "", "XDG_CACHE_HOME": "", "HOME": "/c"}, "/c/.cache/seqloom/native"),
+    ],
+)
+def test_where_the_cache_is(variables: dict[str, str], wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert kept.folder() == Path(wanted)
+
+
+@needs_compiler
+def test_a_changed_source_is_compiled_anew(source: Path, tmp_path: Path) -> None:
+    native.library(source)
+    source.write_text(SUM.replace("total += i", "total += 2 * i"))
+    native.forget()
+    assert summed(native.library(source))[0] == 999_000
+    assert len(libraries(tmp_path)) == 2
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def emptied(data: bytes) -> bytes:
+    return b""
+
+
+def changed(data: bytes) -> bytes:
+    return data[:5000] + bytes([data[5000] ^ 1]) + data[5001:]
+
+
+@needs_compiler
+@pytest.mark.parametrize("spoil", [cut, emptied, changed])
+def test_a_corrupt_library_is_made_anew(spoil, source: Path, tmp_path: Path) -> None:
+    compiled = compiler.find()
+    path = kept.folder() / f"sum-{compiler.key(source, compiled)[:32]}.so"
+    kept.keep(path, lambda part: compiler.compile_to(part, source, compiled))
+    sound = path.read_bytes()
+    path.unlink()  # the file that is loaded must not change under the loader
+    path.write_bytes(spoil(sound))
+    assert summed(native.library(source)) == (499_500, 1)
+    assert libraries(tmp_path) == [path]
+    assert kept.load(path) is not None
+
+
+@needs_compiler
+def test_a_library_that_others_may_change_is_not_loaded(source: Path, tmp_path: Path) -> None:
+    native.library(source)
+    (path,) = libraries(tmp_path)
+    path.chmod(0o722)
+    assert kept.load(path) is None
+
+
+@needs_compiler
+def test_threads_of_one_process_share_one_library(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found: list[ctypes.CDLL | None] = []
+    together = [threading.Thread(target=lambda: found.append(native.library(source))) for _ in range(4)]
+    for each in together:
+        each.start()
+    for each in together:
+        each.join()
+    assert len({id(each) for each in found}) == 1
+    assert capfd.readouterr().err.count("compiled") == 1
+
+
+def forked(work: Callable[[], bool]) -> int:
+    """Starts a child that ends with 0 if `work` is true, and is ended if it hangs."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(60)
+            status = 0 if work() else 2
+        finally:
+            os._exit(status)
+    return child
+
+
+@needs_compiler
+def test_two_processes_at_once(source: Path, tmp_path: Path) -> None:
+    read, write = os.pipe()
+
+    def work() -> bool:
+        os.read(read, 1)
+        return summed(native.library(source)) == (499_500, 1)
+
+    children = [forked(work) for _ in range(2)]
+    os.write(write, b"gogo")
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    os.close(read)
+    os.close(write)
+    assert len(libraries(tmp_path)) == 1
+
+
+@needs_compiler
+def test_a_forked_process_neither_hangs_nor_waits_for_a_lock(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    assert summed(native.library(source), native.threads(10**9))[1] == 2  # GNU's pool of threads is there now
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with native._lock:
+            held.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+
+    def work() -> bool:
+        native.forget()
+        return summed(native.library(source), native.threads(10**9)) == (499_500, 1)
+
+    child = forked(work)
+    done.set()
+    holder.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert native.threads(10**9) == 2
