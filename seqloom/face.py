@@ -41,15 +41,19 @@ def decoder(
     ffn: int | None = None,
     dropout: float = 0.1,
     positions: str = "learned",
+    channel: str = "ffn",
+    embed_norm: bool = False,
     **settings: Any,
 ) -> Decoder:
     """The paper's Transformer around a mixer, or around a list of mixers that the layers repeat.
 
-    `settings` are the mixer's own. `ffn` is 4 `dim` unless given.
+    `settings` are the mixer's own. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with positions="none",
+    channel="channel_mix" and embed_norm=True.
     """
     mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
     values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
-    return Decoder(read(DecoderConfig, {**values, "dropout": dropout, "positions": positions, "mixer": mixers}))
+    beside = {"dropout": dropout, "positions": positions, "channel": channel, "embed_norm": embed_norm}
+    return Decoder(read(DecoderConfig, {**values, **beside, "mixer": mixers}))
 
 
 def save(model: Decoder, folder: str | Path, *, tokenizer: Any = None) -> Path:

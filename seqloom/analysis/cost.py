@@ -1,9 +1,9 @@
-"""The price of a whole model: embedding, layers, norm, output, softmax.
+"""The price of a whole model: embedding and its norm if any, layers, norm, output, softmax.
 
-    x = √D (token + position),  m times [ norm, mixer, +, norm, ffn, + ],  norm,  W + b,  softmax
+    x = √D (token + position),  m times [ norm, mixer, +, norm, channel, + ],  norm,  W + b,  softmax
 
 Conventions as in `seqloom.core.cost`; a ReLU is a comparison and a root is one operation, both counted in `other`.
-Dropout is not priced: it is nothing at inference. Mixers price themselves.
+Dropout is not priced: it is nothing at inference. Mixers and what follows them (`channel`) price themselves.
 
 Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Tables 3-7); the rest is counted here.
 """
@@ -25,12 +25,11 @@ def model_cost(model: Decoder, T: int, per: Per = "sequence") -> Cost:
 
 
 def block_cost(block: Block, T: int, per: Per) -> Cost:
-    """One layer: norm, mixer, residual, norm, feed-forward network, residual."""
+    """One layer: norm, mixer, residual, norm, feed-forward network or what is in its place, residual."""
     rows = T if per == "sequence" else 1
-    dim, width = block.mixer.dim, block.ffn.w_1.out_features
-    residual = Cost(add=rows * dim, path=("addition",))
-    ffn = linear(rows, dim, width, bias=True) + Cost(other=rows * width) + linear(rows, width, dim, bias=True)
-    return norm_cost(rows, dim) + block.mixer.cost(T, per) + residual + norm_cost(rows, dim) + ffn + residual
+    dim = block.mixer.dim
+    norm, residual = norm_cost(rows, dim), Cost(add=rows * dim, path=("addition",))
+    return norm + block.mixer.cost(T, per) + residual + norm + block.channel.cost(T, per) + residual
 
 
 def norm_cost(rows: int, dim: int) -> Cost:
@@ -50,7 +49,7 @@ def norm_cost(rows: int, dim: int) -> Cost:
 
 def _embed(model: Decoder, rows: int) -> Cost:
     D, W = model.config.dim, model.config.vocab
-    if model.position is None:
-        return Cost(mul=rows * D, params=D * W, path=("multiplication",))
-    params = D * (W + model.config.context)
-    return Cost(mul=rows * D, add=rows * D, params=params, path=("addition", "multiplication"))
+    scaled = Cost(mul=rows * D, params=D * W, path=("multiplication",))
+    if model.position is not None:
+        scaled = Cost(add=rows * D, params=D * model.config.context, path=("addition",)) + scaled
+    return scaled + norm_cost(rows, D) if model.config.embed_norm else scaled

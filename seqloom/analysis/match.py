@@ -1,7 +1,7 @@
 """Fairness as a function: one size of a model is changed until the model is as large, or as dear, as another.
 
-    params   trainable numbers              of all layers and the last norm: the token and position tables and the
-    mul      multiplications of one row     head (the last linear layer and its softmax) are left aside
+    params   trainable numbers              of all layers and the norms around them: the token and position tables and
+    mul      multiplications of one row     the head (the last linear layer and its softmax) are left aside
     time     seconds of a training step     of the whole model, as measured here in this process
 
 The sizes that may move are `ffn`, `dim` and `depth`, one at a time. Counts must agree within 1%, times within 5%: what

@@ -14,7 +14,6 @@ import torch
 
 from seqloom.analysis.cost import block_cost, norm_cost
 from seqloom.core.mixer import MixerConfig
-from seqloom.models.block import Block
 from seqloom.models.decoder import DecoderConfig
 
 By: TypeAlias = Literal["ffn", "dim", "depth"]
@@ -22,25 +21,25 @@ Counted: TypeAlias = Literal["params", "mul"]
 
 
 def quantity(config: DecoderConfig, equal: Counted) -> int:
-    """Trainable numbers, or multiplications of a row of `context` tokens, of the layers and the last norm.
+    """Trainable numbers, or multiplications of a row of `context` tokens, of the layers and the norms around them.
 
     Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
     """
-    rows, mixers = config.context, pattern(config)
+    rows, places = config.context, range(len(pattern(config)))
     with torch.device("meta"):
-        blocks = [Block(mixer.build(config.dim, rows), config.ffn, config.dropout) for mixer in mixers]
-    whole, rest = divmod(config.depth, len(mixers))
+        blocks = [config.block(place) for place in places]
+    whole, rest = divmod(config.depth, len(places))
     layers = sum(
         (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence"), equal))
         for place, block in enumerate(blocks)
     )
-    return layers + int(getattr(norm_cost(rows, config.dim), equal))
+    return layers + (1 + config.embed_norm) * int(getattr(norm_cost(rows, config.dim), equal))
 
 
 def nearest(config: DecoderConfig, equal: Counted, by: By, aim: int) -> int:
     """The size `by` at which the quantity is as near to `aim` as it can be; of two as near, the smaller."""
     before: int = getattr(config, by)
-    # the two matrices of the feed-forward networks alone reach the aim here, and its double at the end of `sizes`
+    # the two matrices that are `ffn` wide alone reach the aim here, and its double at the end of `sizes`
     enough = aim * before // (2 * config.dim * config.ffn * config.depth * (config.context if equal == "mul" else 1))
     step = allowed(config, by).step
     sizes = range(step + before % step, 2 * (max(before, enough) + 1) + step, step)

@@ -5,15 +5,26 @@ A typo is an error that says what was near. A field's description is its help on
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 
 class Config(BaseModel):
     """Settings of one thing: immutable, and no name that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    later: ClassVar[tuple[str, ...]] = ()
+    """fields that came after runs were kept: said where they differ from their default alone, so that a run of before
+    says what it said, and its identity is what it was"""
+
+    @model_serializer(mode="wrap")
+    def _said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        said: dict[str, Any] = write(self)
+        for name in self.later:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                said.pop(name, None)
+        return said
 
 
 def near(name: str, known: Iterable[str]) -> str:

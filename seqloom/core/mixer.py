@@ -121,6 +121,13 @@ class MixerConfig(Config, ABC):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """settings under which the tests run the mixer, at dim 8"""
 
+    def placed(self, layer: int, depth: int) -> "MixerConfig":
+        """The settings of a layer, from 0, of `depth`: for a mixer that begins otherwise in each. What was set stays.
+
+        By default all layers begin alike.
+        """
+        return self
+
     @abstractmethod
     def build(self, dim: int, context: int | None) -> Mixer:
         """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialised."""

@@ -103,7 +103,7 @@ def window(model: Decoder) -> int:
 
 def streams(model: Decoder) -> bool:
     """Whether every layer can read on from a state."""
-    return all(block.mixer.traits.streams for block in model.blocks)
+    return all(half.traits.streams for half in model.halves)
 
 
 def reader(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) -> Reader:

@@ -64,5 +64,4 @@ def _sum(first: int, count: int) -> int:
 def _state_bytes(model: Decoder, tokens: int) -> int:
     if tokens == 0:
         return 0
-    mixers = [block.mixer for block in model.blocks]
-    return sum(mixer.cost(tokens, "token").state * mixer.dtype.itemsize for mixer in mixers)
+    return sum(half.cost(tokens, "token").state * half.dtype.itemsize for half in model.halves)

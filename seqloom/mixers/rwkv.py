@@ -149,17 +149,23 @@ class RWKVConfig(MixerConfig):
     """RWKV-4's time mixing. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["rwkv"] = "rwkv"
-    layer: int = Field(0, ge=0, description="layer that it begins as, from 0: its rates and μ differ by layer")
-    depth: int = Field(1, ge=1, description="layers of the model that it begins in")
+    layer: int | None = Field(None, ge=0, description="layer that it begins as, from 0; unless set, where it stands")
+    depth: int | None = Field(None, ge=1, description="layers of the model that it begins in; set with layer")
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"layer": 2, "depth": 3})
 
     @model_validator(mode="after")
     def _inside(self) -> "RWKVConfig":
-        if self.layer >= self.depth:
-            raise ValueError(f"there is no layer {self.layer} in {self.depth}: layers count from 0, so give depth too")
+        if (self.layer is None) != (self.depth is None):
+            raise ValueError("there is no layer without a depth, or the reverse: give both, or leave both to the model")
+        if self.layer is not None and self.depth is not None and self.layer >= self.depth:
+            raise ValueError(f"there is no layer {self.layer} in {self.depth}: layers count from 0")
         return self
+
+    def placed(self, layer: int, depth: int) -> "RWKVConfig":
+        """See `MixerConfig.placed`: its rates and μ differ by layer."""
+        return self.model_copy(update={"layer": layer, "depth": depth}) if self.layer is None else self
 
     def build(self, dim: int, context: int | None) -> RWKV:
         """See `MixerConfig.build`; the mixer is the same for every context."""
-        return RWKV(dim, self.layer, self.depth)
+        return RWKV(dim, self.layer or 0, self.depth or 1)

@@ -1,9 +1,9 @@
 """One layer of the Transformer: a mixer and a feed-forward network, each behind a norm and beside a residual.
 
-    h = x + dropout(mixer(norm(x))),     y = h + dropout(ffn(norm(h)))
+    h = x + dropout(mixer(norm(x))),     y = h + dropout(channel(norm(h)))       channel: the feed-forward network
 
-Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745). Nothing
-differs.
+Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745). Where the
+paper has the feed-forward network another `Channel` may stand, and remember what it has read: RWKV's channel mixing.
 """
 
 from typing import final
@@ -12,36 +12,74 @@ from torch import nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State
-from seqloom.models.ffn import FFN
+from seqloom.core.state import State, under, within
+from seqloom.models.channel import Channel
 
 
 @final
 class Block(nn.Module):
-    """A layer around any mixer; it speaks the mixer's verbs."""
+    """A layer around any mixer; it speaks the mixer's verbs.
 
-    def __init__(self, mixer: Mixer, width: int, dropout: float) -> None:
+    Its state is the mixer's and, under `channel.`, what the second half remembers; `seen` is of both. The parameters of
+    the second half are named after its `kind`, such as `ffn.w_1.weight`.
+    """
+
+    def __init__(self, mixer: Mixer, kind: str, channel: Channel, dropout: float) -> None:
         super().__init__()
-        dim = mixer.dim
-        self.norm_1, self.mixer = nn.LayerNorm(dim, eps=1e-5), mixer
-        self.norm_2, self.ffn = nn.LayerNorm(dim, eps=1e-5), FFN(dim, width)
+        self.norm_1, self.mixer = nn.LayerNorm(mixer.dim, eps=1e-5), mixer
+        self.norm_2, self.kind = nn.LayerNorm(mixer.dim, eps=1e-5), kind
+        self.add_module(kind, channel)
         self.dropout = nn.Dropout(dropout)
 
+    @property
+    def channel(self) -> Channel:
+        """The second half."""
+        half: Channel = getattr(self, self.kind)
+        return half
+
+    @property
+    def halves(self) -> tuple[Mixer, Mixer]:
+        """Both halves, for what is asked of each."""
+        return self.mixer, self.channel
+
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """See `Mixer.forward`."""
-        return self._ffn(x + self.dropout(self.mixer(self.norm_1(x), keep)))
+        """See `Mixer.forward`; what it writes at dropped places means nothing."""
+        h: Stream = x + self.dropout(self.mixer(self.norm_1(x), keep))
+        y: Stream = h + self.dropout(self.channel(self.norm_2(h), keep))
+        return y
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """See `Mixer.start`."""
+        return _joined(*(half.start(batch, capacity=capacity) for half in self.halves))
 
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         """See `Mixer.extend`."""
-        y, state = self.mixer.extend(self.norm_1(x), state, keep)
-        return self._ffn(x + self.dropout(y)), state
+        before, beside = _parted(state)
+        y, after = self.mixer.extend(self.norm_1(x), before, keep)
+        h = x + self.dropout(y)
+        y, then = self.channel.extend(self.norm_2(h), beside, keep)
+        return h + self.dropout(y), _joined(after, then)
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`."""
-        y, state = self.mixer.step(self.norm_1(x), state, reuse=reuse)
+        before, beside = _parted(state)
+        y, after = self.mixer.step(self.norm_1(x), before, reuse=reuse)
         h = x + self.dropout(y)
-        return h + self.dropout(self.ffn(self.norm_2(h))), state
+        y, then = self.channel.step(self.norm_2(h), beside, reuse=reuse)
+        return h + self.dropout(y), _joined(after, then)
 
-    def _ffn(self, h: Stream) -> Stream:
-        y: Stream = h + self.dropout(self.ffn(self.norm_2(h)))
-        return y
+    def trim(self, state: State) -> State:
+        """See `Mixer.trim`."""
+        return _joined(*(half.trim(part) for half, part in zip(self.halves, _parted(state), strict=True)))
+
+
+def _parted(state: State) -> tuple[State, State]:
+    """The states of both halves."""
+    second = within(state, "channel")
+    first = {name: tensor for name, tensor in state.items() if not name.startswith("channel.")}
+    return first, {**second, "seen": state["seen"]}
+
+
+def _joined(first: State, second: State) -> State:
+    """The state of the layer: `seen` of the second half is that of the first."""
+    return first | under({name: tensor for name, tensor in second.items() if name != "seen"}, "channel")

@@ -22,12 +22,12 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
-from seqloom.mixers.packed import PackedMixer
+from seqloom.models.channel import Channel
 from seqloom.ops import ring
 
 
 @final
-class ChannelMix(PackedMixer):
+class ChannelMix(Channel):
     """Channel mixing over `dim` channels, `width` wide inside (RWKV: 4 dim). State: the last token (B, D)."""
 
     traits = Traits(causal="always", streams=True, state="constant")
@@ -40,12 +40,14 @@ class ChannelMix(PackedMixer):
         self.w_r, self.w_k = nn.Linear(dim, dim, bias=False), nn.Linear(dim, width, bias=False)
         self.w_v = nn.Linear(width, dim, bias=False)
         self.mu_r, self.mu_k = (nn.Parameter(torch.empty(dim)) for _ in range(2))
-        self._begin()
+        self.begin()
 
-    def reset(self, std: float) -> None:
-        """See `Mixer.reset`; μ goes back to where it begins, whatever `std`."""
-        super().reset(std)
-        self._begin()
+    @torch.no_grad()
+    def begin(self) -> None:
+        """See `Channel.begin`: both μ."""
+        share = (torch.arange(self.dim, device=self.device) / self.dim) ** (1 - self.layer / self.depth)
+        self.mu_r.copy_(share)
+        self.mu_k.copy_(share)
 
     def param_groups(self) -> list[dict[str, Any]]:
         """See `Mixer.param_groups`: μ is not decayed, as 0 is nothing special for it."""
@@ -85,12 +87,6 @@ class ChannelMix(PackedMixer):
             mul=beside.mul + n, add=beside.add + n, div=n, exp=n, params=beside.params, path=("multiplication",)
         )
         return shift + linear(rows, D, W) + squared + linear(rows, W, D) + gate
-
-    @torch.no_grad()
-    def _begin(self) -> None:
-        begin = (torch.arange(self.dim, device=self.device) / self.dim) ** (1 - self.layer / self.depth)
-        self.mu_r.copy_(begin)
-        self.mu_k.copy_(begin)
 
     def _read(self, x: Tensor, before: Tensor) -> Tensor:
         earlier = torch.cat([before, x[:, :-1]], 1)

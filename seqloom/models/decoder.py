@@ -3,65 +3,24 @@
     x = dropout(√D (token + position)),   m times Block,   logits = norm(x) W + b
 
 Source: the Extractor paper's Eq. 4-9 and 18-22: untied output with a bias, both embedding tables times √D at use, every
-matrix and embedding N(0, 0.01²), biases 0. Its `positions` may be left out, which the paper does not do.
+matrix and embedding N(0, 0.01²), biases 0. Its `positions` may be left out and its embeddings normalised (`embed_norm`,
+before the dropout), which the paper does not do and RWKV does.
 """
 
-from typing import Any, Literal, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import Tensor, nn
 
-from seqloom.core.config import Config
-from seqloom.core.mixer import MixerConfig, plain
+from seqloom.core.mixer import Mixer, plain
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import State, check, under, unread, within
-from seqloom.mixers import mixer_config
 from seqloom.models.block import Block
+from seqloom.models.config import DecoderConfig
 from seqloom.positions.learned import LearnedPositions
 
-
-class DecoderConfig(Config):
-    """The sizes of a decoder and the mixers of its layers."""
-
-    kind: Literal["decoder"] = "decoder"
-    vocab: int = Field(5000, ge=1, le=2**24, description="entries of the vocabulary")
-    dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
-    depth: int = Field(18, ge=1, le=1000, description="layers")
-    context: int = Field(128, ge=1, le=2**24, description="tokens of a window, and how far a mixer looks back")
-    ffn: int = Field(512, ge=1, le=2**20, description="width of the feed-forward network")
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
-    positions: Literal["learned", "none"] = Field("learned", description="what tells where a token is")
-    mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
-        description="the mixer of every layer, or a list that the layers repeat"
-    )
-    std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
-
-    @field_validator("mixer", mode="before")
-    @classmethod
-    def _by_kind(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            return mixer_config(value)
-        if isinstance(value, (list, tuple)):
-            if not value:
-                raise ValueError("the list of mixers is empty; name at least one")
-            return tuple(cls._by_kind(entry) for entry in value)
-        if isinstance(value, MixerConfig):
-            return value
-        raise ValueError("a mixer is given by its settings, such as {kind: she}")
-
-    @model_validator(mode="after")
-    def _all_used(self) -> "DecoderConfig":
-        if isinstance(self.mixer, tuple) and len(self.mixer) > self.depth:
-            raise ValueError(f"{len(self.mixer)} mixers for {self.depth} layers: the last would never be used")
-        return self
-
-    @property
-    def mixers(self) -> tuple[MixerConfig, ...]:
-        """The mixer of each layer, in order."""
-        given = self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
-        return tuple(given[layer % len(given)] for layer in range(self.depth))
+__all__ = ["Decoder", "DecoderConfig"]
 
 
 @final
@@ -73,10 +32,9 @@ class Decoder(nn.Module):
         self.config = config
         self.token = nn.Embedding(config.vocab, config.dim)
         self.position = LearnedPositions(config.context, config.dim) if config.positions == "learned" else None
+        self.embed_norm = nn.LayerNorm(config.dim, eps=1e-5) if config.embed_norm else None
         self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(
-            Block(mixer.build(config.dim, config.context), config.ffn, config.dropout) for mixer in config.mixers
-        )
+        self.layers = nn.ModuleList(config.block(layer) for layer in range(config.depth))
         self.norm = nn.LayerNorm(config.dim, eps=1e-5)
         self.head = nn.Linear(config.dim, config.vocab)
         self.tokenizer: Any = None
@@ -87,6 +45,7 @@ class Decoder(nn.Module):
         plain(self, self.config.std)
         for block in self.blocks:  # a mixer has the last word on its own
             block.mixer.reset(self.config.std)
+            block.channel.begin()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
 
     @property
     def blocks(self) -> list[Block]:
@@ -94,9 +53,14 @@ class Decoder(nn.Module):
         return [layer for layer in self.layers if isinstance(layer, Block)]
 
     @property
+    def halves(self) -> list[Mixer]:
+        """Every mixer and what follows it in its layer, in order: for what is asked of each."""
+        return [half for block in self.blocks for half in block.halves]
+
+    @property
     def longest(self) -> int | None:
         """The longest text in tokens that the model reads from its start; None for any."""
-        limits = [block.mixer.traits.longest for block in self.blocks]
+        limits = [half.traits.longest for half in self.halves]
         limits += [self.config.context] if self.position is not None else []
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -120,7 +84,7 @@ class Decoder(nn.Module):
         """The memory of `batch` rows before the first token."""
         state = unread(batch, self.token.weight.device)
         for number, block in enumerate(self.blocks):
-            state |= under(block.mixer.start(batch, capacity=capacity), f"layers.{number}")
+            state |= under(block.start(batch, capacity=capacity), f"layers.{number}")
         return state
 
     def extend(self, ids: Ids, state: State, keep: Keep | None = None) -> tuple[Logits, State]:
@@ -154,7 +118,7 @@ class Decoder(nn.Module):
         """The same state, contiguous and without unused room, as it is saved."""
         then: State = {"seen": state["seen"]}
         for number, block in enumerate(self.blocks):
-            then |= under(block.mixer.trim(within(state, f"layers.{number}")), f"layers.{number}")
+            then |= under(block.trim(within(state, f"layers.{number}")), f"layers.{number}")
         return then
 
     def _embed(self, ids: Tensor, seen: Tensor, keep: Tensor | None) -> Tensor:
@@ -174,5 +138,6 @@ class Decoder(nn.Module):
             else:
                 time = (seen[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
             x = x + self.position(time)
-        embedded: Tensor = self.dropout(x * self.config.dim**0.5)
+        x = x * self.config.dim**0.5
+        embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
         return embedded

@@ -11,16 +11,46 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.mixer import Traits
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State, unread
+from seqloom.models.channel import Channel
+
 
 @final
-class FFN(nn.Module):
-    """Two linear layers with biases and a ReLU between, `width` wide inside."""
+class FFN(Channel):
+    """Two linear layers with biases and a ReLU between, `width` wide inside; each token for itself. No state."""
+
+    traits = Traits(causal="always", streams=True, state="none")
 
     def __init__(self, dim: int, width: int) -> None:
         super().__init__()
+        self.dim, self.width = dim, width
         self.w_1, self.w_2 = nn.Linear(dim, width), nn.Linear(width, dim)
 
-    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """Each token for itself."""
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._read(x)
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """See `Mixer.start`: nothing but `seen`, whatever the `capacity`."""
+        return unread(batch, self.device)
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        return self._read(x), {"seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        return self._read(x), {"seen": state["seen"] + 1}
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        """See `Mixer.cost`. The same at every place."""
+        rows = T if per == "sequence" else 1
+        D, W = self.dim, self.width
+        return linear(rows, D, W, bias=True) + Cost(other=rows * W) + linear(rows, W, D, bias=True)
+
+    def _read(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         y: Tensor = self.w_2(torch.relu(self.w_1(x)))
         return y

@@ -58,7 +58,7 @@ def updates(
             cost += loss.item() / pieces
             if not math.isfinite(cost):
                 raise NotFinite(_stopped(number + 1, f"the training cost is {cost}"))
-            for name, extra in (entry for block in model.blocks for entry in block.mixer.losses().items()):
+            for name, extra in (entry for half in model.halves for entry in half.losses().items()):
                 if not math.isfinite(extra.item()):
                     raise NotFinite(_stopped(number + 1, f"the auxiliary loss {name} is {extra.item()}"))
                 loss = loss + extra
@@ -67,8 +67,8 @@ def updates(
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        for block in model.blocks:
-            block.mixer.after_update(number + 1)
+        for half in model.halves:
+            half.after_update(number + 1)
         ended = time.perf_counter()
         return Update(cost, ended - began, ended - computing)
 

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW over the groups that the mixers ask for.
+"""The optimizer: AdamW over the groups that the mixers, and what follows them, ask for.
 
 Source: Loshchilov and Hutter, arXiv:1711.05101; the Extractor paper's Table 1. Weight decay 0.01 on all parameters is
 torch's default, as the paper states none; a mixer may ask for other settings of its own parameters.
@@ -14,7 +14,7 @@ from seqloom.training.config import TrainConfig
 
 def optimizer(model: Decoder, config: TrainConfig) -> AdamW:
     """AdamW for a model; the order of its parameters is that of the model's groups, the same at each start."""
-    asked = [group for block in model.blocks for group in block.mixer.param_groups() if set(group) > {"params"}]
+    asked = [group for half in model.halves for group in half.param_groups() if set(group) > {"params"}]
     special = {id(parameter) for group in asked for parameter in group["params"]}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in special]
     groups: list[dict[str, Any]] = [{"params": rest}, *asked]

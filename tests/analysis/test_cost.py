@@ -100,6 +100,13 @@ MODELS = {
     "attention": {"mixer": {"kind": "attention", "heads": 2}},
     "no positions": {"mixer": {"kind": "she"}, "positions": "none"},
     "mixed": {"mixer": [{"kind": "me"}, {"kind": "attention", "heads": 1}, {"kind": "he", "out_proj": False}]},
+    "rwkv, no positions": {
+        "mixer": {"kind": "rwkv"},
+        "positions": "none",
+        "channel": "channel_mix",
+        "embed_norm": True,
+    },
+    "channel mixing, learned": {"mixer": {"kind": "he"}, "channel": "channel_mix", "embed_norm": True},
     "mixed, no positions": {"mixer": [{"kind": "we"}, {"kind": "attention", "heads": 8}], "positions": "none"},
 }
 
@@ -123,8 +130,9 @@ def test_model_cost_is_the_count(name: str, T: int) -> None:
     assert price.params == sum(p.numel() for p in model.parameters())
 
 
-def test_model_state_is_what_its_layers_hold() -> None:
-    model = decoder(**MODELS["mixed"])
+@pytest.mark.parametrize("name", ["mixed", "rwkv, no positions"])
+def test_model_state_is_what_its_layers_hold(name: str) -> None:
+    model = decoder(**MODELS[name])
     _, state = model.extend(torch.randint(13, (1, 4)), model.start(1))
     assert model_cost(model, 4).state * 8 == nbytes(model.trim(state))
 

@@ -99,6 +99,27 @@ def test_quantity_is_what_is_counted(mixer: Any, positions: str) -> None:
     assert (quantity(config, "params"), quantity(config, "mul")) == (held(config), multiplied(config))
 
 
+WHOLE_RWKV: dict[str, Any] = {"positions": "none", "channel": "channel_mix", "embed_norm": True}
+
+
+def test_quantity_of_whole_rwkv_is_what_is_counted() -> None:
+    config = decoder({"kind": "rwkv"}, "tiny", **WHOLE_RWKV)
+    plain = config.model_copy(update={"embed_norm": False})
+    assert quantity(config, "params") == held(config) == held(plain) + 2 * 16
+    assert quantity(plain, "mul") == multiplied(plain)
+    assert quantity(config, "mul") == multiplied(plain) + 2 * 16 * 6, "gain and squares of the norm of each token"
+
+
+@pytest.mark.parametrize("size", ["table1", "small"])
+def test_whole_rwkv_is_matched_both_ways(size: str) -> None:
+    whole = decoder({"kind": "rwkv"}, size, **WHOLE_RWKV)
+    for config, to in ((whole, decoder("attention", size)), (decoder("he", size), whole)):
+        holds(config, to, "params", held)
+        found = match(config, to, equal="mul")
+        assert found.close
+        assert only(found, config)
+
+
 def test_attention_as_large_as_she_at_table_1() -> None:
     found = match(decoder("attention"), decoder("she"))
     assert (found.before, found.after, found.quantity, found.aim) == (512, 8545, 40_720_594, 40_718_848)

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 from torch import Tensor
 from torch.optim import SGD
@@ -37,10 +38,20 @@ def test_an_auxiliary_loss_is_no_part_of_the_cost() -> None:
     assert math.isclose(asked, plain, rel_tol=1e-6), "the cost in the rows is nats a token"
 
 
-def test_the_mixer_is_told_of_each_update() -> None:
+def test_so_is_one_of_what_follows_the_mixer() -> None:
+    model = decoder("me", dropout=0.0)
+    first, half = model.blocks[0].mixer.get_parameter("w_ext"), model.blocks[1].channel
+    half.losses = lambda: {"size": first.sum()}  # type: ignore[method-assign]
+    _, pulled = stepped(model)
+    _, plain = stepped(asking(0.0))
+    assert torch.allclose(pulled, plain - 0.1, atol=1e-6)
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_each_half_is_told_of_each_update(half: int) -> None:
     model = decoder("me")
     told: list[int] = []
-    model.blocks[1].mixer.after_update = told.append  # type: ignore[method-assign]
+    model.blocks[1].halves[half].after_update = told.append  # type: ignore[method-assign]
     update = updates(model, SGD(model.parameters(), lr=0.1), windows(), resolve("tiny").training)
     for step in range(3):
         update(step)

@@ -62,6 +62,17 @@ def test_a_mixer_gets_what_it_asks_for() -> None:
     assert (common["lr"], common["weight_decay"]) == (1e-3, 0.01)
 
 
+def test_what_follows_a_mixer_gets_what_it_asks_for() -> None:
+    model = decoder("she", channel="channel_mix")
+    adam = optimizer(model, resolve("tiny").training)
+    held = [id(parameter) for group in adam.param_groups for parameter in group["params"]]
+    assert sorted(held) == sorted(id(parameter) for parameter in model.parameters())
+    shares = {id(parameter) for name, parameter in model.named_parameters() if ".mu_" in name}
+    special = [group for group in adam.param_groups if group["weight_decay"] == 0.0]
+    assert {id(parameter) for group in special for parameter in group["params"]} == shares
+    assert len(shares) == 2 * len(model.blocks)
+
+
 def test_fused_is_unfused() -> None:
     config = resolve("tiny").training
     one, two = decoder("she"), decoder("she")
@@ -91,7 +102,9 @@ def test_one_step_by_hand() -> None:
         assert torch.allclose(after[sure], wanted[sure], rtol=0, atol=2e-6), name
 
 
-@pytest.mark.parametrize("make", [asking, lambda: decoder("attention")])
+@pytest.mark.parametrize(
+    "make", [asking, lambda: decoder("attention"), lambda: decoder("rwkv", channel="channel_mix", embed_norm=True)]
+)
 def test_its_memory_round_trips(make: object) -> None:
     assert callable(make)
     config = resolve("tiny").training

@@ -1,0 +1,75 @@
+"""The settings of a decoder: its sizes, the mixers of its layers, and what stands beside them."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
+
+from seqloom.core.config import Config
+from seqloom.core.mixer import MixerConfig
+from seqloom.mixers import mixer_config
+from seqloom.models.block import Block
+from seqloom.models.channel import Channel
+from seqloom.models.channel_mix import ChannelMix
+from seqloom.models.ffn import FFN
+
+
+class DecoderConfig(Config):
+    """The sizes of a decoder and the mixers of its layers."""
+
+    kind: Literal["decoder"] = "decoder"
+    vocab: int = Field(5000, ge=1, le=2**24, description="entries of the vocabulary")
+    dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
+    depth: int = Field(18, ge=1, le=1000, description="layers")
+    context: int = Field(128, ge=1, le=2**24, description="tokens of a window, and how far a mixer looks back")
+    ffn: int = Field(512, ge=1, le=2**20, description="width of the feed-forward network, or of what is in its place")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
+    positions: Literal["learned", "none"] = Field("learned", description="what tells where a token is")
+    mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
+        description="the mixer of every layer, or a list that the layers repeat"
+    )
+    std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
+    channel: Literal["ffn", "channel_mix"] = Field(
+        "ffn", description="what follows each mixer: a feed-forward network, or RWKV-4's channel mixing"
+    )
+    embed_norm: bool = Field(False, description="layer normalisation of the embeddings, as RWKV has")
+    later: ClassVar = ("channel", "embed_norm")
+
+    @field_validator("mixer", mode="before")
+    @classmethod
+    def _by_kind(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return mixer_config(value)
+        if isinstance(value, (list, tuple)):
+            if not value:
+                raise ValueError("the list of mixers is empty; name at least one")
+            return tuple(cls._by_kind(entry) for entry in value)
+        if isinstance(value, MixerConfig):
+            return value
+        raise ValueError("a mixer is given by its settings, such as {kind: she}")
+
+    @model_validator(mode="after")
+    def _all_used(self) -> "DecoderConfig":
+        if isinstance(self.mixer, tuple) and len(self.mixer) > self.depth:
+            raise ValueError(f"{len(self.mixer)} mixers for {self.depth} layers: the last would never be used")
+        return self
+
+    @property
+    def mixers(self) -> tuple[MixerConfig, ...]:
+        """The mixer of each layer, in order."""
+        return tuple(self._mixer(layer) for layer in range(self.depth))
+
+    def block(self, layer: int) -> Block:
+        """The layer of a number, from 0, with weights of its own. ValueError where its mixer does not fit the sizes."""
+        mixer = self._mixer(layer).build(self.dim, self.context)
+        return Block(mixer, self.channel, self._channel(layer), self.dropout)
+
+    def _mixer(self, layer: int) -> MixerConfig:
+        given = self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
+        return given[layer % len(given)].placed(layer, self.depth)
+
+    def _channel(self, layer: int) -> Channel:
+        match self.channel:
+            case "ffn":
+                return FFN(self.dim, self.ffn)
+            case "channel_mix":
+                return ChannelMix(self.dim, self.ffn, layer, self.depth)

@@ -1,0 +1,73 @@
+"""What a run is called stays: settings that came later change no identity and no first weight of older runs."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from seqloom.core.mixer import plain
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.positions.learned import LearnedPositions
+from seqloom.runs import model as stored
+from seqloom.runs.layout import identity
+from seqloom.training.settings import resolve
+
+BEFORE = {
+    ("paper/small", "model.mixer.kind=she"): "b915444a1021fb9ec8e8286db2088444501354ec875028652d04308341ffde68",
+    ("paper/small",): "31f27e15972c19aee808384279d6d3ccba2baef6b29c8e7acf238085bf84f460",
+    ("tiny",): "e7f40a7f745175684d86748596c0cfad2fe86b32b45e6ebf32bdb9b07da9a6b6",
+}
+"""as they were before a layer's second half could be chosen, over the text called "corpus" """
+
+
+@pytest.mark.parametrize("called", BEFORE, ids=str)
+def test_the_identity_of_older_runs(called: tuple[str, ...]) -> None:
+    preset, *changes = called
+    assert identity(resolve(preset, changes).identity("corpus")) == BEFORE[called]
+    default = [*changes, "model.channel=ffn", "model.embed_norm=false"]
+    assert identity(resolve(preset, default).identity("corpus")) == BEFORE[called], "a default, said or not"
+
+
+@pytest.mark.parametrize("change", ["model.channel=channel_mix", "model.embed_norm=true"])
+def test_what_is_used_is_said(change: str) -> None:
+    config = resolve("tiny", [change])
+    assert identity(config.identity("corpus")) != BEFORE[("tiny",)]
+    name = change.removeprefix("model.").partition("=")[0]
+    said = config.model.model_dump(mode="json")
+    assert said[name] == getattr(config.model, name)
+    assert DecoderConfig.model_validate(said) == config.model
+
+
+def test_settings_are_said_as_before(tmp_path: Path) -> None:
+    config = resolve("tiny").model
+    said: dict[str, Any] = stored.settings(Decoder(config))["model"]
+    assert said.keys() == {
+        *("kind", "vocab", "dim", "depth", "context", "ffn", "dropout", "positions", "mixer", "std"),
+    }
+    assert DecoderConfig.model_validate(said) == config
+    assert said["mixer"] == {"kind": "she", "groups": 1, "out_proj": True}
+
+
+@pytest.mark.parametrize("kind", ["she", "attention"])
+def test_a_seed_draws_the_weights_that_it_always_did(kind: str) -> None:
+    """Layers made in order, then all that is plain drawn once, then the mixers once more."""
+    config = resolve("tiny", [f"model.mixer.kind={kind}", "model.depth=2"]).model
+    torch.manual_seed(0)
+    model = Decoder(config)
+    older = copy.deepcopy(model)
+    torch.manual_seed(0)
+    nn.Embedding(config.vocab, config.dim)
+    LearnedPositions(config.context, config.dim)
+    for mixer in config.mixers:
+        mixer.build(config.dim, config.context)
+        nn.Linear(config.dim, config.ffn)
+        nn.Linear(config.ffn, config.dim)
+    nn.Linear(config.dim, config.vocab)
+    plain(older, config.std)
+    for block in older.blocks:
+        block.mixer.reset(config.std)
+    wanted = older.state_dict()
+    assert all(weight.equal(wanted[name]) for name, weight in model.state_dict().items())
