@@ -1,7 +1,8 @@
 """What torch's ops on single numbers compute: one price an op, and the ops that compute nothing.
 
 A product of two complex numbers is 4 products and 2 additions, of a complex and a real one 2 products, a sum of complex
-numbers 2 additions; other complex ops have no price here. A sigmoid is 1 / (1 + e^-x), its sign not counted, a tanh
+numbers 2 additions, with a real one 1; a quotient is the product with the conjugate and two divisions by its square,
+e^z is e^a (cos b + i sin b); signs are not counted there. A sigmoid is 1 / (1 + e^-x), its sign not counted, a tanh
 (e^2x - 1) / (e^2x + 1). Comparisons, choices, roots, logarithms and signs go to `other`.
 """
 
@@ -63,6 +64,7 @@ EACH: dict[str, Cost] = {
     "logaddexp": Cost(add=3, exp=1, other=2),
     "lerp": Cost(mul=1, add=2),
     "leaky_relu": Cost(mul=1, other=1),
+    "polar": Cost(mul=2, other=2),
 }
 EACH |= dict.fromkeys(
     (
@@ -73,6 +75,17 @@ EACH |= dict.fromkeys(
     Cost(other=1),
 )  # fmt: skip
 """the price of one number of the output"""
+
+COMPLEX: dict[str, Cost] = {
+    "exp": Cost(mul=2, exp=1, other=2),
+    "log": Cost(mul=2, add=1, other=3),
+    "abs": Cost(mul=2, add=1, other=1),
+    "neg": Cost(other=2),
+    "reciprocal": Cost(mul=2, add=1, div=2),
+    "square": Cost(mul=4, add=2),
+    "polar": Cost(mul=2, other=2),
+}
+"""the price of one complex number, or of one real number made of one: e^a (cos b + i sin b), ln|z| + i·angle, …"""
 
 
 def each(name: str) -> Rule:
@@ -96,11 +109,19 @@ def times(price: Cost, n: int) -> Cost:
 
 def _complex(name: str, call: Call) -> Cost | None:
     if name == "mul":
-        both = all(isinstance(x, complex) or (isinstance(x, Tensor) and x.is_complex()) for x in call.args[:2])
-        return Cost(mul=4, add=2) if both else Cost(mul=2)
-    if name == "div" and not (isinstance(call.args[1], complex) or getattr(call.args[1], "is_complex", bool)()):
-        return Cost(div=2)
-    return Cost(add=2) if name in ("add", "sub", "rsub") and call.kwargs.get("alpha", 1) == 1 else None
+        return Cost(mul=4, add=2) if all(_is_complex(x) for x in call.args[:2]) else Cost(mul=2)
+    if name == "div":
+        if not _is_complex(call.args[1]):
+            return Cost(div=2)
+        return Cost(mul=6, add=3, div=2) if _is_complex(call.args[0]) else Cost(mul=4, add=1, div=2)
+    if name in ("add", "sub", "rsub"):
+        both = all(_is_complex(x) for x in call.args[:2])
+        return Cost(add=2 if both else 1) if call.kwargs.get("alpha", 1) == 1 else None
+    return COMPLEX.get(name)
+
+
+def _is_complex(x: object) -> bool:
+    return isinstance(x, complex) or (isinstance(x, Tensor) and x.is_complex())
 
 
 def power(call: Call) -> Cost | None:

@@ -48,6 +48,12 @@ CASES = {
     "complex by real": (lambda: C * A, Executed(mul=24)),
     "complex by a number": (lambda: C * 2.0, Executed(mul=24)),
     "complex sum": (lambda: C + C, Executed(add=24)),
+    "complex and real sum": (lambda: C + A, Executed(add=12)),
+    "complex quotient": (lambda: C / C, Executed(mul=72, add=36, div=24)),
+    "real by complex": (lambda: A / C, Executed(mul=48, add=12, div=24)),
+    "complex inverse": (lambda: C.reciprocal(), Executed(mul=24, add=12, div=24)),
+    "complex exponential": (lambda: C.exp(), Executed(mul=24, exp=12, other=24)),
+    "length and angle": (lambda: torch.polar(A, B), Executed(mul=24, other=24)),
     "complex sum of all": (lambda: C.sum(), Executed(add=22)),
     "complex matrices": (lambda: C @ C.mH, Executed(mul=4 * 36, add=2 * 36 + 2 * 27)),
     "transform": (lambda: torch.fft.rfft(SIGNAL), Executed(mul=3 * 64, add=3 * 96)),
@@ -151,8 +157,8 @@ def test_unknown_op_is_an_error_that_names_all_of_them() -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [lambda: C.exp(), lambda: A // B, lambda: A**-1.5, lambda: torch.fft.fft2(C)],
-    ids=["exp", "floor", "pow", "fft2"],
+    [lambda: C.tanh(), lambda: A // B, lambda: A**-1.5, lambda: torch.fft.fft2(C)],
+    ids=["tanh", "floor", "pow", "fft2"],
 )
 def test_unknown_case_of_a_known_op_is_an_error(case) -> None:
     with pytest.raises(AssertionError, match="without a price"):
