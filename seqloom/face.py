@@ -43,16 +43,18 @@ def decoder(
     positions: str = "learned",
     channel: str = "ffn",
     embed_norm: bool = False,
+    norm: str = "layer",
     **settings: Any,
 ) -> Decoder:
     """The paper's Transformer around a mixer, or around a list of mixers that the layers repeat.
 
     `settings` are the mixer's own. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with positions="none",
-    channel="channel_mix" and embed_norm=True.
+    channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with positions="none", channel="none" and
+    norm="rms".
     """
     mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
     values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
-    beside = {"dropout": dropout, "positions": positions, "channel": channel, "embed_norm": embed_norm}
+    beside = {"dropout": dropout, "positions": positions, "channel": channel, "embed_norm": embed_norm, "norm": norm}
     return Decoder(read(DecoderConfig, {**values, **beside, "mixer": mixers}))
 
 

@@ -11,29 +11,42 @@ Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Ta
 from seqloom.core.cost import Cost, Per, linear
 from seqloom.models.block import Block
 from seqloom.models.decoder import Decoder
+from seqloom.models.norm import Norm
 
 
 def model_cost(model: Decoder, T: int, per: Per = "sequence") -> Cost:
     """The price of one row of T tokens, or of the token at place T alone. The model may be on the meta device."""
     rows = T if per == "sequence" else 1
-    D, W = model.config.dim, model.config.vocab
+    D, W, norm = model.config.dim, model.config.vocab, model.config.norm
     price = _embed(model, rows)
     for block in model.blocks:
-        price = price + block_cost(block, T, per)
+        price = price + block_cost(block, T, per, norm)
     softmax = Cost(add=rows * (W - 1), div=rows * W, exp=rows * W, path=("exponentiation", "cumulation", "division"))
-    return price + norm_cost(rows, D) + linear(rows, D, W, bias=True) + softmax
+    return price + norm_cost(rows, D, norm) + linear(rows, D, W, bias=True) + softmax
 
 
-def block_cost(block: Block, T: int, per: Per) -> Cost:
-    """One layer: norm, mixer, residual, norm, feed-forward network or what is in its place, residual."""
-    rows = T if per == "sequence" else 1
-    dim = block.mixer.dim
-    norm, residual = norm_cost(rows, dim), Cost(add=rows * dim, path=("addition",))
-    return norm + block.mixer.cost(T, per) + residual + norm + block.channel.cost(T, per) + residual
+def block_cost(block: Block, T: int, per: Per, norm: Norm) -> Cost:
+    """One layer: norm, mixer, residual; norm, feed-forward network or what is in its place, if any, residual."""
+    rows, dim = T if per == "sequence" else 1, block.mixer.dim
+    normed, residual = norm_cost(rows, dim, norm), Cost(add=rows * dim, path=("addition",))
+    parts = (normed + half.cost(T, per) + residual for half in block.halves)
+    return sum(parts, Cost())
 
 
-def norm_cost(rows: int, dim: int) -> Cost:
-    """Layer normalisation of `rows` vectors: mean, variance, root, division, gain and bias (Eq. 8)."""
+def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
+    """A norm of `rows` vectors: mean, variance, root, division, gain and bias (Eq. 8), or the one without a mean."""
+    if kind == "rms":
+        return Cost(
+            mul=rows * 3 * dim,  # squares, the inverse root, gain
+            add=rows * dim,  # the sum of squares, and eps
+            div=rows * 2,
+            other=rows,
+            params=dim,
+            path=(
+                *("multiplication", "cumulation", "division", "addition", "other", "division", "multiplication"),
+                "multiplication",
+            ),
+        )
     return Cost(
         mul=rows * 2 * dim,  # squares, gain
         add=rows * (2 * (dim - 1) + 2 * dim + 1),  # two sums; the differences and the bias; eps
@@ -52,4 +65,4 @@ def _embed(model: Decoder, rows: int) -> Cost:
     scaled = Cost(mul=rows * D, params=D * W, path=("multiplication",))
     if model.position is not None:
         scaled = Cost(add=rows * D, params=D * model.config.context, path=("addition",)) + scaled
-    return scaled + norm_cost(rows, D) if model.config.embed_norm else scaled
+    return scaled + norm_cost(rows, D, model.config.norm) if model.config.embed_norm else scaled

@@ -90,6 +90,8 @@ def match(
     for name, value, known in (("equal", equal, get_args(Equal)), ("by", by, get_args(By))):
         if value not in known:
             raise ValueError(f"{name} must be {' or '.join(known)}, not {value!r}")
+    if by == "ffn" and config.channel == "none":
+        raise ValueError(f"{title(config)} has no feed-forward network: match by {' or '.join(_others(by))} instead")
     if equal != "params" and config.context != to.context:
         raise ValueError(
             f"{'multiplications' if equal == 'mul' else 'times'} of rows of {config.context:,} and of {to.context:,} "
@@ -115,7 +117,7 @@ def _by_count(config: DecoderConfig, to: DecoderConfig, equal: Counted, by: By) 
     if found.close:
         return found
     others = _others(by)
-    able = [other for other in others if moved(other).close]
+    able = [other for other in others if (other, config.channel) != ("ffn", "none") and moved(other).close]
     way = f"match by {' or '.join(able)} instead" if able else f"{' and '.join(others)} cannot either"
     raise ValueError(
         f"no {by} brings {title(config)} within 1% of {title(to)}: "

@@ -30,10 +30,10 @@ def quantity(config: DecoderConfig, equal: Counted) -> int:
         blocks = [config.block(place) for place in places]
     whole, rest = divmod(config.depth, len(places))
     layers = sum(
-        (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence"), equal))
+        (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence", config.norm), equal))
         for place, block in enumerate(blocks)
     )
-    return layers + (1 + config.embed_norm) * int(getattr(norm_cost(rows, config.dim), equal))
+    return layers + (1 + config.embed_norm) * int(getattr(norm_cost(rows, config.dim, config.norm), equal))
 
 
 def nearest(config: DecoderConfig, equal: Counted, by: By, aim: int) -> int:

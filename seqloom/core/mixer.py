@@ -109,7 +109,7 @@ def plain(module: nn.Module, std: float) -> None:
             nn.init.normal_(part.weight, std=std)
             if isinstance(part, nn.Linear) and part.bias is not None:
                 nn.init.zeros_(part.bias)
-        elif isinstance(part, nn.LayerNorm):
+        elif isinstance(part, (nn.LayerNorm, nn.RMSNorm)):
             part.reset_parameters()
 
 

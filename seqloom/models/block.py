@@ -3,7 +3,8 @@
     h = x + dropout(mixer(norm(x))),     y = h + dropout(channel(norm(h)))       channel: the feed-forward network
 
 Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745). Where the
-paper has the feed-forward network another `Channel` may stand, and remember what it has read: RWKV's channel mixing.
+paper has the feed-forward network another `Channel` may stand, and remember what it has read: RWKV's channel mixing. Or
+none, and y = h: Mamba.
 """
 
 from typing import final
@@ -14,6 +15,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State, under, within
 from seqloom.models.channel import Channel
+from seqloom.models.norm import Norm, normalisation
 
 
 @final
@@ -24,29 +26,29 @@ class Block(nn.Module):
     the second half are named after its `kind`, such as `ffn.w_1.weight`.
     """
 
-    def __init__(self, mixer: Mixer, kind: str, channel: Channel, dropout: float) -> None:
+    def __init__(self, mixer: Mixer, kind: str, channel: Channel | None, dropout: float, norm: Norm) -> None:
         super().__init__()
-        self.norm_1, self.mixer = nn.LayerNorm(mixer.dim, eps=1e-5), mixer
-        self.norm_2, self.kind = nn.LayerNorm(mixer.dim, eps=1e-5), kind
-        self.add_module(kind, channel)
+        self.norm_1, self.mixer, self.kind = normalisation(norm, mixer.dim), mixer, kind
+        if channel is not None:
+            self.norm_2 = normalisation(norm, mixer.dim)
+            self.add_module(kind, channel)
         self.dropout = nn.Dropout(dropout)
 
     @property
-    def channel(self) -> Channel:
-        """The second half."""
-        half: Channel = getattr(self, self.kind)
+    def channel(self) -> Channel | None:
+        """The second half, if there is one."""
+        half: Channel | None = getattr(self, self.kind, None)
         return half
 
     @property
-    def halves(self) -> tuple[Mixer, Mixer]:
-        """Both halves, for what is asked of each."""
-        return self.mixer, self.channel
+    def halves(self) -> tuple[Mixer, ...]:
+        """All that has a mixer's verbs, for what is asked of each."""
+        return (self.mixer,) if self.channel is None else (self.mixer, self.channel)
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """See `Mixer.forward`; what it writes at dropped places means nothing."""
         h: Stream = x + self.dropout(self.mixer(self.norm_1(x), keep))
-        y: Stream = h + self.dropout(self.channel(self.norm_2(h), keep))
-        return y
+        return h if self.channel is None else h + self.dropout(self.channel(self.norm_2(h), keep))
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         """See `Mixer.start`."""
@@ -57,6 +59,8 @@ class Block(nn.Module):
         before, beside = _parted(state)
         y, after = self.mixer.extend(self.norm_1(x), before, keep)
         h = x + self.dropout(y)
+        if self.channel is None:
+            return h, after
         y, then = self.channel.extend(self.norm_2(h), beside, keep)
         return h + self.dropout(y), _joined(after, then)
 
@@ -65,12 +69,14 @@ class Block(nn.Module):
         before, beside = _parted(state)
         y, after = self.mixer.step(self.norm_1(x), before, reuse=reuse)
         h = x + self.dropout(y)
+        if self.channel is None:
+            return h, after
         y, then = self.channel.step(self.norm_2(h), beside, reuse=reuse)
         return h + self.dropout(y), _joined(after, then)
 
     def trim(self, state: State) -> State:
         """See `Mixer.trim`."""
-        return _joined(*(half.trim(part) for half, part in zip(self.halves, _parted(state), strict=True)))
+        return _joined(*(half.trim(part) for half, part in zip(self.halves, _parted(state), strict=False)))
 
 
 def _parted(state: State) -> tuple[State, State]:
@@ -80,6 +86,7 @@ def _parted(state: State) -> tuple[State, State]:
     return first, {**second, "seen": state["seen"]}
 
 
-def _joined(first: State, second: State) -> State:
-    """The state of the layer: `seen` of the second half is that of the first."""
-    return first | under({name: tensor for name, tensor in second.items() if name != "seen"}, "channel")
+def _joined(first: State, *second: State) -> State:
+    """The state of the layer: `seen` of the second half, if there is one, is that of the first."""
+    beside = {name: tensor for half in second for name, tensor in half.items() if name != "seen"}
+    return first | under(beside, "channel")

@@ -11,6 +11,7 @@ from seqloom.models.block import Block
 from seqloom.models.channel import Channel
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.models.ffn import FFN
+from seqloom.models.norm import Norm
 
 
 class DecoderConfig(Config):
@@ -21,18 +22,24 @@ class DecoderConfig(Config):
     dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
     depth: int = Field(18, ge=1, le=1000, description="layers")
     context: int = Field(128, ge=1, le=2**24, description="tokens of a window, and how far a mixer looks back")
-    ffn: int = Field(512, ge=1, le=2**20, description="width of the feed-forward network, or of what is in its place")
+    ffn: int = Field(
+        512, ge=1, le=2**20, description="width of the feed-forward network or what is in its place, if any"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
     positions: Literal["learned", "none"] = Field("learned", description="what tells where a token is")
     mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
         description="the mixer of every layer, or a list that the layers repeat"
     )
     std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
-    channel: Literal["ffn", "channel_mix"] = Field(
-        "ffn", description="what follows each mixer: a feed-forward network, or RWKV-4's channel mixing"
+    channel: Literal["ffn", "channel_mix", "none"] = Field(
+        "ffn",
+        description="what follows each mixer: a feed-forward network, RWKV-4's channel mixing, or nothing (Mamba)",
     )
-    embed_norm: bool = Field(False, description="layer normalisation of the embeddings, as RWKV has")
-    later: ClassVar = ("channel", "embed_norm")
+    embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
+    norm: Norm = Field(
+        "layer", description="the norm before each sublayer and the output: of mean and variance, or rms"
+    )
+    later: ClassVar = ("channel", "embed_norm", "norm")
 
     @field_validator("mixer", mode="before")
     @classmethod
@@ -61,15 +68,17 @@ class DecoderConfig(Config):
     def block(self, layer: int) -> Block:
         """The layer of a number, from 0, with weights of its own. ValueError where its mixer does not fit the sizes."""
         mixer = self._mixer(layer).build(self.dim, self.context)
-        return Block(mixer, self.channel, self._channel(layer), self.dropout)
+        return Block(mixer, self.channel, self._channel(layer), self.dropout, self.norm)
 
     def _mixer(self, layer: int) -> MixerConfig:
         given = self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
         return given[layer % len(given)].placed(layer, self.depth)
 
-    def _channel(self, layer: int) -> Channel:
+    def _channel(self, layer: int) -> Channel | None:
         match self.channel:
             case "ffn":
                 return FFN(self.dim, self.ffn)
             case "channel_mix":
                 return ChannelMix(self.dim, self.ffn, layer, self.depth)
+            case "none":
+                return None

@@ -4,7 +4,7 @@
 
 Source: the Extractor paper's Eq. 4-9 and 18-22: untied output with a bias, both embedding tables times √D at use, every
 matrix and embedding N(0, 0.01²), biases 0. Its `positions` may be left out and its embeddings normalised (`embed_norm`,
-before the dropout), which the paper does not do and RWKV does.
+before the dropout), which the paper does not do and RWKV does; its norms may be others (Mamba).
 """
 
 from typing import Any, final
@@ -18,6 +18,7 @@ from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import State, check, under, unread, within
 from seqloom.models.block import Block
 from seqloom.models.config import DecoderConfig
+from seqloom.models.norm import normalisation
 from seqloom.positions.learned import LearnedPositions
 
 __all__ = ["Decoder", "DecoderConfig"]
@@ -32,10 +33,10 @@ class Decoder(nn.Module):
         self.config = config
         self.token = nn.Embedding(config.vocab, config.dim)
         self.position = LearnedPositions(config.context, config.dim) if config.positions == "learned" else None
-        self.embed_norm = nn.LayerNorm(config.dim, eps=1e-5) if config.embed_norm else None
+        self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(config.block(layer) for layer in range(config.depth))
-        self.norm = nn.LayerNorm(config.dim, eps=1e-5)
+        self.norm = normalisation(config.norm, config.dim)
         self.head = nn.Linear(config.dim, config.vocab)
         self.tokenizer: Any = None
         self.reset()
@@ -45,7 +46,8 @@ class Decoder(nn.Module):
         plain(self, self.config.std)
         for block in self.blocks:  # a mixer has the last word on its own
             block.mixer.reset(self.config.std)
-            block.channel.begin()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
+            if block.channel is not None:
+                block.channel.begin()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
 
     @property
     def blocks(self) -> list[Block]:

@@ -106,6 +106,13 @@ MODELS = {
         "channel": "channel_mix",
         "embed_norm": True,
     },
+    "mixers alone, no positions": {
+        "mixer": [{"kind": "we"}, {"kind": "attention", "heads": 2}],
+        "positions": "none",
+        "channel": "none",
+        "norm": "rms",
+        "embed_norm": True,
+    },
     "channel mixing, learned": {"mixer": {"kind": "he"}, "channel": "channel_mix", "embed_norm": True},
     "mixed, no positions": {"mixer": [{"kind": "we"}, {"kind": "attention", "heads": 8}], "positions": "none"},
 }
@@ -130,7 +137,7 @@ def test_model_cost_is_the_count(name: str, T: int) -> None:
     assert price.params == sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["mixed", "rwkv, no positions"])
+@pytest.mark.parametrize("name", ["mixed", "rwkv, no positions", "mixers alone, no positions"])
 def test_model_state_is_what_its_layers_hold(name: str) -> None:
     model = decoder(**MODELS[name])
     _, state = model.extend(torch.randint(13, (1, 4)), model.start(1))

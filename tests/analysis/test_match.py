@@ -110,6 +110,14 @@ def test_quantity_of_whole_rwkv_is_what_is_counted() -> None:
     assert quantity(config, "mul") == multiplied(plain) + 2 * 16 * 6, "gain and squares of the norm of each token"
 
 
+def test_layers_without_a_second_half_have_no_ffn_to_move() -> None:
+    config = decoder({"kind": "he"}, "small", channel="none", norm="rms")
+    assert quantity(config, "params") == held(config)
+    with pytest.raises(ValueError, match=r"he has no feed-forward network: match by dim or depth instead"):
+        match(config, decoder("attention", "small"), by="ffn")
+    assert match(config, decoder("attention", "small"), by="dim").close
+
+
 @pytest.mark.parametrize("size", ["table1", "small"])
 def test_whole_rwkv_is_matched_both_ways(size: str) -> None:
     whole = decoder({"kind": "rwkv"}, size, **WHOLE_RWKV)

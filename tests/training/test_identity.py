@@ -27,11 +27,13 @@ BEFORE = {
 def test_the_identity_of_older_runs(called: tuple[str, ...]) -> None:
     preset, *changes = called
     assert identity(resolve(preset, changes).identity("corpus")) == BEFORE[called]
-    default = [*changes, "model.channel=ffn", "model.embed_norm=false"]
+    default = [*changes, "model.channel=ffn", "model.embed_norm=false", "model.norm=layer"]
     assert identity(resolve(preset, default).identity("corpus")) == BEFORE[called], "a default, said or not"
 
 
-@pytest.mark.parametrize("change", ["model.channel=channel_mix", "model.embed_norm=true"])
+@pytest.mark.parametrize(
+    "change", ["model.channel=channel_mix", "model.channel=none", "model.embed_norm=true", "model.norm=rms"]
+)
 def test_what_is_used_is_said(change: str) -> None:
     config = resolve("tiny", [change])
     assert identity(config.identity("corpus")) != BEFORE[("tiny",)]
