@@ -19,7 +19,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
-from seqloom.ops.wkv_average import empty, wkv
+from seqloom.ops.wkv_average import empty, wkv, wkv_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -50,11 +50,8 @@ class AFTSimple(PackedMixer):
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`."""
-        x = x[:, None]
-        y, sums = wkv(self.w_k(x), self.w_v(x), state=state["sums"])
-        if reuse:
-            sums = state["sums"].copy_(sums.detach())
-        return self._let_through(x, y)[:, 0], {"sums": sums, "seen": state["seen"] + 1}
+        y, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
+        return self._let_through(x, y), {"sums": sums, "seen": state["seen"] + 1}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of the softmax, the mean of all channels."""

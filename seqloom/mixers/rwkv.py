@@ -28,7 +28,7 @@ from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
-from seqloom.ops.wkv_average import empty, wkv
+from seqloom.ops.wkv_average import empty, wkv, wkv_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -74,12 +74,10 @@ class RWKV(PackedMixer):
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`."""
-        y, sums = self._read(x[:, None], state["last"][:, None].to(x.dtype), state["sums"], None)
-        if reuse:
-            last, sums = state["last"].copy_(x.detach()), state["sums"].copy_(sums.detach())
-        else:
-            last = x.to(state["last"].dtype, copy=True)
-        return y[:, 0], {"last": last, "sums": sums, "seen": state["seen"] + 1}
+        r, k, v = self._project(x, state["last"].to(x.dtype))
+        average, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
+        last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
+        return self.w_out(torch.sigmoid(r) * average), {"last": last, "sums": sums, "seen": state["seen"] + 1}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: what time does to a token's weight, and how the tokens before are mixed in."""
@@ -130,15 +128,18 @@ class RWKV(PackedMixer):
         self.bonus.copy_(math.log(0.3) + ((c + 1) % 3 - 1) / 2)
 
     def _read(self, x: Tensor, before: Tensor, sums: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        earlier = torch.cat([before, x[:, :-1]], 1)
+        r, k, v = self._project(x, torch.cat([before, x[:, :-1]], 1))
+        average, sums = wkv(k, v, self.log_rate, self.bonus, sums, lengths=lengths)
+        y: Tensor = self.w_out(torch.sigmoid(r) * average)
+        return y, sums
+
+    def _project(self, x: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         moved = x - earlier
         r, k, v = (
             project(torch.addcmul(earlier, moved, mu))
             for project, mu in ((self.w_r, self.mu_r), (self.w_k, self.mu_k), (self.w_v, self.mu_v))
         )
-        average, sums = wkv(k, v, self.log_rate, self.bonus, sums, lengths=lengths)
-        y: Tensor = self.w_out(torch.sigmoid(r) * average)
-        return y, sums
+        return r, k, v
 
 
 AXES = ("projection", "channel")

@@ -71,7 +71,7 @@ class ChannelMix(Channel):
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`."""
-        y = self._read(x[:, None], state["last"][:, None].to(x.dtype))[:, 0]
+        y = self._gated(x, state["last"].to(x.dtype))
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last, "seen": state["seen"] + 1}
 
@@ -89,8 +89,11 @@ class ChannelMix(Channel):
         return shift + linear(rows, D, W) + squared + linear(rows, W, D) + gate
 
     def _read(self, x: Tensor, before: Tensor) -> Tensor:
-        earlier = torch.cat([before, x[:, :-1]], 1)
+        return self._gated(x, torch.cat([before, x[:, :-1]], 1))
+
+    def _gated(self, x: Tensor, earlier: Tensor) -> Tensor:
         moved = x - earlier
         r, k = self.w_r(torch.addcmul(earlier, moved, self.mu_r)), self.w_k(torch.addcmul(earlier, moved, self.mu_k))
-        y: Tensor = torch.sigmoid(r) * self.w_v(torch.relu(k).square())
+        positive = torch.relu(k)
+        y: Tensor = torch.sigmoid(r) * self.w_v(positive * positive)
         return y

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import backends
 from seqloom.ops.wkv_average import averages, doubling, native, reference, sequential
 
@@ -59,8 +59,7 @@ def wkv(
     given = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
     if k.numel() == 0:
         return v.clone().to(kind), given.clone()
-    able = ("reference", *(each for each in RUN if each != "native" or k.device.type == "cpu"))
-    name = backends.choose("wkv_average", by_size(k), able)
+    name = _chosen(k)
     k, v = k.to(exact), v.to(exact)
     log_rate, bonus = (None if each is None else each.to(exact) for each in (log_rate, bonus))
     if name == "reference":
@@ -70,6 +69,33 @@ def wkv(
     if lengths is not None:
         after = torch.where((lengths > 0)[:, None, None], after, given)
     return y.to(kind), after
+
+
+def wkv_token(
+    k: Token,
+    v: Token,
+    log_rate: Float[Tensor, " D"] | None,
+    bonus: Float[Tensor, " D"] | None,
+    state: Float[Tensor, "B 3 D"],
+    *,
+    reuse: bool = False,
+) -> tuple[Token, Float[Tensor, "B 3 D"]]:
+    """As `wkv` for one token (B, D); with `reuse` the state is written over. Quick where no gradients are wanted."""
+    given = (k, v, log_rate, bonus, state)
+    wanted = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given)
+    plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
+    if plain and not torch.compiler.is_compiling() and _chosen(k[:, None]) == "native":
+        after = state if reuse else torch.empty_like(state)
+        rate, own = (None if each is None else each.to(state.dtype) for each in (log_rate, bonus))
+        y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own, state, after)
+        return y.to(torch.promote_types(k.dtype, v.dtype)), after
+    y, after = wkv(k[:, None], v[:, None], log_rate, bonus, state)
+    return y[:, 0], state.copy_(after.detach()) if reuse else after
+
+
+def _chosen(k: Stream) -> str:
+    able = ("reference", *(each for each in RUN if each != "native" or k.device.type == "cpu"))
+    return backends.choose("wkv_average", by_size(k), able)
 
 
 def by_size(k: Stream) -> str:

@@ -25,6 +25,18 @@ def available() -> bool:
     return native.library(SOURCE) is not None
 
 
+def token(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, after: Tensor) -> Tensor:
+    """One token (B, D) without gradients, at the price of a call: y, and in `after`, which may be `state`, the state.
+
+    All of one type, float32 or float64; both states are contiguous.
+    """
+    y = torch.empty_like(k, memory_format=torch.contiguous_format)
+    kernel = _kernel("token", k)
+    held = [None if each is None else each.contiguous() for each in (k, v, log_rate, bonus)]
+    kernel(*k.shape, *(None if each is None else ctypes.c_void_p(each.data_ptr()) for each in (*held, state, y, after)))
+    return y
+
+
 def lacking() -> dict[str, str]:
     """This backend and why it is not available, if it is not."""
     reason = native.why(SOURCE)
@@ -98,16 +110,20 @@ def _gradients(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
 forward.register_autograd(_gradients, setup_context=_save)
 
 
+def _kernel(name: str, k: Tensor) -> Any:
+    library = native.library(SOURCE)
+    if library is None:
+        raise ValueError(f"the backend native of wkv_average is not available here: {native.why(SOURCE)}")
+    return getattr(library, f"{name}_{ {torch.float32: 'float', torch.float64: 'double'}[k.dtype] }")
+
+
 def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Tensor]:
     nothing = k.new_zeros(k.shape[2])
     return nothing if w is None else w, nothing if u is None else u
 
 
 def _call(name: str, k: Tensor, given: Sequence[Tensor | None], out: Sequence[Tensor]) -> None:
-    library = native.library(SOURCE)
-    if library is None:
-        raise ValueError(f"the backend native of wkv_average is not available here: {native.why(SOURCE)}")
-    kernel = getattr(library, f"{name}_{ {torch.float32: 'float', torch.float64: 'double'}[k.dtype] }")
+    kernel = _kernel(name, k)
     held = [None if each is None else each.contiguous() for each in (*given, *out)]
     pointers = (ctypes.c_void_p(None if each is None else each.data_ptr()) for each in held)
     kernel(native.threads(k.numel()), *k.shape, *pointers)

@@ -185,4 +185,36 @@ void NAME(backward_)(
         }
 }
 
+/* One token: y, and the state (B, 3, D) after it, at the scale at which its denominator is 1, which may lie where the one
+   before it does. Here `log_rate` is ln w; it and u may be NULL, for w = 0 and u = 0. */
+void NAME(token_)(
+    int B, int D, const REAL *k, const REAL *v, const REAL *log_rate, const REAL *u, const REAL *state, REAL *y,
+    REAL *after)
+{
+    for (int b = 0; b < B; b++) {
+        const size_t row = (size_t)b * D;
+        const REAL *numerator = state + 3 * row, *denominator = numerator + D, *scale = denominator + D;
+        REAL *mean = after + 3 * row, *one = mean + D, *log_sum = one + D;
+        for (int d = 0; d < D; d++) {
+            const REAL sum = denominator[d], odd = sum != 0 && sum != 1;
+            mean[d] = odd ? numerator[d] / sum : numerator[d];
+            log_sum[d] = odd ? scale[d] + log(sum) : scale[d];
+            one[d] = 1;
+        }
+#pragma omp simd
+        for (int d = 0; d < D; d++) {
+            const REAL rate = log_rate ? log_rate[d] : 0, power = NAME(faded_)(fabs(rate));
+            const REAL w = log_rate ? (rate > 0 ? 1 / power : power) : 0;
+            const REAL key = k[row + d], value = v[row + d], before = mean[d], log_before = log_sum[d];
+            const REAL past = log_before - w, odds = key - past, e = NAME(faded_)(fabs(odds)), part = 1 / (1 + e);
+            const REAL g = odds >= 0 ? part : e * part, rest = odds >= 0 ? e * part : part;
+            const REAL own = (u ? key + u[d] : key) - log_before, f = NAME(faded_)(fabs(own)), half = 1 / (1 + f);
+            const REAL s = own >= 0 ? half : f * half, left = own >= 0 ? f * half : half;
+            y[row + d] = NAME(between_)(before, value, s, left);
+            mean[d] = NAME(between_)(before, value, g, rest);
+            log_sum[d] = (past > key ? past : key) + NAME(log_one_more_)(e);
+        }
+    }
+}
+
 #endif
