@@ -17,7 +17,9 @@ from torch import Tensor
 
 from seqloom.analysis.cost import norm_cost
 from seqloom.analysis.pointwise import Call, Rule, times
-from seqloom.core.cost import Cost
+from seqloom.core.cost import Cost, lookback
+from seqloom.ops.linear_decay import gpu as decay_gpu
+from seqloom.ops.state_space import price as dense_price
 
 
 def product(left: Tensor, right: Tensor) -> Cost:
@@ -135,9 +137,68 @@ def averaged(call: Call) -> Cost:
     return times(Cost(mul=4, add=11, div=2, exp=2, other=4), call.args[0].numel())
 
 
+def lagged(call: Call) -> Cost:
+    """Our own lag sum of channels in C, forward: what the equation has, but for the edges of its blocks."""
+    B, T, D = call.args[0].shape
+    rows, terms = lookback(T, len(call.args[1]), "sequence")
+    return times(Cost(mul=terms, add=terms - rows), B * D)
+
+
+def scanned(call: Call) -> Cost:
+    """Our own recurrence of channels in C, forward: a product and a sum for each number, or for each complex one."""
+    return times(Cost(mul=4, add=4) if call.out.is_complex() else Cost(mul=1, add=1), call.out.numel())
+
+
+def decayed(call: Call) -> Cost:
+    """Our own decaying sum on a GPU, forward: by chunks, each of which is computed whole, with all its pairs."""
+    (B, H, T, K), V, fades = call.args[0].shape, call.args[2].shape[3], call.args[3] is not None
+    C = decay_gpu.chunk(call.args[0].dtype)
+    n = -(-T // C) * C
+    products = n * (C * (K + V) + 2 * K * V)
+    fading = Cost(mul=n * (C + 2 * V) + n // C * K * V, add=n * (C + 2), exp=n * (C + 2) + n // C)
+    return times(Cost(mul=products, add=products) + times(fading, int(fades)), B * H)
+
+
+def bent(call: Call) -> Cost | None:
+    """GELU as it is defined, x/2 (1 + erf(x/√2)); its approximation by tanh has no price."""
+    if call.kwargs.get("approximate", "none") != "none":
+        return None
+    return times(Cost(mul=3, add=1, other=1), call.out.numel())
+
+
+def dense(call: Call) -> Cost | None:
+    """Linear systems by elimination, or exponentials of matrices: as `seqloom.ops.state_space.price` has them."""
+    matrix, N = call.args[0], call.args[0].shape[-1]
+    if matrix.is_complex() or (len(call.args) > 1 and call.args[1].ndim != matrix.ndim):
+        return None
+    each = dense_price.solution(N, call.args[1].shape[-1]) if len(call.args) > 1 else dense_price.exponential(N)
+    return times(each, matrix.numel() // N**2)
+
+
+def selected(call: Call) -> Cost:
+    """Our own selective scan in C, forward: Δ, a decay for each state, what comes in and goes out; its weights once."""
+    D, N, given = call.args[0].numel(), call.args[2].shape[1], [each is not None for each in call.args[6:9]]
+    soft, skip, gate = (int(each) for each in given)
+    price = Cost(
+        mul=4 * N + 1 + skip + 2 * gate,
+        add=2 * N - 1 + 2 * soft + skip + gate,
+        div=gate,
+        exp=N + soft + gate,
+        other=soft,
+    )
+    return times(price, D) + Cost(mul=N * call.args[2].shape[0], exp=N * call.args[2].shape[0])
+
+
+def convolved(call: Call) -> Cost:
+    """Our own short convolution in C, forward: every tap at every place, the bias, and silu."""
+    W = call.args[1].shape[0]
+    return times(Cost(mul=W + 1, add=W + 1, div=1, exp=1), call.out.numel())
+
+
 RULES: dict[str, Rule] = (
     dict.fromkeys(("mm", "bmm", "mv", "dot"), multiply)
     | dict.fromkeys(("addmm", "baddbmm", "addmv"), multiply_add)
+    | dict.fromkeys(("_linalg_solve_ex", "linalg_matrix_exp"), dense)
     | dict.fromkeys(("_softmax", "_safe_softmax"), softmax)
     | dict.fromkeys(("_fft_r2c", "_fft_c2r", "_fft_c2c"), transform)
     | {
@@ -147,6 +208,15 @@ RULES: dict[str, Rule] = (
         "convolution": convolution,
         "mkldnn_rnn_layer": recurrent,
         "wkv_forward": averaged,
+        "selective_forward": selected,
+        "short_convolution_forward": convolved,
+        "lag_sum_forward": lagged,
+        "scan_forward": scanned,
+        "wkv_gpu_forward": averaged,
+        "scan_gpu_forward": scanned,
+        "selective_gpu_forward": selected,
+        "decay_gpu_forward": decayed,
+        "gelu": bent,
         "_scaled_dot_product_flash_attention_for_cpu": attention,
     }
 )

@@ -33,8 +33,8 @@ Rule = Callable[[Call], Cost | None]
 FREE = frozenset(
     (
         "_conj_physical", "_local_scalar_dense", "_to_copy", "_unsafe_view", "alias", "arange",
-        "bernoulli", "cat", "clone", "constant_pad_nd", "copy", "detach", "embedding", "empty", "empty_like",
-        "empty_permuted", "empty_strided", "eye", "fill", "flip", "full", "full_like", "gather", "index",
+        "bernoulli", "cat", "clone", "constant_pad_nd", "copy", "detach", "diag_embed", "embedding", "empty",
+        "empty_like", "empty_permuted", "empty_strided", "eye", "fill", "flip", "full", "full_like", "gather", "index",
         "complex", "index_select", "lift_fresh", "linspace", "masked_select", "new_empty",
         "new_empty_strided", "new_full", "new_ones", "new_zeros", "normal", "ones", "ones_like", "rand", "rand_like",
         "randn", "randn_like", "repeat", "resolve_conj", "roll", "scalar_tensor", "select_scatter", "set",

@@ -10,6 +10,12 @@ from seqloom.mixers import attention, extractors
 from seqloom.mixers import linear, performer, rfa, retention
 from seqloom.mixers import aft_full, aft_local, aft_conv, aft_simple, rwkv
 from seqloom.mixers import elman, lstm, gru
+from seqloom.mixers import ssm, lssl, s4
+from seqloom.mixers import hyena
+from seqloom.mixers import s5
+from seqloom.mixers import s4d, gss
+from seqloom.mixers import spade
+from seqloom.mixers import s6, mamba
 # isort: on
 
 __all__ = [
@@ -21,12 +27,22 @@ __all__ = [
     "elman",
     "extractors",
     "gru",
+    "gss",
+    "hyena",
     "kinds",
     "linear",
+    "lssl",
     "lstm",
+    "mamba",
     "mixer_config",
     "performer",
     "retention",
     "rfa",
     "rwkv",
+    "s4",
+    "s4d",
+    "s5",
+    "s6",
+    "spade",
+    "ssm",
 ]

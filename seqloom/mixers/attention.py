@@ -4,12 +4,14 @@
     z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head
     y = concat_h(Σ_{j≤i} a_ij v_j) W_out
 
-With a `context` L, a token looks back on the L latest tokens, itself included; up to L tokens that is the same.
+With a `context` L, a token looks back on the L latest tokens, itself included; up to L tokens that is the same. A
+`window` is a smaller L, for local attention.
 
 Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17. The paper never reads more than L tokens, so
-the window is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
+looking back on L is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
 """
 
+from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
@@ -23,22 +25,29 @@ from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
-from seqloom.ops.attention import attend, banded, causal, weights
+from seqloom.ops.attention import attend, banded, causal, everywhere, weights
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
 
 @final
 class Attention(PackedMixer):
-    """Causal multi-head self-attention over `dim` channels. State: keys and values, at most `context` of them."""
+    """Causal multi-head self-attention over `dim` channels. State: keys and values, at most `context` of them.
+
+    With a `window`, no larger than the context, it is of that size from the beginning.
+    """
 
     traits = TRAITS
 
-    def __init__(self, dim: int, heads: int, context: int | None = None) -> None:
+    def __init__(self, dim: int, heads: int, context: int | None = None, window: int | None = None) -> None:
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {_divisors(dim)}")
-        self.dim, self.heads, self.context = dim, heads, context
+            divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
+        self.dim, self.heads, self.context, self.least = dim, heads, context, 0
+        if window is not None:
+            self.context = self.least = min(window, context or window)
+            self.traits = replace(TRAITS, state="window")  # type: ignore[misc]
         self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
 
     def mix(self, x: Stream) -> Stream:
@@ -63,7 +72,7 @@ class Attention(PackedMixer):
                 self._split(q),
                 self._split(torch.cat([state["k"][:, :used].to(k.dtype), k], 1)),
                 self._split(torch.cat([state["v"][:, :used].to(v.dtype), v], 1)),
-                pattern=causal if self.context is None else banded(self.context),
+                pattern=banded(self.context),
                 query_time=then[:, used:],
                 key_time=then,
             )
@@ -91,7 +100,7 @@ class Attention(PackedMixer):
             self._split(self.w_q(x)[:, None]),
             self._split(k),
             self._split(v),
-            pattern=_any if same else _written,
+            pattern=everywhere if same else causal,
             query_time=seen[:, None] - 1,
             key_time=None if same else ring.times(room, seen)[:, :full],
         )
@@ -99,8 +108,8 @@ class Attention(PackedMixer):
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
-        pattern = causal if self.context is None else banded(self.context)
-        heads = weights(self._split(self.w_q(x[:1])), self._split(self.w_k(x[:1])), pattern=pattern)[0]
+        q, k = self._split(self.w_q(x[:1])), self._split(self.w_k(x[:1]))
+        heads = weights(q, k, pattern=banded(self.context))[0]
         meaning, axes = "how much of each key's value a query takes", ("query", "key")
         each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
         mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
@@ -108,7 +117,7 @@ class Attention(PackedMixer):
 
     def trim(self, state: State) -> State:
         """See `Mixer.trim`."""
-        used = self._used(state["seen"], state["k"].shape[1])
+        used = max(self.least, self._used(state["seen"], state["k"].shape[1]))
         return {n: (t if n == "seen" else t[:, :used]).contiguous() for n, t in state.items()}
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
@@ -120,7 +129,7 @@ class Attention(PackedMixer):
             add=H * (terms * (K - 1) + (terms - rows) * K + terms - rows),
             div=2 * H * terms,
             exp=H * terms,
-            state=2 * D * lookback(T, self.context, "token")[1],
+            state=2 * D * max(self.least, lookback(T, self.context, "token")[1]),
             path=(
                 *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
                 *("multiplication", "cumulation"),
@@ -132,7 +141,7 @@ class Attention(PackedMixer):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         far = self.context is not None and q.shape[1] > self.context
-        pattern = banded(self.context or 0) if far else causal
+        pattern = banded(self.context) if far else causal
         return attend(self._split(q), self._split(k), self._split(v), pattern=pattern)
 
     def _split(self, x: Tensor) -> Tensor:
@@ -143,24 +152,12 @@ class Attention(PackedMixer):
         return out
 
     def _room(self, needed: int, already: int = 0) -> int:
-        return max(already, needed if self.context is None else min(needed, self.context))
+        return max(already, self.least, needed if self.context is None else min(needed, self.context))
 
     def _used(self, seen: Tensor, size: int) -> int:
         if torch.compiler.is_compiling():
             return size  # how many were read is not known while a graph is captured: every place may be in use
         return min(size, int(seen.max()))
-
-
-def _any(i: Tensor, j: Tensor) -> Tensor:
-    return torch.ones_like(i + j, dtype=torch.bool)
-
-
-def _written(i: Tensor, j: Tensor) -> Tensor:
-    return (j <= i) & (i >= 0)
-
-
-def _divisors(dim: int) -> str:
-    return ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
 
 
 @register
@@ -169,9 +166,11 @@ class AttentionConfig(MixerConfig):
 
     kind: Literal["attention"] = "attention"
     heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
+    window: int | None = Field(None, ge=1, description="tokens looked back on, itself included; unset, the context")
     traits: ClassVar = TRAITS
-    examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8})
+    later: ClassVar = ("window",)
+    examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8}, {"heads": 2, "window": 3})
 
     def build(self, dim: int, context: int | None) -> Attention:
-        """See `MixerConfig.build`."""
-        return Attention(dim, self.heads, context)
+        """See `MixerConfig.build`; it looks back on a `window` where that is smaller than the context."""
+        return Attention(dim, self.heads, context, self.window)

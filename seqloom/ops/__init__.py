@@ -1,5 +1,29 @@
 """Equations without parameters, each with a reference and the paths that are faster."""
 
-from seqloom.ops import attention, biased_average, lag_sum, linear_decay, random_features, recurrence, wkv_average
+from seqloom.ops import (
+    attention,
+    biased_average,
+    diagonal_states,
+    lag_sum,
+    linear_decay,
+    random_features,
+    recurrence,
+    scans,
+    selective_scan,
+    state_space,
+    wkv_average,
+)
 
-__all__ = ["attention", "biased_average", "lag_sum", "linear_decay", "random_features", "recurrence", "wkv_average"]
+__all__ = [
+    "attention",
+    "biased_average",
+    "diagonal_states",
+    "lag_sum",
+    "linear_decay",
+    "random_features",
+    "recurrence",
+    "scans",
+    "selective_scan",
+    "state_space",
+    "wkv_average",
+]

@@ -58,7 +58,7 @@ def test_list(seqloom: Seqloom) -> None:
     answer = seqloom("list")
     assert answer.code == 0
     assert [line.split()[0] for line in answer.out.splitlines()[2:]] == list(kinds())
-    assert answer.out.splitlines()[2].split()[-6:] == ["always", "yes", "grows", "any", "no", "heads"]
+    assert answer.out.splitlines()[2].split()[-7:] == ["always", "yes", "grows", "any", "no", "heads,", "window"]
 
 
 def test_data(seqloom: Seqloom) -> None:

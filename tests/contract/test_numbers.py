@@ -9,7 +9,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.core.mixer import Mixer
 from seqloom.ops.backends import use
-from tests.contract.cases import DIM, Make, close, draw, every_mixer, fits, leaves, streams, ways
+from tests.contract.cases import DIM, Make, close, draw, every_mixer, every_mixer_in_time, fits, leaves, streams, ways
 
 HALF, SINGLE = 2e-2, 1e-5
 """the stated bounds of bfloat16 and float32: root mean square of the error over that of the output"""
@@ -97,7 +97,7 @@ def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
     assert held <= {dtype, torch.float32}, f"the state is held in {held}"
 
 
-@every_mixer
+@every_mixer_in_time
 def test_derivatives(make: Make) -> None:
     check_derivatives(make)
 

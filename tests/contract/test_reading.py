@@ -7,7 +7,18 @@ from torch import Tensor
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
-from tests.contract.cases import DIM, Make, at_each_size, close, draw, every_mixer, leaves, same_state, streams
+from tests.contract.cases import (
+    DIM,
+    Make,
+    at_each_size,
+    close,
+    draw,
+    every_mixer,
+    every_mixer_in_time,
+    leaves,
+    same_state,
+    streams,
+)
 
 
 def in_pieces(mixer: Mixer, x: Tensor, cuts: list[int], state: State | None = None) -> tuple[Tensor, State]:
@@ -112,7 +123,7 @@ def test_any_cut_gives_the_whole(make: Make) -> None:
     check_pieces(make)
 
 
-@every_mixer
+@every_mixer_in_time
 def test_steps_give_the_whole(make: Make) -> None:
     check_step(make)
 

@@ -14,7 +14,17 @@ from seqloom.generation.price import price
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder
 
-KINDS = [{"kind": kind, **example} for kind, config in kinds().items() for example in config.examples]
+KINDS = [
+    pytest.param({"kind": kind, **example}, marks=[pytest.mark.slow] if n else [])
+    for kind, config in kinds().items()
+    for n, example in enumerate(config.examples)
+]
+"""each kind at once, its other examples in `make test-all`"""
+PROMPTS_AND_HOPS = [
+    pytest.param(prompt, hop, marks=[] if (prompt, hop) in ((4, 2), (6, 6), (9, 4)) else [pytest.mark.slow])
+    for prompt in (4, 6, 9)
+    for hop in (2, 4, 6)
+]
 L = 6
 Build = Callable[..., Decoder]
 
@@ -52,8 +62,7 @@ def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, 
 
 
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
-@pytest.mark.parametrize("hop", [2, 4, 6])
-@pytest.mark.parametrize("prompt", [4, 6, 9])
+@pytest.mark.parametrize(("prompt", "hop"), PROMPTS_AND_HOPS)
 def test_slide_with_a_hop_is_its_definition(decoder: Build, mixer: dict[str, Any], prompt: int, hop: int) -> None:
     model = decoder(mixer, positions="learned")
     text, logits = run(model, texts(prompt), 15, hop=hop)

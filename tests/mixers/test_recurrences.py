@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.mixers.recurrences.cases import CASES, GUARDS, D, mixer_of, papers
+from tests.mixers.recurrences import state_space_cases
+from tests.mixers.recurrences.cases import CASES, D, mixer_of, papers
+from tests.mixers.recurrences.guards import GUARDS
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -30,7 +32,21 @@ def test_steps(name: str) -> None:
     np.testing.assert_allclose(np.stack(found), wanted, rtol=0, atol=1e-9)
 
 
-UNDIVIDED = {"aft_conv, 1 head", "rfa, 8 heads"}  # one tap has no deviation; heads of one channel have sums near 0
+@pytest.mark.parametrize("name", state_space_cases.CASES)
+def test_long(name: str) -> None:
+    """Over the lengths at which a mixer may begin to compute in pieces, or in another form."""
+    mixer = mixer_of(name)
+    x = np.random.default_rng(7).normal(size=(150, D))
+    wanted = CASES[name][1](x, papers(mixer, CASES[name][0]["kind"]))
+    found = mixer(torch.from_numpy(x)[None])[0].detach().numpy()
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+
+
+UNDIVIDED = {
+    "aft_conv, 1 head",  # one tap has no deviation
+    "rfa, 8 heads",  # heads of one channel have sums near 0
+    "gss",  # two channels can be nearly the same
+}
 GUARDED = [name for name, (settings, _) in CASES.items() if settings["kind"] in GUARDS and name not in UNDIVIDED]
 
 

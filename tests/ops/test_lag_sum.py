@@ -14,11 +14,14 @@ D = 4
 TAPS = {"mixing": (D, D), "grouped": (2, 2, 2), "each": (D,), "shared": ()}
 """the shape of one tap of each kind"""
 every_kind = pytest.mark.parametrize("kind", TAPS)
-every_backend = pytest.mark.parametrize("backend", RUN)
+LACKING = backends.lacking("lag_sum")
+UNABLE = {"toeplitz": ("mixing", "grouped", "each"), "native": ("mixing", "grouped")}
+"""kinds of taps that a backend is not for"""
+every_backend = pytest.mark.parametrize("backend", [name for name in RUN if name not in LACKING])
 
 
 def able(backend: str, kind: str) -> bool:
-    return backend != "toeplitz" or kind == "shared"
+    return kind not in UNABLE.get(backend, ())
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -168,7 +171,7 @@ def test_no_rows(backend: str, kind: str) -> None:
 def test_integers_stay_exact_in_the_exact_backends() -> None:
     x = torch.randint(-9, 9, (2, 30, D), generator=torch.Generator().manual_seed(1)).float()
     w = torch.randint(-9, 9, (12, D), generator=torch.Generator().manual_seed(2)).float()
-    for backend in ("direct", "reference"):
+    for backend in {"direct", "reference", "native"} - LACKING.keys():
         with backends.use(lag_sum=backend):
             assert torch.equal(lags(x, w), lags(x, w).round())
 
@@ -188,9 +191,9 @@ def test_taps_that_are_not_square_are_refused(shape: tuple[int, ...]) -> None:
 @every_kind
 def test_the_choice_by_size_is_able_and_said(kind: str) -> None:
     """Whatever is chosen can do the call, gives the sum, and is remembered; long ones with gradients use the FFT."""
-    for T, L, rows in ((5, 5, 1), (300, 40, 1), (40, 300, 3), (600, 500, 4)):
+    for T, L, rows in ((5, 5, 1), (300, 40, 1), (40, 300, 3), (600, 500, 4), (2049, 2049, 1)):
         x, w = numbers(rows, T, D).requires_grad_(), numbers(L, *TAPS[kind], seed=1)
-        with backends.use(lag_sum="direct"):
+        with backends.use(lag_sum="direct" if L < 2049 else "fft"):
             wanted = lags(x, w)
         backends.forget()
         torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
@@ -198,4 +201,6 @@ def test_the_choice_by_size_is_able_and_said(kind: str) -> None:
             torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
         chosen = backends.used()["lag_sum"]
         assert set(chosen) <= set(RUN) - {"reference"}
+        if not LACKING:
+            assert (chosen == ["native"]) is (able("native", kind) and L <= 2048)
     assert "fft" in chosen

@@ -1,12 +1,15 @@
 """The decaying sum: every backend against the reference, and the reference against a loop over numbers."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.linear_decay import RUN, chunked, decay
+from seqloom.ops.linear_decay import RUN, chunked, chunks, decay, inplace
+from seqloom.ops.linear_decay.quotient import parts, quotient
 
 B, H, K, V = 2, 3, 4, 5
 GIVEN = ("nothing", "a number a head", "a number a head and token")
@@ -241,3 +244,77 @@ def test_one_token_is_read_by_the_equation_and_more_by_chunks() -> None:
         backends.forget()
         decay(*inputs(T, "nothing"))
         assert backends.used()["linear_decay"] == [wanted]
+
+
+def slopes(
+    equal: Callable[..., tuple[Tensor, Tensor]], given_all: list[Tensor | None], ends: str, wanted: list[int]
+) -> list[Tensor]:
+    """What `ends`, y or S or both, send to those of q, k, v, g and S that are `wanted`."""
+    leaves = [None if x is None else x.clone().requires_grad_(place in wanted) for place, x in enumerate(given_all)]
+    out = [each for name, each in zip("yS", equal(*leaves, 8), strict=True) if name in ends]
+    loss = sum((each * draw(*each.shape, seed=8)).sum() for each in out)
+    asked = [leaves[place] for place in wanted]
+    return list(torch.autograd.grad(loss, asked, allow_unused=True, materialize_grads=True))
+
+
+@every_decay
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("ends", ["y", "S", "yS"])
+@pytest.mark.parametrize("T", [8, 24])
+def test_the_backward_in_place_is_that_of_the_plain_chunks(given: str, state: bool, ends: str, T: int) -> None:
+    given_all = inputs(T, given, state)
+    there = [place for place, x in enumerate(given_all) if x is not None]
+    for wanted in (there, there[:2], there[1:], there[2:]):
+        found = slopes(inplace.equal, given_all, ends, wanted)
+        for a, b in zip(found, slopes(chunks.equal, given_all, ends, wanted), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+@every_decay
+@pytest.mark.parametrize("wide", [False, True])
+def test_keys_and_values_of_any_width(given: str, wide: bool) -> None:
+    """The narrower of the two is what is faded."""
+    q, k, v, g, S = inputs(24, given)
+    given_all = [torch.cat([q, k], -1), torch.cat([k, q], -1), v, g, torch.cat([S, S], 2)] if wide else [q, k, v, g, S]
+    there = [place for place, x in enumerate(given_all) if x is not None]
+    found, wanted = (slopes(equal, given_all, "yS", there) for equal in (inplace.equal, chunks.equal))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+    for a, b in zip(inplace.equal(*given_all, 8), chunks.equal(*given_all, 8), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("wipe", [-1e4, -torch.inf])
+def test_what_was_wiped_out_has_no_slope(wipe: float) -> None:
+    """In float32 too: exactly none for a g whose exponentials are all 0, close for the others."""
+    given_all = inputs(24, "a number a head and token")
+    given_all[3][:, :, 3::4] = wipe
+    wanted = slopes(chunks.equal, given_all, "yS", [0, 1, 2, 3, 4])
+    found = slopes(inplace.equal, [x.float() for x in given_all], "yS", [0, 1, 2, 3, 4])
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
+    assert not found[3][:, :, 3::4].any()
+
+
+@every_decay
+def test_second_slopes_where_one_input_is_made_of_another(given: str) -> None:
+    def both(equal: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
+        x, _, v, g, S = inputs(16, given)
+        x.requires_grad_()
+        y, after = equal(x, 2 * x, v * x.sum(), g, S, 8)
+        (slope,) = torch.autograd.grad(y.pow(2).sum() + after.sum(), x, create_graph=True)
+        return torch.autograd.grad(slope.pow(2).sum(), x)[0]
+
+    torch.testing.assert_close(both(inplace.equal), both(chunks.equal))
+
+
+def test_sums_over_their_normaliser() -> None:
+    sums = draw(2, 3, 5).abs().requires_grad_()
+
+    def read(sums: Tensor) -> Tensor:
+        s, z = parts(sums)
+        return quotient(s, z + 0.5)
+
+    torch.testing.assert_close(read(sums), sums[..., :-1] / (sums[..., -1:] + 0.5), rtol=0, atol=0)
+    assert torch.autograd.gradcheck(read, sums)
+    assert torch.autograd.gradgradcheck(read, sums)

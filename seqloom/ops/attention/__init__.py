@@ -11,6 +11,7 @@ Source: Vaswani et al., arXiv:1706.03762, Eq. 1; the Extractor paper's Eq. 13-15
 from collections.abc import Callable
 from typing import TypeAlias
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -32,8 +33,15 @@ def causal(i: Tensor, j: Tensor) -> Tensor:
     return j <= i
 
 
-def banded(width: int) -> Pattern:
-    """Every query looks at its own place and at the `width` - 1 before it."""
+def everywhere(i: Tensor, j: Tensor) -> Tensor:
+    """Every query looks at all keys."""
+    return torch.ones_like(i + j, dtype=torch.bool)
+
+
+def banded(width: int | None) -> Pattern:
+    """Every query looks at its own place and at the `width` - 1 before it; None for all before it."""
+    if width is None:
+        return causal
 
     def pattern(i: Tensor, j: Tensor) -> Tensor:
         return (j <= i) & (i - j < width)

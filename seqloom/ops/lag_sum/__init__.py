@@ -11,28 +11,34 @@ Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for 
 from typing import TypeAlias
 
 from jaxtyping import Float
-from torch import Tensor, cat, is_grad_enabled
+from torch import Tensor, cat, compiler, is_grad_enabled
 
 from seqloom.core.shapes import Stream
 from seqloom.ops import backends
-from seqloom.ops.lag_sum import direct, fft, reference, toeplitz
+from seqloom.ops.lag_sum import direct, fft, native, reference, toeplitz
 
 Taps: TypeAlias = Float[Tensor, "L ..."]
 """one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
-RUN = {"reference": reference.lags, "direct": direct.lags, "fft": fft.lags, "toeplitz": toeplitz.lags}
-EXACT = ("reference", "direct", "toeplitz")
+RUN = {
+    "reference": reference.lags,
+    "direct": direct.lags,
+    "fft": fft.lags,
+    "toeplitz": toeplitz.lags,
+    "native": native.lags,
+}
+EXACT = ("reference", "direct", "toeplitz", "native")
 """the backends in which an output is exactly unaffected by later inputs"""
 
-backends.declare("lag_sum", tuple(RUN))
+backends.declare("lag_sum", tuple(RUN), native.lacking)
 
 
 def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
     """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
 
     `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.
-    Backends: `direct` and `toeplitz` (for (L,) only) are exactly causal; `fft` moves outputs before a changed input by
-    at most 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. All are differentiable
-    twice.
+    Backends: `direct`, `toeplitz` (for (L,) only) and `native` (on a CPU, for (L, D) and (L,)) are exactly causal;
+    `fft` moves outputs before a changed input by at most 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all
+    inputs, later ones too. All are differentiable twice.
     """
     _check(x, w)
     if past is not None and past.shape[1]:
@@ -41,18 +47,27 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
 
 
 def _run(x: Tensor, w: Tensor) -> Tensor:
-    able = tuple(RUN) if w.ndim == 1 else ("reference", "direct", "fft")
     if x.numel() == 0:
         return x.clone()
+    lacking = {"toeplitz"} if w.ndim > 1 else set()
+    lacking |= {"native"} if w.ndim > 2 or x.device.type != "cpu" else set()
+    able = [name for name in RUN if name not in lacking]
     return RUN[backends.choose("lag_sum", by_size(x, w), able)](x, w[: x.shape[1]])
 
 
 def by_size(x: Stream, w: Tensor) -> str:
-    """The fastest backend for these sizes: crossovers measured on 2 CPU cores (docs/log.md)."""
+    """The fastest backend for these sizes: crossovers measured on 2 CPU cores (docs/log.md).
+
+    An exported graph must run where there is no native code.
+    """
+    lagging = min(x.shape[1], len(w))
+    here = x.device.type == "cpu" and not compiler.is_exporting()
+    if w.ndim <= 2 and lagging <= 2048 and here and native.available():
+        return "native"
     if w.ndim == 1:
         return "toeplitz" if x.shape[1] <= 384 else "fft"
     few_rows = w.ndim > 2 and len(x) <= 2 and not is_grad_enabled()  # the taps' spectrum would not pay for itself
-    return "direct" if few_rows or min(x.shape[1], len(w)) <= 8 else "fft"
+    return "direct" if few_rows or lagging <= 8 else "fft"
 
 
 def _check(x: Tensor, w: Tensor) -> None:

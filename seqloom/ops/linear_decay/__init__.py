@@ -15,11 +15,13 @@ from jaxtyping import Float
 from torch import Tensor, autocast, promote_types
 
 from seqloom.ops import backends
-from seqloom.ops.linear_decay import chunked, reference
+from seqloom.ops import gpu as device
+from seqloom.ops.linear_decay import chunked, gpu, reference
 
 RUN = {"reference": reference.decay, "chunked": chunked.decay, "parallel": chunked.parallel}
+"""every backend that needs no GPU"""
 
-backends.declare("linear_decay", tuple(RUN))
+backends.declare("linear_decay", (*RUN, "triton"), device.lacking)
 
 
 def decay(
@@ -36,14 +38,15 @@ def decay(
     zero k and g there, and the state is that of its last real token. Raises ValueError where log_decay does not fit.
 
     Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
-    twice too. Later inputs move no output even in the last bit, unless they are infinite.
+    twice too; `triton` the chunks on a GPU. Later inputs move no output even in the last bit, unless they are infinite.
     """
     B, H, T, _ = q.shape
     if log_decay is not None and log_decay.shape not in ((H,), (B, H, T)):
         raise ValueError(f"log_decay must be ({H},) or ({B}, {H}, {T}), not {tuple(log_decay.shape)}")
     kind = v.dtype
     exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
-    run = RUN[backends.choose("linear_decay", "reference" if T == 1 else "chunked", tuple(RUN))]
+    name = backends.choose("linear_decay", by_size(q), (*RUN, *(["triton"] if device.able(q.device) else [])))
+    run = gpu.decay if name == "triton" else RUN[name]
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
     g = None if log_decay is None else log_decay.to(exact)
     before = None if state is None else state.to(exact)
@@ -53,6 +56,13 @@ def decay(
     with _unrounded(q.device.type):
         y, after = run(q, k, v, g, before)
     return y.to(kind), after
+
+
+def by_size(q: Tensor) -> str:
+    """The fastest backend for these queries."""
+    if q.shape[2] == 1:
+        return "reference"
+    return "triton" if device.best(q.device) else "chunked"
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:

@@ -1,18 +1,9 @@
-"""The decaying sum by chunks of C tokens: pairs inside a chunk, one matrix from each chunk to the next.
-
-    y_i = Σ_{j≤i} (q_i · k_j) e^{g_{j+1} + … + g_i} v_j     over the j of i's own chunk
-        + q_i e^{g_1 + … + g_i} S                            S before the chunk; places counted from its first token
-    S  ← e^{g_1 + … + g_C} S + Σ_j e^{g_{j+1} + … + g_C} k_jᵀ v_j
-
-Every exponent is a sum of some of the g, never a difference of two sums: with g ≤ 0 nothing overflows at any length,
-and a g of -1000 (or -inf) wipes out what is before it without blurring what comes after.
-
-Source: Sun et al., arXiv:2307.08621, Eq. 7. The factored form e^{g_1+…+g_i} e^{-(g_1+…+g_j)}, which overflows, is not
-used.
-"""
+"""The decaying sum by chunks of C tokens (`chunks`): in place where torch runs it, plainly where it makes a graph."""
 
 import torch
 from torch import Tensor
+
+from seqloom.ops.linear_decay import chunks, inplace
 
 CHUNK = 64
 """tokens of a chunk: on one CPU core, with heads of width 64, 32 was even with it and 128 behind it by 13% to 67%"""
@@ -25,46 +16,16 @@ def decay(
 ) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
     T = q.shape[2]
+    run = chunks.equal if torch.compiler.is_compiling() else inplace.equal
     whole = T - T % chunk
     if whole in (0, T):
-        return _equal(q, k, v, g, state, min(chunk, T))
+        return run(q, k, v, g, state, min(chunk, T))
     early, late = (g, g) if g is None or g.ndim == 1 else (g[:, :, :whole], g[:, :, whole:])
-    y, state = _equal(q[:, :, :whole], k[:, :, :whole], v[:, :, :whole], early, state, chunk)
-    rest, state = _equal(q[:, :, whole:], k[:, :, whole:], v[:, :, whole:], late, state, T - whole)
+    y, state = run(q[:, :, :whole], k[:, :, :whole], v[:, :, :whole], early, state, chunk)
+    rest, state = run(q[:, :, whole:], k[:, :, whole:], v[:, :, whole:], late, state, T - whole)
     return torch.cat([y, rest], 2), state
 
 
 def parallel(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """The same with one chunk: the T² pairs at once."""
     return decay(q, k, v, g, state, chunk=q.shape[2])
-
-
-def _equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
-    """T a multiple of C."""
-    q, k, v = (x.contiguous().unflatten(2, (-1, C)) for x in (q, k, v))  # (B, H, N, C, ·)
-    a = q @ k.mT
-    across = None
-    if g is not None:
-        g = g.unflatten(2, (-1, C)) if g.ndim == 3 else g[:, None, None].expand(-1, 1, C)  # (B, H, N, C) or (H, 1, C)
-        between = g[..., None].expand(*g.shape, C).tril(-1).cumsum(-2)  # (…, i, j): from j to i; 0 where j ≥ i
-        a = a * between.exp()
-        since = g.cumsum(-1).exp()  # from the chunk's beginning
-        q, k, across = q * since[..., None], k * between[..., -1, :].exp()[..., None], since[..., -1]
-    y = a.tril() @ v
-    added = k.mT @ v  # (B, H, N, K, V)
-    before, state = _carried(added, across, state)
-    return (y if before is None else y + q @ before).flatten(2, 3), state
-
-
-def _carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
-    """The state before each of N chunks (B, H, N, K, V), None where it is zero, and the state after the last."""
-    N = added.shape[2]
-    if N == 1 and state is None:
-        return None, added[:, :, 0]
-    S = torch.zeros_like(added[:, :, 0]) if state is None else state
-    fading = None if across is None else across.expand(*added.shape[:3])[..., None, None].unbind(2)
-    before = []
-    for n, new in enumerate(added.unbind(2)):
-        before.append(S)
-        S = new + (S if fading is None else fading[n] * S)
-    return torch.stack(before, 2), S

@@ -18,16 +18,17 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import backends
-from seqloom.ops.wkv_average import averages, doubling, native, reference, sequential
+from seqloom.ops import gpu as device
+from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
 
 RUN: dict[str, averages.Average] = {
     "sequential": averages.through(sequential),
     "doubling": averages.through(doubling),
     "native": native.forward,
 }
-"""the fast backends"""
+"""the fast backends that need no GPU"""
 
-backends.declare("wkv_average", ("reference", *RUN), native.lacking)
+backends.declare("wkv_average", ("reference", *RUN, "triton"), lambda: native.lacking() | device.lacking())
 
 
 def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, "B 3 D"]:
@@ -65,7 +66,15 @@ def wkv(
     if name == "reference":
         y, after = reference.wkv(k, v, log_rate, bonus, None if state is None else given, lengths)
     else:
-        y, after = averages.wkv(RUN[name], k, v, None if log_rate is None else log_rate.exp(), bonus, given, lengths)
+        y, after = averages.wkv(
+            gpu.forward if name == "triton" else RUN[name],
+            k,
+            v,
+            None if log_rate is None else log_rate.exp(),
+            bonus,
+            given,
+            lengths,
+        )
     if lengths is not None:
         after = torch.where((lengths > 0)[:, None, None], after, given)
     return y.to(kind), after
@@ -94,7 +103,8 @@ def wkv_token(
 
 
 def _chosen(k: Stream) -> str:
-    able = ("reference", *(each for each in RUN if each != "native" or k.device.type == "cpu"))
+    able = ["reference", *(each for each in RUN if each != "native" or k.device.type == "cpu")]
+    able += ["triton"] if device.able(k.device) else []
     return backends.choose("wkv_average", by_size(k), able)
 
 
@@ -105,6 +115,8 @@ def by_size(k: Stream) -> str:
     costs the same for few channels as for many, and is no way to use another device or a graph.
     """
     cpu = k.device.type == "cpu"
+    if device.best(k.device):
+        return "triton"
     if cpu and not torch.compiler.is_exporting() and native.available():
         return "native"
     narrow = len(k) * k.shape[2] <= 128

@@ -1,7 +1,6 @@
 """Which mixer is held to which recurrence: settings, names, and the numbers that a mixer adds to its paper.
 
-The recurrences know the mixers by the names of their parameters and buffers alone: `NAMES` translates. Where a paper
-divides by what can be 0, a mixer adds a small number or has a floor: `GUARDS`.
+The recurrences know the mixers by the names of their parameters and buffers alone: `NAMES` translates.
 """
 
 from collections.abc import Callable
@@ -12,8 +11,10 @@ import torch
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
+from tests.mixers.recurrences import state_space_cases
 from tests.mixers.recurrences.aft import aft_conv, aft_full, aft_local, aft_simple
 from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.guards import GUARDS
 from tests.mixers.recurrences.linear import linear
 from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
 from tests.mixers.recurrences.retention import retention
@@ -38,16 +39,9 @@ NAMES: dict[str, dict[str, str]] = {
         **{**PROJECTIONS, "w_r.weight": "w_r", "log_rate": "log_decay", "bonus": "bonus"},
         **{f"mu_{name}": f"mu_{name}" for name in "rkv"},
     },
+    **state_space_cases.NAMES,
 }
 """the paper's letter for each entry of a mixer's state_dict; what is not here takes no part in the equation"""
-
-GUARDS: dict[str, dict[str, float]] = {
-    "linear": {"below": 1e-6},  # as the authors' code
-    "retention": {"eps": 1e-6},  # GroupNorm's; the paper names no number
-    "relu": {"floor": 1e-3},  # as the authors' code
-    "rfa": {"within": 1e-6, "floor": 0.1},  # of the weight held; the authors' code has a constant
-    "aft_conv": {"within": 1e-5},
-}
 
 Recurrence = Callable[[Array, Weights], Array]
 
@@ -119,16 +113,23 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "aft_conv, 8 heads": ({"kind": "aft_conv", "heads": 8, "window": 4}, conv_of(8)),
     "rwkv": ({"kind": "rwkv"}, rwkv),
     "rwkv, layer 2 of 3": ({"kind": "rwkv", "layer": 2, "depth": 3}, rwkv),
+    **state_space_cases.CASES,
 }
 
 
 def mixer_of(name: str) -> Mixer:
-    """The mixer of a case with drawn parameters; buffers stay what they are."""
+    """The mixer of a case with drawn parameters; buffers stay what they are.
+
+    A dense matrix that a state is multiplied by is drawn around -3/2 I: a state that grows would hide in its rounding
+    what the others do.
+    """
     torch.manual_seed(7)
     mixer = mixer_config(CASES[name][0]).build(dim=D, context=CONTEXT).double()
     with torch.no_grad():
-        for parameter in mixer.parameters():
+        for key, parameter in mixer.named_parameters():
             parameter.copy_(torch.randn(parameter.shape, dtype=torch.float64) * 0.5)
+            if key == "a":
+                parameter.sub_(1.5 * torch.eye(len(parameter)))
     return mixer
 
 

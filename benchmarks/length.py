@@ -1,0 +1,89 @@
+"""What length costs a mixer of constant state: a generated token far from the first, and the memory of a training step.
+
+python benchmarks/length.py [KIND …]                     all of constant state unless told otherwise
+"""
+
+import json
+import resource
+import subprocess
+import sys
+
+import torch
+from harness import append, compare, gate
+
+from seqloom.analysis.count import count
+from seqloom.experiments.subjects import sublayer
+from seqloom.mixers import kinds
+from seqloom.training.memory import keep_freed_memory
+
+DIM, NEAR, FAR, TOKENS = 256, 128, 65_536, 16
+LENGTHS = (2048, 8192)
+CONSTANT = [kind for kind, config in kinds().items() if config.traits.state == "constant"]
+
+
+class Reading:
+    """Called, it reads `TOKENS` tokens on from a state that has read `place` tokens."""
+
+    def __init__(self, kind, place):
+        torch.manual_seed(0)
+        self.mixer = kinds()[kind]().build(DIM, NEAR).eval().requires_grad_(False)
+        self.token = torch.randn(1, DIM)
+        self.state = self.mixer.start(1)
+        for piece in torch.randn(1, place, DIM).split(4096, 1):
+            _, self.state = self.mixer.extend(piece, self.state)
+
+    @torch.no_grad()
+    def __call__(self):
+        for _ in range(TOKENS):
+            _, self.state = self.mixer.step(self.token, self.state, reuse=True)
+
+
+def token(kind, repeats=15):
+    """A token at FAR beside one at NEAR: time and executed operations."""
+    runs = {str(place): Reading(kind, place) for place in (NEAR, FAR)}
+    operations = {name: count(run).total // TOKENS for name, run in runs.items()}
+    found = compare(runs, str(NEAR), repeats, warm=2)
+    for spread in found["ms_median_quartiles"].values():
+        spread[:] = [float(f"{ms / TOKENS:.4g}") for ms in spread]
+    return {"mixer": kind, "what": "token", "dim": DIM, "batch": 1, "operations_a_token": operations, **found}
+
+
+def memory(kind, T):
+    """Bytes that a forward and backward of the mixer over (1, T, DIM) needs beyond the idle process."""
+    keep_freed_memory()
+    torch.manual_seed(0)
+    mixer = kinds()[kind]().build(DIM, T)
+    sublayer(mixer, torch.randn(1, 16, DIM))()  # what is loaded at first use belongs to the idle process
+    idle = resident("VmRSS")
+    sublayer(mixer, torch.randn(1, T, DIM))()
+    return max(resident("VmHWM"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) - idle
+
+
+def resident(name):
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{name}:"))
+
+
+def growth(kind):
+    """The memory of a training step at both lengths, each in a process of its own."""
+    found = {}
+    for T in LENGTHS:
+        words = [sys.executable, __file__, "--memory", kind, str(T)]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        found[str(T)] = json.loads(said)
+    ratio = found[str(LENGTHS[1])] / found[str(LENGTHS[0])]
+    return {"mixer": kind, "what": "memory", "dim": DIM, "batch": 1, "bytes": found, "growth": float(f"{ratio:.4g}")}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--memory"]:
+        print(memory(sys.argv[2], int(sys.argv[3])))
+        return
+    names = sys.argv[1:] or CONSTANT
+    gate("tests/contract/test_reading.py", "tests/contract/test_state.py")
+    for kind in names:
+        append("length", [token(kind), growth(kind)])
+
+
+if __name__ == "__main__":
+    main()

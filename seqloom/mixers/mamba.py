@@ -1,0 +1,150 @@
+"""Mamba: a selective state space over more channels than the stream has, a short convolution before it, a gate after.
+
+    (u, z) = x W_in                                                 E = `expand` D channels each; no biases
+    u'_t = silu(b + Σ_{k<W} taps_k ∘ u_{t-k})                        W = `kernel`; u_t = 0 before the first token
+    (r, B, C) = u' W_x,   Δ = softplus(r W_Δ + b_Δ)                  r of R numbers, B and C of N = `state_dim`
+    h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t u'_t B_t                         per channel; A = -e^`a_log`; h_0 = 0
+    y_t = ((h_t · C_t + d ∘ u'_t) ∘ silu(z_t)) W_out
+
+Before training A_n = -n, softplus(b_Δ) is log-uniform from `dt_min` to `dt_max`, W_Δ uniform in ±R^(-1/2), d = 1, taps
+and b uniform in ±W^(-1/2). A model of these has no feed-forward network, and norms of the mean square.
+
+Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the beginnings are of the authors' code. B is
+discretised by Euler's rule as in that code, not by their Eq. 4. Their code divides W_out by √depth where it begins;
+here the model decides how its projections begin.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State, unread
+from seqloom.core.view import View
+from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.selective_scan import beginning, price, selective
+from seqloom.ops.selective_scan.convolution import convolve, moved
+from seqloom.ops.selective_scan.token import convolve_token, scan_token
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class Mamba(PackedMixer):
+    """A Mamba block over `dim` channels. State: the last inputs of the convolution (B, W-1, E), and h (B, E, N)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, config: "MambaConfig") -> None:
+        super().__init__()
+        self.dim, self.config, self.inner = dim, config, config.expand * dim
+        self.rank, N, E = config.dt_rank or -(-dim // 16), config.state_dim, self.inner
+        self.in_proj, self.out_proj = nn.Linear(dim, 2 * E, bias=False), nn.Linear(E, dim, bias=False)
+        self.conv_weight, self.conv_bias = nn.Parameter(torch.empty(config.kernel, E)), nn.Parameter(torch.empty(E))
+        self.x_proj, self.dt_proj = nn.Linear(E, self.rank + 2 * N, bias=False), nn.Linear(self.rank, E)
+        self.a_log, self.d = nn.Parameter(torch.empty(E, N)), nn.Parameter(torch.empty(E))
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; A, d, the taps and what makes Δ of its R numbers go back to where they begin."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: A and d are not decayed."""
+        special = [self.a_log, self.d]
+        rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in special)]
+        return [{"params": rest}, {"params": special, "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        u, z = self.in_proj(x).chunk(2, -1)
+        return self._read(convolve(u, self.conv_weight, self.conv_bias), z, None, None)[0]
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """See `Mixer.start`: zeros, whatever the `capacity`; h in float32 or better."""
+        exact = torch.promote_types(self.dtype, torch.float32)
+        window = torch.zeros(batch, self.config.kernel - 1, self.inner, dtype=self.dtype, device=self.device)
+        h = torch.zeros(batch, *self.a_log.shape, dtype=exact, device=self.device)
+        return {"window": window, "h": h, **unread(batch, self.device)}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        (u, z), window = self.in_proj(x).chunk(2, -1), state["window"]
+        y, h = self._read(convolve(u, self.conv_weight, self.conv_bias, window), z, state["h"], lengths)
+        return y, {"window": moved(u, window, lengths), "h": h, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        N, seen = self.config.state_dim, state["seen"]
+        u, z = F.linear(x, self.in_proj.weight).chunk(2, 1)
+        u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], seen, reuse)
+        rank, B, C = F.linear(u, self.x_proj.weight).split((self.rank, N, N), 1)
+        delta, bias = F.linear(rank, self.dt_proj.weight), self.dt_proj.bias
+        y, h = scan_token(u, delta, self.a_log, B, C, state["h"], bias, self.d, z, reuse)
+        return F.linear(y, self.out_proj.weight), {"window": window, "h": h, "seen": seen + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the step that each token takes, what forgets and what is let through, and the taps."""
+        u, z = self.in_proj(x[:1]).chunk(2, -1)
+        rank = self.x_proj(convolve(u, self.conv_weight, self.conv_bias))[0, :, : self.rank]
+        place = ("place", "channel")
+        return [
+            View(
+                "step", "how far each token moves each channel's states: its Δ", place, F.softplus(self.dt_proj(rank))
+            ),
+            View("gate", "what each channel's output is multiplied by", place, F.silu(z)[0]),
+            View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),
+            View("taps", "the weight of the input at each lag", ("lag", "channel"), self.conv_weight),
+        ]
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        """See `Mixer.cost`: the same at every place but the first, whose convolution has fewer inputs."""
+        rows, _ = lookback(T, None, per)
+        E, N = self.inner, self.config.state_dim
+        select = linear(rows, E, self.rank + 2 * N) + linear(rows, self.rank, E)
+        read = price.convolution(T, E, self.config.kernel, per) + select + price.scan(rows, E, N, gate=True)
+        return linear(rows, self.dim, 2 * E) + read + linear(rows, E, self.dim)
+
+    def _begin(self) -> None:
+        weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight
+        beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
+        for each in (self.conv_weight, self.conv_bias):
+            nn.init.uniform_(each, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
+
+    def _read(self, u: Tensor, z: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        N, step = self.config.state_dim, self.dt_proj
+        rank, B, C = self.x_proj(u).split((self.rank, N, N), -1)
+        delta = F.linear(rank, step.weight)
+        y, h = selective(u, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, gate=z, lengths=lengths)
+        return self.out_proj(y), h
+
+
+@register
+class MambaConfig(MixerConfig):
+    """A Mamba block. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["mamba"] = "mamba"
+    state_dim: int = Field(16, ge=1, description="states of each channel")
+    expand: int = Field(2, ge=1, description="channels inside, for each of the stream")
+    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
+    dt_rank: int = Field(0, ge=0, description="numbers of a token that its steps are made of; 0 for dim / 16")
+    dt_min: float = Field(1e-3, gt=0, description="shortest step before training")
+    dt_max: float = Field(0.1, gt=0, description="longest step before training")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"state_dim": 2, "expand": 1}, {"state_dim": 3, "expand": 1, "kernel": 2, "dt_rank": 2})
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "MambaConfig":
+        if self.dt_min > self.dt_max:
+            raise ValueError(f"the shortest step, {self.dt_min}, is longer than the longest, {self.dt_max}: swap them")
+        return self
+
+    def build(self, dim: int, context: int | None) -> Mamba:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return Mamba(dim, self)

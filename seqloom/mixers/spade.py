@@ -1,0 +1,192 @@
+"""SPADE's bottom layer: one mixer that reads far and one that reads near, side by side, and what both found mixed.
+
+    y = [norm(far(x)), norm(near(x))] W_out            norms of their own, W_out (2D, D), no bias
+
+`far` and `near` are the settings of any two mixers: in the paper a state space model and attention over a window. The
+layers above have local attention alone, which is a list of mixers in a model's settings (the preset `paper/spade`).
+
+Source: Zuo et al., Efficient Long Sequence Modeling via State Space Augmented Transformer, arXiv:2212.08136. Theirs has
+a bias in W_out, in the authors' code; local attention there looks back on 512 tokens and has relative positions.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, SerializeAsAny, field_validator
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, Step, linear, lookback
+from seqloom.core.mixer import Mixer, MixerConfig, Traits, mixer_config, register
+from seqloom.core.shapes import Keep, Stream, Token
+from seqloom.core.state import State, check, under, within
+from seqloom.core.view import View
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+STATES = ("none", "constant", "window", "grows")
+FAR, NEAR = {"kind": "s4"}, {"kind": "attention", "window": 128}
+"""the settings of both where no kind is set"""
+NORM: tuple[Step, ...] = (
+    *("cumulation", "division", "addition", "multiplication", "cumulation", "division", "other", "division"),
+    *("multiplication", "addition"),
+)
+
+
+@final
+class Spade(Mixer):
+    """Two mixers of `dim` channels side by side. State: that of both, under `far.` and `near.`, and one `seen`."""
+
+    def __init__(self, far: Mixer, near: Mixer) -> None:
+        super().__init__()
+        self.dim, self.far, self.near = far.dim, far, near
+        self.traits = weaker(far.traits, near.traits)  # type: ignore[misc]
+        self.norm_far, self.norm_near = (nn.LayerNorm(far.dim, eps=1e-5) for _ in range(2))
+        self.w_out = nn.Linear(2 * far.dim, far.dim, bias=False)
+
+    @property
+    def both(self) -> dict[str, Mixer]:
+        """The two mixers by name."""
+        return {"far": self.far, "near": self.near}
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; each of the two has the last word on its own."""
+        super().reset(std)
+        for mixer in self.both.values():
+            mixer.reset(std)
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: those of both, then its own."""
+        own = [*self.norm_far.parameters(), *self.norm_near.parameters(), *self.w_out.parameters()]
+        return [*(group for mixer in self.both.values() for group in mixer.param_groups()), {"params": own}]
+
+    def losses(self) -> dict[str, Tensor]:
+        """See `Mixer.losses`: those of both."""
+        return {f"{name}.{term}": loss for name, mixer in self.both.items() for term, loss in mixer.losses().items()}
+
+    def after_update(self, step: int) -> None:
+        """See `Mixer.after_update`."""
+        for mixer in self.both.values():
+            mixer.after_update(step)
+
+    def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
+        """See `Mixer.forward`."""
+        return self._mixed([mixer(x, keep) for mixer in self.both.values()], keep)
+
+    def start(self, batch: int, *, capacity: int | None = None) -> State:
+        """See `Mixer.start`."""
+        return joined({name: mixer.start(batch, capacity=capacity) for name, mixer in self.both.items()})
+
+    def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
+        """See `Mixer.extend`."""
+        check(state, len(x))
+        read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.both.items()}
+        return self._mixed([y for y, _ in read.values()], keep), joined({name: read[name][1] for name in read})
+
+    def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
+        """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
+        check(state, len(x))
+        if reuse and any(tensor.requires_grad for tensor in state.values()):  # said before one of them writes
+            raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
+        read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.both.items()}
+        return self._mixed([y for y, _ in read.values()], None), joined({name: read[name][1] for name in read})
+
+    def trim(self, state: State) -> State:
+        """See `Mixer.trim`."""
+        return joined({name: mixer.trim(parted(state, name)) for name, mixer in self.both.items()})
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: those of both."""
+        return [
+            View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
+            for name, mixer in self.both.items()
+            for view in mixer.views(x)
+        ]
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        """See `Mixer.cost`. The two run side by side: the longer of their critical paths counts."""
+        D = self.dim
+        rows, _ = lookback(T, None, per)
+        each = [mixer.cost(T, per) for mixer in self.both.values()]
+        longer = max((price.path for price in each), key=len)
+        norms = Cost(  # mean, difference, its mean square, 1e-5, a root, a division, gain and bias: twice
+            mul=4 * rows * D,
+            add=2 * rows * (2 * (D - 1) + 2 * D + 1),
+            div=2 * rows * (D + 2),
+            other=2 * rows,
+            params=4 * D,
+            path=NORM,
+        )
+        return replace(each[0] + each[1], path=longer) + norms + linear(rows, 2 * D, D)
+
+    def _mixed(self, read: list[Tensor], keep: Tensor | None) -> Tensor:
+        y: Tensor = self.w_out(torch.cat([self.norm_far(read[0]), self.norm_near(read[1])], -1))
+        return y if keep is None else torch.where(keep[:, :, None], y, 0.0)
+
+
+def weaker(far: Traits, near: Traits) -> Traits:
+    """What two mixers can do together."""
+    both, streams = (far, near), far.streams and near.streams
+    longest = [traits.longest for traits in both if traits.longest is not None]
+    return Traits(
+        causal=next((c for c in ("never", "either") if c in (far.causal, near.causal)), "always"),
+        streams=streams,
+        state=max((traits.state for traits in both), key=STATES.index) if streams else "none",
+        longest=min(longest, default=None),
+        selects_ahead=far.selects_ahead or near.selects_ahead,
+    )
+
+
+def joined(parts: dict[str, State]) -> State:
+    """The states of several mixers that have read the same as one; `seen` is of all."""
+    state: State = {"seen": next(iter(parts.values()))["seen"]}
+    for name, part in parts.items():
+        state |= under({key: tensor for key, tensor in part.items() if key != "seen"}, name)
+    return state
+
+
+def parted(state: State, name: str) -> State:
+    """The state of one of them."""
+    return {**within(state, name), "seen": state["seen"]}
+
+
+def chosen(value: Any, usual: dict[str, Any]) -> MixerConfig:
+    """The mixer of some settings; those without a kind change the usual ones. ValueError for anything else."""
+    if isinstance(value, dict):
+        return mixer_config(value if "kind" in value else {**usual, **value})
+    if isinstance(value, MixerConfig):
+        return value
+    raise ValueError("a mixer is given by its settings, such as {kind: rwkv}")
+
+
+@register
+class SpadeConfig(MixerConfig):
+    """SPADE's bottom layer: one mixer that reads far and one that reads near, side by side."""
+
+    kind: Literal["spade"] = "spade"
+    far: SerializeAsAny[MixerConfig] = Field(
+        default_factory=lambda: mixer_config(FAR), description="settings of the mixer that reads far"
+    )
+    near: SerializeAsAny[MixerConfig] = Field(
+        default_factory=lambda: mixer_config(NEAR), description="settings of the mixer that reads near"
+    )
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"far": {"kind": "he_extraction"}, "near": {"kind": "me"}},)
+
+    @field_validator("far", mode="before")
+    @classmethod
+    def _far(cls, value: Any) -> Any:
+        return chosen(value, FAR)
+
+    @field_validator("near", mode="before")
+    @classmethod
+    def _near(cls, value: Any) -> Any:
+        return chosen(value, NEAR)
+
+    def placed(self, layer: int, depth: int) -> "SpadeConfig":
+        """See `MixerConfig.placed`: each of the two may begin otherwise in each layer."""
+        far, near = (mixer.placed(layer, depth) for mixer in (self.far, self.near))
+        return self.model_copy(update={"far": far, "near": near})
+
+    def build(self, dim: int, context: int | None) -> Spade:
+        """See `MixerConfig.build`; both are given the context."""
+        return Spade(self.far.build(dim, context), self.near.build(dim, context))

@@ -1,0 +1,106 @@
+"""One diagonal linear system a channel: a number comes in, N complex numbers remember it, a number comes out.
+
+    h_t = λ̄ h_{t-1} + u_t,    y_t = 2 Re Σ_n w_n h_{t,n}           N of λ̄, w and h in each channel; h_0 is the state
+
+which is a sum over lags, y_t = Σ_l K_l u_{t-l} with K_l = 2 Re Σ_n w_n λ̄_n^l, and what is left of the state. λ̄ comes as
+its logarithm, Δλ, so that λ̄^l = e^{l Δλ} is right at any l; 2 Re stands for the conjugate half that is not stored.
+
+Source: Gu et al., On the Parameterization and Initialization of Diagonal State Space Models, arXiv:2206.11893, Eq. 2-4,
+with B folded into w. Seed 004 does not have it.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Complex
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import backends
+from seqloom.ops.diagonal_states import blocks, convolved, reference
+from seqloom.ops.diagonal_states.powers import kernel
+
+__all__ = ["States", "System", "empty", "filtered", "kernel", "respond"]
+
+States: TypeAlias = Complex[Tensor, "B D N"]
+System: TypeAlias = Callable[[], tuple[Tensor, Tensor]]
+RUN = {"convolved": convolved, "blocks": blocks}
+"""the fast backends"""
+
+backends.declare("diagonal_states", ("reference", *RUN))
+
+
+def empty(batch: int, dim: int, states: int, dtype: torch.dtype, device: torch.device | None = None) -> States:
+    """The state before the first token: zeros, complex, in float32 at least."""
+    kind = torch.promote_types(dtype, torch.complex64)
+    return torch.zeros(batch, dim, states, dtype=kind, device=device)
+
+
+def respond(
+    u: Stream, system: System, state: States | None = None, *, lengths: Lengths | None = None
+) -> tuple[Stream, States]:
+    """The outputs y (B, T, D) of u (B, T, D), and the state after the last token; no `state` is zeros.
+
+    `system()` gives Δλ, (D, N) or, where all channels share them, (N,), and w (D, N), both complex. It is asked once,
+    by `reference` at each token, so that a step is priced as its token in a sequence. With `lengths` (B,) a row holds
+    so many tokens, then padding, and its state is that after them. Computed in the number type of w. All backends are
+    differentiable twice in everything; `reference` and `blocks` are exactly causal, `convolved` as far as
+    `seqloom.ops.lag_sum` is. Raises ValueError where shapes do not agree.
+    """
+    rates, weights = _checked(u, system, state)
+    given = _nothing(u, weights) if state is None else state.to(weights.dtype)
+    if u.numel() == 0:
+        return u.clone(), given.clone()
+    read = u.to(weights.real.dtype)
+    if lengths is not None:
+        real = torch.arange(u.shape[1], device=u.device) < lengths[:, None]
+        read = torch.where(real[:, :, None], read, 0.0)
+    name = _chosen(u, weights)
+    if name == "reference":
+        y, after = reference.respond(read, rates, weights, given, lengths, system)
+    else:
+        y, after = RUN[name].respond(read, rates, weights, given, lengths)
+    if lengths is not None:
+        after = torch.where((lengths > 0)[:, None, None], after, given)
+    return y.to(u.dtype), after
+
+
+def filtered(u: Stream, system: System) -> Stream:
+    """The outputs alone, from zeros on: `respond` for who does not read on, as in training."""
+    rates, weights = _checked(u, system, None)
+    if u.numel() == 0:
+        return u.clone()
+    name, read = _chosen(u, weights), u.to(weights.real.dtype)
+    if name == "reference":
+        y, _ = reference.respond(read, rates, weights, _nothing(u, weights), None, system)
+    else:
+        y = RUN[name].filtered(read, rates, weights)
+    return y.to(u.dtype)
+
+
+def by_size(T: int, N: int) -> str:
+    """The fastest backend for T tokens and N states: measured on one CPU core (docs/log.md)."""
+    if T <= 2:
+        return "reference"
+    return "blocks" if N <= 64 or T <= 16 else "convolved"
+
+
+def _nothing(u: Tensor, weights: Tensor) -> Tensor:
+    return torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
+
+
+def _chosen(u: Tensor, weights: Tensor) -> str:
+    return backends.choose("diagonal_states", by_size(u.shape[1], weights.shape[1]), ("reference", *RUN))
+
+
+def _checked(u: Tensor, system: System, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    rates, weights = system()
+    D, N = weights.shape
+    if u.ndim != 3 or u.shape[2] != D:
+        raise ValueError(f"inputs must be (B, T, {D}) for weights {(D, N)}, not {tuple(u.shape)}")
+    if tuple(rates.shape) not in ((D, N), (N,)):
+        raise ValueError(f"rates must be {(D, N)} or {(N,)} for weights {(D, N)}, not {tuple(rates.shape)}")
+    if state is not None and state.shape != (len(u), D, N):
+        raise ValueError(f"the state must be {(len(u), D, N)} for inputs {tuple(u.shape)}, not {tuple(state.shape)}")
+    return rates, weights

@@ -1,0 +1,109 @@
+"""The systems in blocks of M tokens: inside a block a sum over lags, from block to block the states.
+
+    y = U X + Re(S Q),   X_{jm} = K_{m-j},  Q_m = 2 w λ̄^{m+1}      U (…, M) a block's inputs, S (…, N) the state before
+    S' = λ̄^M S + U V,    V_j = λ̄^{M-1-j}
+
+These are products of real matrices, a channel by itself, M + 4N products a token; and they are exactly causal. Inside,
+the axes are channel, block, row and what a block holds (D, A, B, …), so that a block of all rows is one slice.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.ops import ring
+from seqloom.ops.diagonal_states.powers import apart, facing, times, up_to
+
+BLOCK = 64
+"""tokens of a block"""
+
+
+def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    """See `reference.respond`."""
+    powers = up_to(rates, min(BLOCK, u.shape[1]))
+    before = entering(u, powers, state)
+    return _outputs(u, powers, weights, before), after(u, rates, powers, before, lengths)
+
+
+def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
+    """See `seqloom.ops.diagonal_states.filtered`."""
+    M = min(BLOCK, u.shape[1])
+    powers = up_to(rates, M)
+    state = torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
+    last = (u.shape[1] - 1) // M * M  # nobody reads the state after the last block
+    return _outputs(u, powers, weights, entering(u[:, :last], powers, state))
+
+
+def entering(u: Tensor, powers: Tensor, state: Tensor) -> Tensor:
+    """The states before each block, and after the last: (D, A+1, B, N) from u (B, T, D), state (B, D, N).
+
+    `powers` (…, N, M+1) are λ̄^0 … λ̄^M: M tokens are a block.
+    """
+    h = state.transpose(0, 1)
+    before = [h]
+    if u.shape[1]:
+        fade = alike(powers[..., -1])
+        for read in _into(cut(u, powers.shape[-1] - 1), powers[..., :-1]).unbind(1):
+            h = fade * h + read
+            before.append(h)
+    return torch.stack(before, 1)
+
+
+def after(u: Tensor, rates: Tensor, powers: Tensor, before: Tensor, lengths: Tensor | None) -> Tensor:
+    """The state (B, D, N) after `lengths` (B,) tokens of each row, or after all, from the states before each block."""
+    M = powers.shape[-1] - 1
+    if lengths is None:
+        whole, rest = divmod(u.shape[1], M)
+        h = before[:, whole]
+        if rest:
+            tail = u[:, whole * M :].permute(2, 0, 1)
+            h = alike(powers[..., rest]) * h + _into(tail, powers[..., :rest])
+        return h.transpose(0, 1)
+    blocks = lengths // M
+    h = before[:, blocks, torch.arange(len(u), device=u.device)]
+    place = lengths[:, None] - M + torch.arange(M, device=u.device)
+    tail = torch.where((place >= blocks[:, None] * M)[:, :, None], ring.pick(u, place.clamp(min=0)), 0.0)
+    fade = torch.exp(times(alike(rates), (lengths - blocks * M)[:, None]))
+    return (fade * h + _into(tail.permute(2, 0, 1), powers[..., :-1])).transpose(0, 1)
+
+
+def cut(u: Tensor, M: int) -> Tensor:
+    """(B, T, D) → (D, A, B, M), with zeros after the last token."""
+    B, T, D = u.shape
+    A = -(-T // M)
+    return pad(u, (0, 0, 0, A * M - T)).view(B, A, M, D).permute(3, 1, 0, 2).contiguous()
+
+
+def joined(y: Tensor, T: int) -> Tensor:
+    """(D, A, B, M) → (B, T, D)."""
+    D, A, B, M = y.shape
+    return y.permute(2, 1, 3, 0).reshape(B, A * M, D)[:, :T]
+
+
+def alike(rates: Tensor) -> Tensor:
+    """(D, 1, N), or (N,) as it is: meets (D, B, N)."""
+    return rates[:, None] if rates.ndim == 2 else rates
+
+
+def _outputs(u: Tensor, powers: Tensor, weights: Tensor, before: Tensor) -> Tensor:
+    """(B, T, D) from the states before each block; what comes after the last may be among them."""
+    M = powers.shape[-1] - 1
+    inside = cut(u, M)
+    D, A, B, _ = inside.shape
+    weighed = 2 * weights[..., None] * powers
+    local = inside.flatten(1, 2) @ toeplitz(weighed[..., :M].real.sum(1))
+    past = facing(before[:, :A].flatten(1, 2))
+    return joined(torch.baddbmm(local, past, apart(weighed[..., 1:])).view(D, A, B, M), u.shape[1])
+
+
+def _into(inside: Tensor, powers: Tensor) -> Tensor:
+    """What a block's inputs (D, …, m) leave behind: (D, …, N) complex, from λ̄^0 … λ̄^{m-1}."""
+    left = apart(powers.flip(-1)).mT
+    read = (inside.flatten(1, -2) @ left).unflatten(1, inside.shape[1:-1])
+    return torch.complex(*read.chunk(2, -1))
+
+
+def toeplitz(K: Tensor) -> Tensor:
+    """(D, M) → (D, M, M), K_{m-j} in row j and column m, 0 for m < j."""
+    M = K.shape[1]
+    return pad(K, (M - 1, 0)).unfold(1, M, 1).flip(1)

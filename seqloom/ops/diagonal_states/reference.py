@@ -1,0 +1,34 @@
+"""The systems as they are written: token by token, with the products and sums of the equation and nothing else.
+
+Counting its operations prices the equation. What depends on weights alone is computed at each token, so that a step
+costs what its token costs in a sequence.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def respond(
+    u: Tensor,
+    rates: Tensor,
+    weights: Tensor,
+    state: Tensor,
+    lengths: Tensor | None,
+    again: Callable[[], tuple[Tensor, Tensor]] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(B, T, D) and the state (B, D, N) → the outputs (B, T, D), the state after `lengths` tokens or the last.
+
+    `again()` is what gives rates and weights from the second token on.
+    """
+    h, outputs, states = state, [], [state]
+    for t, token in enumerate(u.unbind(1)):
+        if t and again:
+            rates, weights = again()
+        h = torch.exp(rates) * h + token[:, :, None]
+        outputs.append(2 * (weights.real * h.real - weights.imag * h.imag).sum(-1))
+        states.append(h)
+    if lengths is None:
+        return torch.stack(outputs, 1), h
+    return torch.stack(outputs, 1), torch.stack(states, 1)[torch.arange(len(u), device=u.device), lengths]

@@ -1,0 +1,68 @@
+"""Filters that are a function of the lag: a small network says what each tap is, and a window lets it fade.
+
+    h_t = (e^{-α t'} + floor) ∘ FFN([t', cos θ_0 … cos θ_{K-1}, sin θ_0 … sin θ_{K-1}]),    t = 0 … L-1,  L = `context`
+    t' = t/(L-1),   θ_k = 2π k t/L,   FFN: matrices with biases, the last without, and sin(ω ∘ ·) between them
+    α_c = ln 100 (1/slow + c/(D-1) (1/fast - 1/slow))                                       c = 0 … D-1
+
+So a channel's window falls to 1/100 after a share of the L taps that goes from `slow` in the first to `fast` in the
+last. All filters share the network but for their rows of its last matrix, and the window.
+
+Source: Poli et al., Hyena, arXiv:2302.10866, section 3.3, with FFN depth, width, ω and α of the authors' code. Theirs
+turns the other way, e^{-iθ}, with frequencies spread over 0 … K-1 that begin at 10^-4, and learns the encoding slowly.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import linear
+
+Layers: TypeAlias = Sequence[tuple[Tensor, Tensor | None]]
+"""the matrices (outputs, inputs) of the network in order, each with its bias if it has one"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of the filters is not learned."""
+
+    context: int
+    """taps, L"""
+    features: int
+    """frequencies of the encoding, K"""
+    slow: float
+    """share of the taps after which the slowest channel's window is 1/100"""
+    fast: float
+    """the same of the fastest"""
+    floor: float
+    """what the window adds to its exponential, so that the farthest taps are not 0"""
+
+
+def filters(
+    shape: Shape, layers: Layers, frequency: Float[Tensor, " F"], dim: int, first: int, last: int
+) -> Float[Tensor, "N M D"]:
+    """The taps `first` … `last` - 1 of N filters over `dim` channels; the network gives N·D numbers a tap.
+
+    In float32 or better whatever the type of the parameters, under autocast too: the sine of a large number would have
+    little of it left in bfloat16.
+    """
+    kind = torch.promote_types(frequency.dtype, torch.float32)
+    with nullcontext() if frequency.is_meta else torch.autocast(frequency.device.type, enabled=False):
+        t = torch.arange(first, last, dtype=kind, device=frequency.device)[:, None]
+        place = t / max(shape.context - 1, 1)
+        angle = t * _spread(0.0, 2 * math.pi * (shape.features - 1) / shape.context, shape.features, t)
+        h = torch.cat([place, angle.cos(), angle.sin()], 1)
+        for number, (weight, bias) in enumerate(layers):
+            h = torch.sin(frequency.to(kind) * h) if number else h
+            h = linear(h, weight.to(kind), None if bias is None else bias.to(kind))
+        fall = _spread(-math.log(100) / shape.slow, -math.log(100) / shape.fast, dim, t)
+        window = torch.exp(place * fall) + shape.floor
+        return (h.unflatten(1, (-1, dim)) * window[:, None]).transpose(0, 1)
+
+
+def _spread(first: float, last: float, count: int, like: Tensor) -> Tensor:
+    return torch.linspace(first, last, count, dtype=like.dtype, device=like.device)

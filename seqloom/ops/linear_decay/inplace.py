@@ -1,0 +1,140 @@
+"""The chunks of `chunks`, computed in place, with a backward that is written out: fewer and smaller passes over memory.
+
+With a_ij = (q_i · k_j) e^{g_{j+1} + … + g_i}, and S and S' before and after a chunk:
+
+    A = tril(dy vᵀ) e^{…},   dq = A k + e^{…} dy Sᵀ,   dk = Aᵀ q + e^{…} v dS'ᵀ,   dv = aᵀ dy + e^{…} k dS'
+    dS = e^{g_1 + … + g_C} dS' + Σ_i e^{g_1 + … + g_i} q_iᵀ dy_i
+
+What reaches an exponential reaches each g in it; these are sums of what they have in common, never differences, as in
+the forward. A gradient of a gradient is taken through the plain formula.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.linear_decay import carried, chunks
+from seqloom.ops.linear_decay.fading import Fading, fading, masked, scaled
+
+
+def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
+    """As `chunks.equal`."""
+    y, after = _Chunks.apply(q.contiguous(), k.contiguous(), v.contiguous(), g, state, C)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return y, after
+
+
+class _Chunks(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.C = C
+        f = fading(g, C)
+        queries, keys, values = (x.unflatten(2, (-1, C)) for x in (q, k, v))  # (B, H, N, C, ·)
+        a = masked(queries @ keys.mT, f)
+        y = a @ values
+        on_keys, on_values = _narrower(q, v, f)
+        added = scaled(keys, on_keys.until).mT @ scaled(values, on_values.until)
+        before, after = carried.forward(added, f and f.across, state)
+        if before is not None:
+            _add(y, scaled(queries, on_keys.since), before, on_values.since)
+        ctx.save_for_backward(q, k, v, g, state, a, before)
+        return y.flatten(2, 3), after
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, dafter: Tensor | None) -> tuple[Tensor | None, ...]:
+        given, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
+        if torch.is_grad_enabled():
+            return (*_plain(given, ctx.needs_input_grad[:5], ctx.C, dy, dafter), None)
+        return (*_gradients(given, saved, ctx.needs_input_grad[3], ctx.C, dy, dafter), None)
+
+
+def _gradients(
+    given: tuple[Any, ...], saved: tuple[Any, ...], to_g: bool, C: int, dy: Tensor | None, dafter: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    g, state = given[3:]
+    q, k, v = (x.unflatten(2, (-1, C)) for x in given[:3])
+    a, before = saved
+    f: Any = fading(g, C)
+    dy = torch.zeros_like(v) if dy is None else dy.contiguous().unflatten(2, (-1, C))
+    raw = dy @ v.mT
+    in_between = raw * a if to_g else None
+    da = masked(raw, f)
+    dq, dk, dv = da @ k, da.mT @ q, a.mT @ dy
+    in_since = in_until = in_across = None
+    on_keys, on_values = _narrower(q, v, f)
+    queries, keys, slopes = scaled(q, on_keys.since), scaled(k, on_keys.until), scaled(dy, on_values.since)
+    dadded, dstate = carried.backward(queries, slopes, f and f.across, before, dafter)
+    if dadded is not None:
+        if before is not None:
+            read = _add(dq, slopes, before.mT, on_keys.since, to_g)
+            if to_g:
+                in_since = scaled((q * read).sum(-1, keepdim=True), on_keys.since)[..., 0]
+                in_across = (dadded * before).sum((-1, -2)) * f.across[..., 0, 0]
+        read = _add(dk, scaled(v, on_values.until), dadded.mT, on_keys.until, to_g)
+        in_until = scaled((k * read).sum(-1, keepdim=True), on_keys.until)[..., 0] if to_g else None
+        _add(dv, keys, dadded, on_values.until)
+    dg = None
+    if in_between is not None:
+        dg = torch.zeros_like(q[..., 0])
+        dg[..., 1:] = in_between.cumsum(-1).tril(-1).sum(-2)[..., :-1]
+        if in_since is not None:
+            dg += in_since.flip(-1).cumsum(-1).flip(-1)
+        if in_until is not None:
+            dg[..., 1:] += in_until.cumsum(-1)[..., :-1]
+        if in_across is not None:
+            dg += in_across[..., None]
+        dg = dg.flatten(2, 3) if g.ndim == 3 else dg.sum((0, 2, 3))
+    return *(x.flatten(2, 3) for x in (dq, dk, dv)), dg, dstate if state is not None else None
+
+
+def _plain(
+    given: tuple[Any, ...], wanted: tuple[bool, ...], C: int, dy: Tensor | None, dafter: Tensor | None
+) -> list[Tensor | None]:
+    """The gradients with gradients: through views of what was given, so that none is another's past."""
+    views: list[Any] = [None if x is None else x.view_as(x) for x in given]
+    q, k, v, g, state = views
+    y, after = chunks.equal(q, k, v, g, state, C)
+    ends = [(end, slope) for end, slope in ((y, dy), (after, dafter)) if slope is not None]
+    places = [place for place, each in enumerate(wanted) if each]
+    found = torch.autograd.grad(
+        [end for end, _ in ends],
+        [views[place] for place in places],
+        [slope for _, slope in ends],
+        create_graph=True,
+        allow_unused=True,
+    )
+    gradients: list[Tensor | None] = [None] * len(given)
+    for place, each in zip(places, found, strict=True):
+        gradients[place] = each
+    return gradients
+
+
+class _Ends(NamedTuple):
+    """What fades the reading from S and the adding to it; None: nothing."""
+
+    since: Tensor | None = None
+    until: Tensor | None = None
+
+
+def _narrower(q: Tensor, v: Tensor, f: Fading | None) -> tuple[_Ends, _Ends]:
+    """What is multiplied on queries and keys, and what on values and outputs: the narrower of them get it."""
+    if f is None:
+        return _Ends(), _Ends()
+    ends = _Ends(f.since, f.until)
+    return (ends, _Ends()) if q.shape[-1] <= v.shape[-1] else (_Ends(), ends)
+
+
+def _add(to: Tensor, left: Tensor, right: Tensor, by: Tensor | None, formed: bool = False) -> Any:
+    """`to` += by · (left right), in place; the product itself if it is asked for or is formed anyway."""
+    if by is None and not formed:
+        to.flatten(0, 2).baddbmm_(left.flatten(0, 2), right.flatten(0, 2))
+        return None
+    product = left @ right
+    if by is None:
+        to.add_(product)
+    else:
+        to.addcmul_(product, by)
+    return product

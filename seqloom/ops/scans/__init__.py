@@ -1,0 +1,95 @@
+"""A recurrence without a matrix: each channel is multiplied by a number of its own at each token, and added to.
+
+    h_t = a_t ∘ h_{t-1} + b_t,   h_0 = `state`           a_t = a, the same at every token, or one for each
+
+Numbers are real, or complex where one of them is; |a| ≤ 1 keeps it from growing. No backend divides by a product of
+many a, which would underflow: any length is as exact as the loop.
+
+Source: Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Smith et al., S5, arXiv:2208.04933, appendix H.
+Nothing differs.
+"""
+
+import torch
+from jaxtyping import Inexact
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths
+from seqloom.ops import backends
+from seqloom.ops import gpu as device
+from seqloom.ops.scans import blocked, doubling, gpu, native, recurrence, reference
+
+RUN: dict[str, recurrence.Scan] = {
+    "blocked": recurrence.through(blocked.forward),
+    "doubling": recurrence.through(doubling.forward),
+    "native": native.forward,
+}
+"""the fast backends that need no GPU"""
+
+backends.declare("scans", ("reference", *RUN, "triton"), lambda: native.lacking() | device.lacking())
+
+
+def scan(
+    a: Inexact[Tensor, " N"] | Inexact[Tensor, "B T N"],
+    b: Inexact[Tensor, "B T N"],
+    state: Inexact[Tensor, "B N"] | None = None,
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Inexact[Tensor, "B T N"], Inexact[Tensor, "B N"]]:
+    """Every h_t (B, T, N), and the one after the last token (B, N); no `state` means 0.
+
+    With `lengths` (B,) a row holds so many tokens, then padding that goes nowhere, whatever it holds; there h is finite
+    and means nothing. If a or b is complex, so is all, and both are made so. Computed in float32 or complex64 at least,
+    in which the state comes. All backends are differentiable in every argument, any number of times. Raises ValueError
+    where shapes do not agree, or for a complex state of real numbers.
+    """
+    kind = torch.promote_types(a.dtype, b.dtype)
+    exact = torch.promote_types(kind, torch.float32)
+    _check(a, b, state, exact)
+    given = b.new_zeros(len(b), b.shape[2], dtype=exact) if state is None else state.to(exact)
+    if b.numel() == 0:
+        return b.to(kind, copy=True), given.clone()
+    name, a, b = chosen(b), a.to(exact), b.to(exact)
+    if lengths is not None:
+        real = torch.arange(b.shape[1], device=b.device) < lengths[:, None]
+        a, b = (x if x.ndim == 1 else torch.where(real[:, :, None], x, 0.0) for x in (a, b))
+    if name == "reference":
+        h = reference.scan(a, b, None if state is None else given)
+    else:
+        h = (gpu.forward if name == "triton" else RUN[name])(a, b, given)
+    if lengths is None:
+        return h.to(kind), h[:, -1]
+    last = h[torch.arange(len(h), device=h.device), (lengths - 1).clamp(min=0)]
+    return h.to(kind), torch.where((lengths > 0)[:, None], last, given)
+
+
+def chosen(b: Tensor) -> str:
+    """The backend that `scan` runs for these numbers."""
+    able = ["reference", *(name for name in RUN if name != "native" or b.device.type == "cpu")]
+    able += ["triton"] if device.able(b.device) else []
+    return backends.choose("scans", by_size(b), able)
+
+
+def by_size(b: Tensor) -> str:
+    """The fastest backend for these numbers: measured on one CPU core.
+
+    Native code wins wherever there is more than one token, but an exported graph must run where there is none.
+    """
+    cpu = b.device.type == "cpu"
+    if b.shape[1] == 1:
+        return "reference"
+    if device.best(b.device):
+        return "triton"
+    if cpu and not torch.compiler.is_exporting() and native.available():
+        return "native"
+    return "blocked" if cpu and not torch.compiler.is_compiling() else "doubling"
+
+
+def _check(a: Tensor, b: Tensor, state: Tensor | None, exact: torch.dtype) -> None:
+    if b.ndim != 3 or a.shape not in (b.shape, b.shape[2:]):
+        raise ValueError(f"b must be (B, T, N) and a the same or (N,), not {tuple(b.shape)} and {tuple(a.shape)}")
+    if state is None:
+        return
+    if state.shape != (len(b), b.shape[2]):
+        raise ValueError(f"the state must be {(len(b), b.shape[2])} for b {tuple(b.shape)}, not {tuple(state.shape)}")
+    if state.is_complex() and not exact.is_complex:
+        raise ValueError("the state is complex, a and b are real: make one of them complex")

@@ -1,0 +1,47 @@
+"""A diagonal state space with the zero-order hold: its input stands still from token to token, Δ long.
+
+    x' = λ ∘ x + v,   so   x_t = ā ∘ x_{t-1} + b̄ ∘ v_t,   ā = e^{λΔ},   b̄ = (ā - 1) / λ,   Δ = s e^log_step
+    λ = min(Re, -10^-4) + i Im                              which only fades
+
+Source: Smith et al., S5, arXiv:2208.04933, Eq. 6, and the authors' code, whose `clip_eigs` is the minimum. Under the
+backend `reference` ā and b̄ are computed at each token, so that a step costs what its token costs in a sequence.
+"""
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths
+from seqloom.ops.scans import chosen, scan
+from seqloom.ops.state_space.discretise import diagonal_zoh
+
+SLOWEST = -1e-4
+"""the greatest real part: no state grows, and each forgets in 10,000 units of time"""
+
+
+def held(
+    v: Complex[Tensor, "B T N"],
+    log_step: Float[Tensor, " N"],
+    eigenvalues: Float[Tensor, "N 2"],
+    state: Complex[Tensor, "B N"] | None = None,
+    *,
+    scale: float = 1.0,
+    lengths: Lengths | None = None,
+) -> tuple[Complex[Tensor, "B T N"], Complex[Tensor, "B N"]]:
+    """Every x_t (B, T, N), and the one after the last token or after `lengths`, as `scan` gives them.
+
+    `eigenvalues` are λ before the minimum, real and imaginary part, per unit of time; `scale` is s.
+    """
+    B, T, N = v.shape
+    each = T if chosen(v) == "reference" else 1
+    rates, step = continuous(log_step.expand(each, N), eigenvalues.expand(each, N, 2), scale)
+    decay, gain = diagonal_zoh(rates, step)
+    return scan(decay[0] if each == 1 else decay.expand(B, T, N), gain * v, state, lengths=lengths)
+
+
+def continuous(
+    log_step: Float[Tensor, "*n N"], eigenvalues: Float[Tensor, "*n N 2"], scale: float = 1.0
+) -> tuple[Complex[Tensor, "*n N"], Float[Tensor, "*n N"]]:
+    """λ and Δ."""
+    (real, imaginary), step = eigenvalues.unbind(-1), log_step.exp()
+    return torch.complex(real.clamp(max=SLOWEST), imaginary), step if scale == 1 else step * scale

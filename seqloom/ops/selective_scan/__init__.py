@@ -1,0 +1,121 @@
+"""The selective scan: a linear recurrence in each channel whose steps, inputs and outputs are chosen by the token.
+
+    h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t u_t B_t,   y_t = h_t · C_t          per channel, with N states; h_0 = 0
+
+u, Δ (B, T, D), Δ > 0; A = -e^log_rate (D, N); B, C (B, T, N). What stands around it in S6 and Mamba comes with it:
+
+    Δ_t = softplus(delta_t + bias),   y_t = (h_t · C_t + skip ∘ u_t) ∘ silu(gate_t)
+
+Source: Gu & Dao, Mamba, arXiv:2312.00752, Eq. 2 and Algorithm 2. A is discretised by zero-order hold, B by Euler's
+rule, Δ B for (e^{Δ A} - 1) A⁻¹ B of their Eq. 4, as in the authors' code. Seed 004 calls B, C and Δ matrices that are
+learned for each place; they are functions of the token. A comes as the logarithm of -A, which is what is learned, so
+that a step and a sequence are priced alike.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import backends
+from seqloom.ops import gpu as device
+from seqloom.ops.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
+
+States: TypeAlias = Float[Tensor, "B D N"]
+Reads: TypeAlias = Float[Tensor, "B T N"]
+RUN: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "reference": reference.selective,
+    "sequential": partial(walks.selective, sequential),
+    "doubling": partial(walks.selective, doubling),
+    "native": native.selective,
+}
+"""every backend that needs no GPU"""
+
+CPU, ANYWHERE = tuple(RUN), ("reference", "sequential", "doubling")
+
+backends.declare("selective_scan", (*RUN, "triton"), lambda: kernels.lacking() | device.lacking())
+
+
+def selective(
+    u: Stream,
+    delta: Stream,
+    log_rate: Float[Tensor, "D N"],
+    B: Reads,
+    C: Reads,
+    state: States | None = None,
+    *,
+    bias: Float[Tensor, " D"] | None = None,
+    skip: Float[Tensor, " D"] | None = None,
+    gate: Stream | None = None,
+    lengths: Lengths | None = None,
+) -> tuple[Stream, States]:
+    """The scan at each place (B, T, D), and the state (B, D, N) after the last token, in float32 at least.
+
+    Without a `bias`, delta is Δ itself; without `skip` and `gate`, y is h · C. With `lengths` (B,) a row holds so many
+    tokens, then padding that is never read: y is 0 there, and the state is that after its tokens. All backends are
+    exactly causal and differentiable twice in every argument. Raises ValueError where shapes do not agree.
+    """
+    _check(u, delta, log_rate, B, C, state, bias, skip, gate)
+    kind = u.dtype
+    exact = torch.promote_types(kind, torch.float32)
+    if u.numel() == 0:
+        after = u.new_zeros(len(u), *log_rate.shape, dtype=exact) if state is None else state.to(exact, copy=True)
+        return u.clone(), after
+    name = choice(u)
+    given: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
+    if lengths is not None and name != "native":  # which stops there
+        real = (torch.arange(u.shape[1], device=u.device) < lengths[:, None])[:, :, None]
+        u, delta, B, C = (torch.where(real, each, 0.0) for each in (u, delta, B, C))
+        gate = None if gate is None else torch.where(real, gate, 0.0)
+        given = (u, delta, log_rate, B, C, state, bias, skip, gate)
+    run: Callable[..., tuple[Tensor, Tensor]] = gpu.selective if name == "triton" else RUN[name]
+    y, after = run(*(each if each is None else each.to(exact) for each in given), lengths)
+    return y if y.dtype == kind else y.to(kind), after
+
+
+def choice(u: Tensor) -> str:
+    """The backend that runs for these inputs."""
+    able = [*(CPU if u.device.type == "cpu" else ANYWHERE), *(["triton"] if device.able(u.device) else [])]
+    return backends.choose("selective_scan", by_size(u), able)
+
+
+def by_size(u: Tensor) -> str:
+    """The fastest backend for these inputs: measured on 2 CPU cores (docs/log.md).
+
+    Native code wins at every size, but an exported graph must run where there is none. Of the others, a token at a time
+    is no way to use another device or a graph.
+    """
+    cpu = u.device.type == "cpu"
+    if device.best(u.device):
+        return "triton"
+    if cpu and not torch.compiler.is_exporting() and kernels.available():
+        return "native"
+    return "sequential" if cpu and not torch.compiler.is_compiling() else "doubling"
+
+
+def _check(
+    u: Tensor,
+    delta: Tensor,
+    log_rate: Tensor,
+    B: Tensor,
+    C: Tensor,
+    state: Tensor | None,
+    bias: Tensor | None,
+    skip: Tensor | None,
+    gate: Tensor | None,
+) -> None:
+    if u.ndim != 3 or delta.shape != u.shape or (gate is not None and gate.shape != u.shape):
+        shapes = ", ".join(str(tuple(each.shape)) for each in (u, delta, gate) if each is not None)
+        raise ValueError(f"u, delta and gate must all be (B, T, D), not {shapes}")
+    rows, T, D = u.shape
+    if log_rate.ndim != 2 or len(log_rate) != D:
+        raise ValueError(f"log_rate must be ({D}, N) for u {tuple(u.shape)}, not {tuple(log_rate.shape)}")
+    N = log_rate.shape[1]
+    wanted = (("B", B, (rows, T, N)), ("C", C, (rows, T, N)), ("state", state, (rows, D, N)))
+    for name, each, shape in (*wanted, ("bias", bias, (D,)), ("skip", skip, (D,))):
+        if each is not None and each.shape != shape:
+            raise ValueError(f"{name} must be {shape} for u {tuple(u.shape)} and N = {N}, not {tuple(each.shape)}")

@@ -1,0 +1,28 @@
+"""Where the weights of a selective scan begin: S4D-real, steps spread from short to long, everything passed on.
+
+    A_n = -n,   softplus(bias) log-uniform from `shortest` to `longest`, at least 1e-4,   skip = 1
+    W_Δ (D, R) uniform in ±R^(-1/2)                                             what makes Δ of R numbers
+
+Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.6, and the authors' code. Nothing differs.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import init
+
+SHORTEST = 1e-4
+
+
+@torch.no_grad()
+def begin_(
+    log_rate: Tensor, bias: Tensor, skip: Tensor, from_rank: Tensor, shortest: float = 1e-3, longest: float = 0.1
+) -> None:
+    """Fills log_rate (D, N), bias and skip (D,) and W_Δ (D, R)."""
+    log_rate.copy_(torch.arange(1, log_rate.shape[1] + 1, device=log_rate.device).log().expand_as(log_rate))
+    spread = torch.rand(bias.shape, dtype=torch.float64, device=bias.device)
+    steps = torch.exp(math.log(shortest) + spread * (math.log(longest) - math.log(shortest))).clamp(min=SHORTEST)
+    bias.copy_(steps + torch.log(-torch.expm1(-steps)))  # the inverse of softplus
+    init.ones_(skip)
+    init.uniform_(from_rank, -(from_rank.shape[1] ** -0.5), from_rank.shape[1] ** -0.5)

@@ -1,0 +1,63 @@
+"""The short convolution before a selective scan, each channel by itself, and what it passes on.
+
+    y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})
+
+The window (B, W-1, D) holds the last inputs, the latest last; before the first token they are 0.
+
+Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.4, after Fu et al., H3, arXiv:2212.14052. Nothing differs.
+"""
+
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.ops import ring
+from seqloom.ops.lag_sum import lags
+from seqloom.ops.selective_scan import choice, convolution_native
+
+Window: TypeAlias = Float[Tensor, "B P D"]
+Taps: TypeAlias = Float[Tensor, "W D"]
+
+
+def convolve(x: Stream, taps: Taps, bias: Float[Tensor, " D"], window: Window | None = None) -> Stream:
+    """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D).
+
+    Where the scan runs in C it is one pass in C, exactly causal; else it is `lag_sum`, by whatever backend, and what
+    follows. Both are differentiable twice.
+    """
+    rows, _, D = x.shape
+    wanted = ((taps, (len(taps), D)), (bias, (D,)), (window, (rows, len(taps) - 1, D)))
+    for each, shape in wanted:
+        if each is not None and each.shape != shape:
+            raise ValueError(f"taps, bias or window of {tuple(each.shape)} do not fit x {tuple(x.shape)}: give {shape}")
+    exact = torch.promote_types(x.dtype, torch.float32)
+    u, w, b = x.to(exact), taps.to(exact), bias.to(exact)
+    before = None if window is None else window.to(exact)
+    if x.numel() and choice(x) == "native":
+        return convolution_native.convolve(u, w, b, before).to(x.dtype)
+    return F.silu(lags(u, w, before) + b).to(x.dtype)
+
+
+def moved(x: Stream, window: Window, lengths: Lengths) -> Window:
+    """The window after each row read `lengths` (B,) tokens of x (B, T, D)."""
+    if window.shape[1] == 0:
+        return window
+    places = lengths[:, None] + torch.arange(window.shape[1], device=x.device)
+    return ring.pick(torch.cat([window, x.to(window.dtype)], 1), places)
+
+
+def after_one(x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, seen: Lengths) -> tuple[Token, Window]:
+    """One token x (B, D) after those in the window, of which `seen` (B,) were read; and the window after it."""
+    size = window.shape[1]
+    held = size if torch.compiler.is_compiling() else min(size, max(seen.tolist(), default=0))
+    exact = torch.promote_types(x.dtype, torch.float32)
+    u, w = x.to(exact), taps.to(exact)
+    y = u * w[0]
+    if held:  # what is not there yet costs nothing
+        y = y + (window[:, size - held :].to(exact) * w[1 : held + 1].flip(0)).sum(1)
+    after = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
+    return F.silu(y + bias.to(exact)).to(x.dtype), after

@@ -1,0 +1,34 @@
+"""A span of `walks` in log2 S passes over whole tensors: each doubles how many tokens a place has read.
+
+That is S log2 S work in a few large operations, for devices and graphs where many small ones are dear. Nothing is
+written in place, so that gradients flow through the backward too.
+"""
+
+import torch
+from torch import Tensor
+
+SPAN = 256
+"""tokens of a span: what is held for it at once is that many states"""
+
+
+def onward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
+    """See `walks.Walk`."""
+    h, through = torch.cat([state[:, None], b], 1), torch.cat([torch.zeros_like(state[:, None]), a], 1)
+    n = 1
+    while n < h.shape[1]:
+        h = torch.cat([h[:, :n], h[:, n:] + through[:, n:] * h[:, :-n]], 1)
+        through = torch.cat([through[:, :n], through[:, n:] * through[:, :-n]], 1)
+        n *= 2
+    return h
+
+
+def back(a: Tensor, c: Tensor, last: Tensor) -> Tensor:
+    """See `walks.Walk`."""
+    G = torch.cat([c[:, :-1], c[:, -1:] + last[:, None]], 1)
+    through = torch.cat([a[:, 1:], torch.zeros_like(a[:, :1])], 1)
+    n = 1
+    while n < G.shape[1]:
+        G = torch.cat([G[:, :-n] + through[:, :-n] * G[:, n:], G[:, -n:]], 1)
+        through = torch.cat([through[:, :-n] * through[:, n:], through[:, -n:]], 1)
+        n *= 2
+    return G

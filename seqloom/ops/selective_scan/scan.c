@@ -1,0 +1,515 @@
+/* The scan of the package's equation, many channels at once, in its letters: each task is one row and BLOCK vectors of
+   channels, in chunks of CHUNK tokens.
+
+   Forward keeps the states at the chunks' beginnings (`marks`); backward computes a chunk's states anew and walks back
+   through them. Numbers are (B, T, D) and (B, T, N) with any distance between tokens (`_step`), weights (D, N), states
+   (B, D, N). Sums over channels are taken block by block in one order, so that no number depends on the threads. The
+   file includes itself once for each type of number; NaN goes through it as through the equation. */
+#ifndef REAL
+
+#include <omp.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LOG2_E 1.4426950408889634074
+#define LN_2 0.69314718055994530942
+#define CHUNK 32
+#define BLOCK 4
+#define APART 7 /* vectors between buffers, so that they do not lie in the same places of a cache */
+
+#define JOINED(a, b) a##b
+#define JOIN(a, b) JOINED(a, b)
+#define NAME(name) JOIN(name, REAL)
+
+/* As arrays of 64-bit numbers come from Python; `_step` is how far one token is from the next. */
+struct sizes {
+    int64_t threads, B, T, D, N, u_step, delta_step, b_step, c_step, gate_step;
+};
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t parts(int64_t whole, int64_t part)
+{
+    return (whole + part - 1) / part;
+}
+
+#define REAL float
+#define BITS int32_t
+#define FRACTION 23 /* bits of a number's fraction */
+#define LOWEST -126 /* the smallest power of 2 that is not denormal */
+#define ODD 7       /* terms of ln(1 + e), e <= 1 */
+/* 2^r, |r| <= 1/2, to 5e-9 of it: (2^r - 1) / r at the Chebyshev nodes */
+#define POWERS \
+    {1, 0.69314718802622878106, 0.24022650760568126945, 0.055503571142190778186, 0.0096180825572778514913, \
+     0.0013390863364671234381, 0.00015453162945120690177}
+#include "scan.c"
+#undef REAL
+#undef BITS
+#undef FRACTION
+#undef LOWEST
+#undef ODD
+#undef POWERS
+
+#define REAL double
+#define BITS int64_t
+#define FRACTION 52
+#define LOWEST -1022
+#define ODD 16
+#define POWERS \
+    {1, 0.69314718055994530925, 0.24022650695910071233, 0.055504108664821627039, 0.0096181291076284794928, \
+     0.0013333558146406470697, 0.00015403530393370733411, 0.000015252733841556772589, 1.321548680870556279e-6, \
+     1.0178057087733941105e-7, 7.0548973041554992774e-9, 4.455817908336064493e-10, 2.5729324177362304214e-11}
+#include "scan.c"
+
+#else
+
+#define LANES (64 / (int)sizeof(REAL))
+#define VEC NAME(vec_)
+#define INT NAME(bits_)
+#define GIVEN NAME(given_)
+
+typedef REAL VEC __attribute__((vector_size(64)));
+typedef REAL NAME(anywhere_) __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
+typedef BITS INT __attribute__((vector_size(64)));
+
+/* What is NULL was not given. */
+typedef struct {
+    const REAL *u, *delta, *log_rate, *b, *c, *state, *bias, *skip, *gate;
+    const int64_t *lengths;
+} GIVEN;
+
+static inline VEC NAME(all_)(REAL x)
+{
+    return (VEC){0} + x;
+}
+
+/* The first m numbers from memory, then 0. */
+static inline VEC NAME(load_)(const REAL *from, int64_t m)
+{
+    if (m >= LANES)
+        return *(const NAME(anywhere_) *)from;
+    VEC x = {0};
+    for (int l = 0; l < m; l++)
+        x[l] = from[l];
+    return x;
+}
+
+static inline void NAME(store_)(REAL *to, VEC x, int64_t m)
+{
+    if (m >= LANES)
+        *(NAME(anywhere_) *)to = x;
+    else
+        for (int l = 0; l < m; l++)
+            to[l] = x[l];
+}
+
+/* n vectors across m channels: number n of channel l lies at l N + n. */
+static inline void NAME(across_)(const REAL *from, int64_t N, int64_t m, VEC *to)
+{
+    for (int64_t n = 0; n < N; n++) {
+        VEC x = {0};
+        for (int l = 0; l < m && from; l++)
+            x[l] = from[l * N + n];
+        to[n] = x;
+    }
+}
+
+static inline void NAME(along_)(const VEC *from, int64_t N, int64_t m, REAL *to)
+{
+    for (int64_t n = 0; n < N; n++)
+        for (int l = 0; l < m; l++)
+            to[l * N + n] = from[n][l];
+}
+
+static inline VEC NAME(pick_)(INT where, VEC a, VEC b)
+{
+    return (VEC)((where & (INT)a) | (~where & (INT)b));
+}
+
+static inline REAL NAME(sum_)(VEC x)
+{
+    REAL sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int l = 0; l < LANES; l++)
+        sum += x[l];
+    return sum;
+}
+
+/* 2^x for x < 128, and 0 where that is denormal; exact at 0, where slow decays are. */
+static inline VEC NAME(power_)(VEC x)
+{
+    static const REAL term[] = POWERS;
+    const int terms = sizeof term / sizeof *term;
+    const REAL nearest = (REAL)1.5 * ((BITS)1 << FRACTION); /* added, it leaves the whole number in the lowest bits */
+    const VEC shifted = x + nearest, r = x - (shifted - nearest);
+    VEC y = NAME(all_)(term[terms - 1]);
+#pragma GCC unroll 16
+    for (int i = terms - 2; i >= 0; i--)
+        y = y * r + term[i];
+    return (VEC)(((INT)y + ((INT)shifted << FRACTION)) & ~(x < (REAL)LOWEST));
+}
+
+/* A log2(e), for A = -e^log_rate. */
+static inline VEC NAME(rate_)(VEC log_rate)
+{
+    return NAME(power_)(log_rate * (REAL)LOG2_E) * -(REAL)LOG2_E;
+}
+
+/* σ(x), and e^-|x| with it. */
+static inline VEC NAME(sigmoid_)(VEC x, VEC *faded)
+{
+    const INT positive = x >= 0;
+    const VEC e = NAME(power_)(NAME(pick_)(positive, -x, x) * (REAL)LOG2_E), part = 1 / (1 + e);
+    *faded = e;
+    return NAME(pick_)(positive, part, e * part);
+}
+
+/* ln(1 + e^x) for e = e^-|x|: x if it is above 0, and ln(1 + e) = 2 artanh(e / (2 + e)). */
+static inline VEC NAME(softplus_)(VEC x, VEC e)
+{
+    const VEC z = e / (2 + e), square = z * z;
+    VEC sum = NAME(all_)(1 / (REAL)(2 * ODD - 1));
+#pragma GCC unroll 16
+    for (int i = ODD - 2; i >= 0; i--)
+        sum = sum * square + 1 / (REAL)(2 * i + 1);
+    return NAME(pick_)(x > 0, x, NAME(all_)(0)) + 2 * z * sum;
+}
+
+/* Δ from what was given for it, and what its gradient is multiplied by. */
+static inline VEC NAME(width_)(VEC raw, VEC bias, int soft, VEC *slope)
+{
+    VEC e;
+    if (!soft)
+        return raw;
+    *slope = NAME(sigmoid_)(raw + bias, &e);
+    return NAME(softplus_)(raw + bias, e);
+}
+
+/* One token: h after it from that before it, and C·h. The decays are kept where there is room for them. */
+static inline __attribute__((always_inline)) VEC NAME(token_)(
+    int64_t N, VEC delta, VEC input, const VEC *A, const REAL *b, const REAL *c, const VEC *before, VEC *after,
+    VEC *decay)
+{
+    VEC y = {0};
+#pragma GCC unroll 4
+    for (int64_t n = 0; n < N; n++) {
+        const VEC a = NAME(power_)(delta * A[n]), h = a * before[n] + input * b[n];
+        if (decay)
+            decay[n] = a;
+        after[n] = h;
+        y += h * c[n];
+    }
+    return y;
+}
+
+void NAME(forward_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after, VEC *marks, VEC *scratch)
+{
+    const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = parts(D, LANES), blocks = parts(vectors, BLOCK);
+    const int64_t chunks = parts(T, CHUNK);
+#pragma omp parallel for collapse(2) num_threads(s->threads) schedule(dynamic)
+    for (int64_t row = 0; row < B; row++)
+        for (int64_t block = 0; block < blocks; block++) {
+            const int64_t first = block * BLOCK, last = least(first + BLOCK, vectors);
+            const int64_t length = g->lengths ? least(g->lengths[row], T) : T;
+            VEC *A = scratch + omp_get_thread_num() * 2 * BLOCK * N, *h = A + BLOCK * N, unused;
+            for (int64_t v = first; v < last; v++) {
+                const int64_t d = v * LANES, m = least(D - d, LANES);
+                NAME(across_)(g->log_rate + d * N, N, m, A + (v - first) * N);
+                NAME(across_)(g->state ? g->state + (row * D + d) * N : 0, N, m, h + (v - first) * N);
+            }
+            for (int64_t n = 0; n < (last - first) * N; n++)
+                A[n] = NAME(rate_)(A[n]);
+            for (int64_t begin = 0; begin < length; begin += CHUNK)
+                for (int64_t v = first; v < last; v++) {
+                    const int64_t d = v * LANES, m = least(D - d, LANES), end = least(begin + CHUNK, length);
+                    const VEC *weights = A + (v - first) * N;
+                    VEC *now = h + (v - first) * N;
+                    const VEC bias = g->bias ? NAME(load_)(g->bias + d, m) : (VEC){0};
+                    const VEC skip = g->skip ? NAME(load_)(g->skip + d, m) : (VEC){0};
+                    if (marks)
+                        memcpy(marks + ((row * chunks + begin / CHUNK) * vectors + v) * N, now, N * sizeof(VEC));
+                    for (int64_t t = begin; t < end; t++) {
+                        const int64_t at = row * T + t;
+                        const VEC u = NAME(load_)(g->u + at * s->u_step + d, m);
+                        const VEC raw = NAME(load_)(g->delta + at * s->delta_step + d, m);
+                        const VEC delta = NAME(width_)(raw, bias, g->bias != 0, &unused);
+                        VEC out = skip * u + NAME(token_)(N, delta, delta * u, weights, g->b + at * s->b_step,
+                                                          g->c + at * s->c_step, now, now, 0);
+                        if (g->gate) {
+                            const VEC z = NAME(load_)(g->gate + at * s->gate_step + d, m);
+                            out *= z * NAME(sigmoid_)(z, &unused);
+                        }
+                        NAME(store_)(y + at * D + d, out, m);
+                    }
+                }
+            for (int64_t v = first; v < last; v++) {
+                const int64_t d = v * LANES, m = least(D - d, LANES);
+                NAME(along_)(h + (v - first) * N, N, m, after + (row * D + d) * N);
+                for (int64_t t = length; t < T; t++)
+                    NAME(store_)(y + (row * T + t) * D + d, (VEC){0}, m);
+            }
+        }
+}
+
+/* One token of each row, over N at once: for a single one, turning weights and states round would take the longest.
+   `after` may be the state itself. */
+void NAME(step_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
+{
+    const int64_t D = s->D, N = s->N;
+#pragma omp parallel for num_threads(s->threads) schedule(static)
+    for (int64_t d = 0; d < D; d += LANES)
+        for (int64_t n = 0; n < N; n += LANES) {
+            const int64_t m = least(D - d, LANES), k = least(N - n, LANES);
+            const VEC bias = g->bias ? NAME(load_)(g->bias + d, m) : (VEC){0};
+            VEC rate[LANES], unused;
+            for (int l = 0; l < m; l++)
+                rate[l] = NAME(rate_)(NAME(load_)(g->log_rate + (d + l) * N + n, k));
+            for (int64_t row = 0; row < s->B; row++) {
+                const VEC b = NAME(load_)(g->b + row * s->b_step + n, k), c = NAME(load_)(g->c + row * s->c_step + n, k);
+                const VEC u = NAME(load_)(g->u + row * s->u_step + d, m);
+                const VEC raw = NAME(load_)(g->delta + row * s->delta_step + d, m);
+                const VEC delta = NAME(width_)(raw, bias, g->bias != 0, &unused), input = delta * u;
+                VEC out = n ? NAME(load_)(y + row * D + d, m) : (VEC){0};
+                for (int l = 0; l < m; l++) {
+                    const int64_t at = (row * D + d + l) * N + n;
+                    VEC h = input[l] * b;
+                    if (g->state)
+                        h += NAME(power_)(delta[l] * rate[l]) * NAME(load_)(g->state + at, k);
+                    NAME(store_)(after + at, h, k);
+                    out[l] += NAME(sum_)(h * c);
+                }
+                if (n + LANES >= N) {
+                    if (g->skip)
+                        out += u * NAME(load_)(g->skip + d, m);
+                    if (g->gate) {
+                        const VEC z = NAME(load_)(g->gate + row * s->gate_step + d, m);
+                        out *= z * NAME(sigmoid_)(z, &unused);
+                    }
+                }
+                NAME(store_)(y + row * D + d, out, m);
+            }
+        }
+}
+
+/* Gradients of sums over tokens are summed a while in REAL, then here. */
+static inline void NAME(settle_)(VEC *sums, int64_t N, int64_t m, double *to)
+{
+    for (int64_t n = 0; n < N; n++) {
+        for (int l = 0; l < m; l++)
+            to[l * N + n] += sums[n][l];
+        sums[n] = (VEC){0};
+    }
+}
+
+typedef struct {
+    REAL *du, *ddelta, *dgate, *db, *dc, *dstate, *db_parts, *dc_parts;
+    double *dA, *dbias, *dskip;
+} NAME(taken_);
+
+/* Vectors of a thread in `backward`. */
+#define ROOM(N) ((3 * BLOCK + 4 * CHUNK + 1) * (N) + 2 * BLOCK + 4 * CHUNK + 32)
+
+/* dA, dbias and dskip have one sum for each row; all three begin at 0. dstate begins as that of the state after the
+   last token. db and dc are those of whole blocks, `_parts`, summed. */
+void NAME(backward_)(const struct sizes *s, const GIVEN *g, const REAL *dy, const VEC *marks,
+                     const NAME(taken_) *to, VEC *scratch)
+{
+    const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = parts(D, LANES), blocks = parts(vectors, BLOCK);
+    const int64_t chunks = parts(T, CHUNK), room = ROOM(N);
+#pragma omp parallel for collapse(2) num_threads(s->threads) schedule(dynamic)
+    for (int64_t row = 0; row < B; row++)
+        for (int64_t block = 0; block < blocks; block++) {
+            const int64_t first = block * BLOCK, last = least(first + BLOCK, vectors);
+            const int64_t length = g->lengths ? least(g->lengths[row], T) : T;
+            VEC *A = scratch + omp_get_thread_num() * room, *dh = A + BLOCK * N, *dA = dh + BLOCK * N;
+            VEC *h = dA + BLOCK * N, *decay = h + (CHUNK + 1) * N + APART, *db = decay + CHUNK * N + APART;
+            VEC *dc = db + CHUNK * N + APART, *dbias = dc + CHUNK * N, *dskip = dbias + BLOCK, *deltas = dskip + BLOCK, *slopes = deltas + CHUNK;
+            VEC *inputs = slopes + CHUNK, *outs = inputs + CHUNK, unused;
+            memset(dA, 0, BLOCK * N * sizeof(VEC));
+            memset(dbias, 0, 2 * BLOCK * sizeof(VEC));
+            for (int64_t v = first; v < last; v++) {
+                const int64_t d = v * LANES, m = least(D - d, LANES);
+                NAME(across_)(g->log_rate + d * N, N, m, A + (v - first) * N);
+                NAME(across_)(to->dstate + (row * D + d) * N, N, m, dh + (v - first) * N);
+                for (int64_t t = length; t < T; t++) {
+                    NAME(store_)(to->du + (row * T + t) * D + d, (VEC){0}, m);
+                    NAME(store_)(to->ddelta + (row * T + t) * D + d, (VEC){0}, m);
+                    if (g->gate)
+                        NAME(store_)(to->dgate + (row * T + t) * D + d, (VEC){0}, m);
+                }
+            }
+            for (int64_t n = 0; n < (last - first) * N; n++)
+                A[n] = NAME(rate_)(A[n]);
+            REAL *db_part = to->db_parts + (block * B + row) * T * N, *dc_part = to->dc_parts + (block * B + row) * T * N;
+            memset(db_part + length * N, 0, (T - length) * N * sizeof(REAL));
+            memset(dc_part + length * N, 0, (T - length) * N * sizeof(REAL));
+            for (int64_t chunk = parts(length, CHUNK) - 1; chunk >= 0; chunk--) {
+                const int64_t begin = chunk * CHUNK, count = least(CHUNK, length - begin), start = row * T + begin;
+                memset(db, 0, CHUNK * N * sizeof(VEC));
+                memset(dc, 0, CHUNK * N * sizeof(VEC));
+                for (int64_t v = first; v < last; v++) {
+                    const int64_t d = v * LANES, m = least(D - d, LANES), own = v - first;
+                    const VEC bias = g->bias ? NAME(load_)(g->bias + d, m) : (VEC){0};
+                    const VEC skip = g->skip ? NAME(load_)(g->skip + d, m) : (VEC){0}, *weights = A + own * N;
+                    VEC *to_h = dh + own * N, *to_A = dA + own * N;
+                    memcpy(h, marks + ((row * chunks + chunk) * vectors + v) * N, N * sizeof(VEC));
+                    for (int64_t i = 0; i < count; i++) {
+                        const int64_t at = start + i;
+                        inputs[i] = NAME(load_)(g->u + at * s->u_step + d, m);
+                        slopes[i] = NAME(all_)(1);
+                        deltas[i] = NAME(width_)(NAME(load_)(g->delta + at * s->delta_step + d, m), bias,
+                                                 g->bias != 0, slopes + i);
+                        outs[i] = NAME(token_)(N, deltas[i], deltas[i] * inputs[i], weights, g->b + at * s->b_step,
+                                               g->c + at * s->c_step, h + i * N, h + (i + 1) * N, decay + i * N);
+                    }
+                    for (int64_t i = count - 1; i >= 0; i--) {
+                        const int64_t at = start + i;
+                        const REAL *b = g->b + at * s->b_step, *c = g->c + at * s->c_step;
+                        const VEC u = inputs[i], delta = deltas[i], input = delta * u;
+                        VEC out = NAME(load_)(dy + at * D + d, m), to_rate = {0}, to_input = {0};
+                        if (g->gate) {
+                            const VEC z = NAME(load_)(g->gate + at * s->gate_step + d, m);
+                            const VEC share = NAME(sigmoid_)(z, &unused);
+                            const VEC slope = share * (1 + z * (1 - share));
+                            NAME(store_)(to->dgate + at * D + d, out * (outs[i] + skip * u) * slope, m);
+                            out *= z * share;
+                        }
+                        dskip[own] += out * u;
+#pragma GCC unroll 4
+                        for (int64_t n = 0; n < N; n++) {
+                            const VEC to_now = to_h[n] + out * c[n], left = to_now * decay[i * N + n];
+                            const VEC moved = left * h[i * N + n];
+                            dc[i * N + n] += out * h[(i + 1) * N + n];
+                            db[i * N + n] += to_now * input;
+                            to_A[n] += moved * delta;
+                            to_rate += moved * weights[n];
+                            to_input += to_now * b[n];
+                            to_h[n] = left;
+                        }
+                        const VEC to_delta = (to_rate * (REAL)LN_2 + to_input * u) * slopes[i];
+                        dbias[own] += to_delta;
+                        NAME(store_)(to->ddelta + at * D + d, to_delta, m);
+                        NAME(store_)(to->du + at * D + d, out * skip + to_input * delta, m);
+                    }
+                    if (chunk % 8 == 0) {
+                        NAME(settle_)(to_A, N, m, to->dA + (row * D + d) * N);
+                        NAME(settle_)(dbias + own, 1, m, to->dbias + row * D + d);
+                        NAME(settle_)(dskip + own, 1, m, to->dskip + row * D + d);
+                    }
+                }
+                for (int64_t n = 0; n < count * N; n++) {
+                    db_part[begin * N + n] = NAME(sum_)(db[n]);
+                    dc_part[begin * N + n] = NAME(sum_)(dc[n]);
+                }
+            }
+            for (int64_t v = first; v < last; v++)
+                NAME(along_)(dh + (v - first) * N, N, least(D - v * LANES, LANES),
+                             to->dstate + (row * D + v * LANES) * N);
+        }
+#pragma omp parallel for num_threads(s->threads) schedule(static)
+    for (int64_t n = 0; n < B * T * N; n++) {
+        REAL b = to->db_parts[n], c = to->dc_parts[n];
+        for (int64_t block = 1; block < blocks; block++) {
+            b += to->db_parts[block * B * T * N + n];
+            c += to->dc_parts[block * B * T * N + n];
+        }
+        to->db[n] = b;
+        to->dc[n] = c;
+    }
+}
+
+/* The convolution before the scan, as it is given: y = silu(bias + Σ_k taps_k x_{t-k}), with what x was before in
+   `window` (B, W-1, D), the latest last. u is x, delta and log_rate are taps (W, D), N is W, state is the window. */
+
+/* Number t of x, which may lie in the window. */
+static inline VEC NAME(input_)(const struct sizes *s, const GIVEN *g, int64_t row, int64_t t, int64_t d, int64_t m)
+{
+    if (t >= 0)
+        return NAME(load_)(g->u + (row * s->T + t) * s->u_step + d, m);
+    return g->state ? NAME(load_)(g->state + ((row + 1) * (s->N - 1) + t) * s->D + d, m) : (VEC){0};
+}
+
+static inline VEC NAME(summed_)(const struct sizes *s, const GIVEN *g, int64_t row, int64_t t, int64_t d, int64_t m)
+{
+    VEC sum = NAME(load_)(g->bias + d, m);
+    for (int64_t k = 0; k < s->N; k++)
+        sum += NAME(load_)(g->log_rate + k * s->D + d, m) * NAME(input_)(s, g, row, t - k, d, m);
+    return sum;
+}
+
+/* With `after` comes the window after the last token. */
+void NAME(convolve_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
+{
+    const int64_t vectors = parts(s->D, LANES), blocks = parts(vectors, BLOCK);
+#pragma omp parallel for collapse(2) num_threads(s->threads) schedule(static)
+    for (int64_t row = 0; row < s->B; row++)
+        for (int64_t block = 0; block < blocks; block++) {
+            const int64_t last = least((block + 1) * BLOCK, vectors);
+            VEC unused;
+            for (int64_t t = 0; t < s->T; t++)
+                for (int64_t v = block * BLOCK; v < last; v++) {
+                    const int64_t d = v * LANES, m = least(s->D - d, LANES);
+                    const VEC sum = NAME(summed_)(s, g, row, t, d, m);
+                    NAME(store_)(y + (row * s->T + t) * s->D + d, sum * NAME(sigmoid_)(sum, &unused), m);
+                }
+            for (int64_t v = block * BLOCK; v < last && after; v++)
+                for (int64_t k = s->N - 1; k > 0; k--) { /* `after` may be the window itself */
+                    const int64_t d = v * LANES, m = least(s->D - d, LANES);
+                    NAME(store_)(after + ((row + 1) * (s->N - 1) - k) * s->D + d,
+                                 NAME(input_)(s, g, row, s->T - k, d, m), m);
+                }
+        }
+}
+
+/* dtaps (B, W, D) and dbias (B, D) have one sum for each row and begin at 0; scratch is (CHUNK + 2 W) vectors for each
+   thread. */
+void NAME(convolve_back_)(const struct sizes *s, const GIVEN *g, const REAL *dy, REAL *dx, REAL *dwindow, double *dtaps,
+                          double *dbias, VEC *scratch)
+{
+    const int64_t T = s->T, D = s->D, W = s->N, vectors = parts(D, LANES);
+#pragma omp parallel for collapse(2) num_threads(s->threads) schedule(static)
+    for (int64_t row = 0; row < s->B; row++)
+        for (int64_t v = 0; v < vectors; v++) {
+            const int64_t d = v * LANES, m = least(D - d, LANES);
+            VEC *sums = scratch + omp_get_thread_num() * (CHUNK + 2 * W), *grads = sums + W + 1; /* sums: taps, bias */
+            memset(sums, 0, (CHUNK + 2 * W) * sizeof(VEC));
+            for (int64_t chunk = parts(T, CHUNK) - 1; chunk >= 0; chunk--) {
+                const int64_t begin = chunk * CHUNK, count = least(CHUNK, T - begin);
+                if (begin + CHUNK < T) /* those of the first W - 1 tokens behind this chunk */
+                    memmove(grads + CHUNK, grads, (W - 1) * sizeof(VEC));
+                for (int64_t i = 0; i < count; i++) {
+                    VEC unused;
+                    const VEC sum = NAME(summed_)(s, g, row, begin + i, d, m), share = NAME(sigmoid_)(sum, &unused);
+                    grads[i] = NAME(load_)(dy + (row * T + begin + i) * D + d, m) * share * (1 + sum * (1 - share));
+                    for (int64_t k = 0; k < W; k++)
+                        sums[k] += grads[i] * NAME(input_)(s, g, row, begin + i - k, d, m);
+                    sums[W] += grads[i];
+                }
+                for (int64_t i = begin ? 0 : 1 - W; i < count; i++) {
+                    VEC sum = {0};
+                    for (int64_t k = i < 0 ? -i : 0; k < W && begin + i + k < T; k++)
+                        sum += NAME(load_)(g->log_rate + k * D + d, m) * grads[i + k];
+                    if (i >= 0)
+                        NAME(store_)(dx + (row * T + begin + i) * D + d, sum, m);
+                    else if (dwindow)
+                        NAME(store_)(dwindow + ((row + 1) * (W - 1) + i) * D + d, sum, m);
+                }
+                if (chunk % 8 == 0) {
+                    for (int64_t k = 0; k < W; k++)
+                        NAME(settle_)(sums + k, 1, m, dtaps + (row * W + k) * D + d);
+                    NAME(settle_)(sums + W, 1, m, dbias + row * D + d);
+                }
+            }
+        }
+}
+
+#undef ROOM
+#undef LANES
+#undef VEC
+#undef INT
+#undef GIVEN
+
+#endif

@@ -1,0 +1,138 @@
+"""The scan in plain torch, span by span, forward and backward.
+
+A span of S tokens holds its decays a = e^{Δ A}, states h and their gradients as tensors (B, S, D, N); what is kept from
+forward to backward is the state before each span. With dy_t, and P_t what reaches h_{t-1} from token t on:
+
+    G_t = dy_t C_t + P_{t+1},   P_t = a_t ∘ G_t                        G_t is the gradient of h_t
+    dC_t = Σ_d dy_t h_t,   dB_t = Σ_d G_t Δ_t u_t,   du_t = Δ_t (G_t · B_t)
+    dΔ_t = u_t (G_t · B_t) + Σ_n P_t h_{t-1} A,   dA = Σ_t P_t h_{t-1} Δ_t
+
+How the recurrences h_t = a_t h_{t-1} + b_t and G_t = a_{t+1} G_{t+1} + c_t go along a span is the affair of a walk.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from seqloom.ops.selective_scan import doubling
+
+
+@runtime_checkable
+class Walk(Protocol):
+    """How to go along a span: a module."""
+
+    SPAN: int
+    """tokens that it takes at once"""
+
+    def onward(self, a: Tensor, b: Tensor, state: Tensor) -> Tensor:
+        """h (B, S+1, D, N): the state before the span, and h_t = a_t h_{t-1} + b_t."""
+
+    def back(self, a: Tensor, c: Tensor, last: Tensor) -> Tensor:
+        """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}, and `last` for the term from behind the span."""
+
+
+def selective(
+    walk: Walk,
+    u: Tensor,
+    delta: Tensor,
+    log_rate: Tensor,
+    b: Tensor,
+    c: Tensor,
+    state: Tensor | None,
+    bias: Tensor | None,
+    skip: Tensor | None,
+    gate: Tensor | None,
+    lengths: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """u, delta (B, T, D), log_rate (D, N), b, c (B, T, N), state (B, D, N) → y (B, T, D), and the state at the end.
+
+    A = -e^log_rate. A state that is None is 0. A `bias` (D,) makes delta softplus(delta + bias), a `skip` (D,) is added
+    as skip ∘ u, a `gate` (B, T, D) multiplies with silu(gate). After `lengths` (B,) tokens of a row y is 0 and the
+    state stays.
+    """
+    width = delta if bias is None else F.softplus(delta + bias)
+    if lengths is not None:
+        real = (torch.arange(u.shape[1], device=u.device) < lengths[:, None])[:, :, None]
+        width = torch.where(real, width, 0.0)  # nothing fades and nothing comes in
+    if state is None:
+        state = u.new_zeros(len(u), *log_rate.shape)
+    y, after = _Scan.apply(u, width, -log_rate.exp(), b, c, state, walk)  # type: ignore[no-untyped-call]  # as torch leaves it
+    if skip is not None:
+        y = y + skip * u
+    if gate is not None:
+        y = y * F.silu(gate)
+    return y if lengths is None else torch.where(real, y, 0.0), after
+
+
+def gradients(given: Sequence[Any], lengths: Tensor | None, dy: Tensor, dafter: Tensor | None) -> list[Tensor | None]:
+    """Of all that `selective` takes before `lengths`, differentiable again; None where nothing was given or wanted."""
+    wanted = [each for each in given if each is not None and each.requires_grad]
+    u, delta, log_rate, b, c, *rest = given
+    state, bias, skip, gate = rest
+    y, after = selective(doubling, u, delta, log_rate, b, c, state, bias, skip, gate, lengths)
+    outputs, reached = ((y,), (dy,)) if dafter is None else ((y, after), (dy, dafter))
+    grads = iter(torch.autograd.grad(outputs, wanted, reached, create_graph=True, allow_unused=True))
+    return [next(grads) if each is not None and each.requires_grad else None for each in given]
+
+
+class _Scan(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, delta: Tensor, A: Tensor, b: Tensor, c: Tensor, state: Tensor, walk: Walk
+    ) -> tuple[Tensor, Tensor]:
+        y, states = _onward(walk, (u, delta, A, b, c), state)
+        ctx.save_for_backward(u, delta, A, b, c, *states[:-1])
+        ctx.walk = walk
+        return y, states[-1].clone()
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor, dafter: Tensor) -> tuple[Tensor | None, ...]:
+        given, states, walk = ctx.saved_tensors[:5], ctx.saved_tensors[5:], ctx.walk
+        if torch.is_grad_enabled():  # what was kept are numbers: for second derivatives they are made of inputs again
+            walk = doubling
+            states = _onward(walk, given, states[0])[1][:-1]
+        return (*_back(walk, given, states, dy, dafter), None)
+
+
+def _onward(walk: Walk, given: Sequence[Tensor], state: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """y, and the state before each span and after the last."""
+    (u, delta, A, b, c), outputs, states = given, [], [state]
+    for span in _spans(walk, u):
+        h = walk.onward(*_terms(u[:, span], delta[:, span], A, b[:, span]), states[-1])
+        outputs.append((h[:, 1:] @ c[:, span, :, None])[..., 0])
+        states.append(h[:, -1].clone())
+    return torch.cat(outputs, 1), states
+
+
+def _back(
+    walk: Walk, given: Sequence[Tensor], states: Sequence[Tensor], dy: Tensor, reached: Tensor
+) -> tuple[Tensor, ...]:
+    """Gradients of what was given and of the first state."""
+    u, delta, A, b, c = given
+    to_A, found = torch.zeros_like(A), []
+    for span, state in reversed(list(zip(_spans(walk, u), states, strict=True))):
+        x, width, grad = u[:, span], delta[:, span], dy[:, span]
+        a, new = _terms(x, width, A, b[:, span])
+        h = walk.onward(a, new, state)
+        G = walk.back(a, grad[..., None] * c[:, span, None], reached)
+        P = a * G
+        reached = P[:, 0]
+        moved = P * h[:, :-1]
+        along = (G @ b[:, span, :, None])[..., 0]
+        to_A = to_A + (moved * width[..., None]).sum((0, 1))
+        to_width = x * along + (moved * A).sum(3)
+        to_b = ((width * x)[:, :, None] @ G)[:, :, 0]
+        found.append((width * along, to_width, to_b, (grad[:, :, None] @ h[:, 1:])[:, :, 0]))
+    du, ddelta, db, dc = (torch.cat(each, 1) for each in zip(*reversed(found), strict=True))
+    return du, ddelta, to_A, db, dc, reached.clone()
+
+
+def _spans(walk: Walk, u: Tensor) -> list[slice]:
+    return [slice(first, min(first + walk.SPAN, u.shape[1])) for first in range(0, u.shape[1], walk.SPAN)]
+
+
+def _terms(u: Tensor, delta: Tensor, A: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    return (delta[..., None] * A).exp(), (delta * u)[..., None] * b[:, :, None]

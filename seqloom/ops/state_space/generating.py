@@ -1,0 +1,102 @@
+"""S4's kernel from its truncated generating function at the roots of unity, and what a state adds to it.
+
+    K̂(z) = Σ_{l<L} C Ā^l B̄ z^l = C̃ (I - Ā z)^{-1} B̄,   C̃ = C (I - Ā^L)                            where z^L = 1
+         = Δ e^{ιθ/2} / 2 · (k(C̃, B) - h k(C̃, P) k(P*, B) / (1 + h k(P*, P)))                  z = e^{-ιθ}, h = CΔ/2
+    k(v, w) = Σ_n v_n w_n / (ιS - Cμ_n),   μ = ΔΛ/2,   S, C = sin θ/2, cos θ/2
+
+Λ, P, B and C are over both halves of the pairs. In these letters z = -1, where 2/(1+z) is infinite, is a point like
+any other, and near z = 1, where slow states live, nothing cancels: I - Ā^L is the sum E_L of differences, from
+E_1 = Ā - I by E_2n = 2 E_n + E_n², exact for the shortest steps. So float32 suffices.
+
+Source: Gu et al., arXiv:2111.00396, Algorithm 1 and appendix C.3; the two rearrangements are ours.
+"""
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.lag_sum import lags
+from seqloom.ops.lag_sum.fft import points
+from seqloom.ops.state_space import krylov
+from seqloom.ops.state_space.cauchy import poles
+from seqloom.ops.state_space.reference import System, dot
+
+
+def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """See `reference.low_rank`."""
+    eigenvalues, P, B, C, step = system()
+    T = u.shape[1]
+    L = points(T)
+    away = differences(eigenvalues, P, step, L)
+    y = lags(u, kernel(eigenvalues, P, B, C, step, away, L)[:, :T].mT)
+    if state is None:
+        return y, None
+    eye = torch.eye(away[0].shape[-1], dtype=u.dtype, device=u.device)
+    squared = [eye + each for each in away[: T.bit_length()]]
+    before = _parted(state)
+    y = y + krylov.kernel(squared, squared[0] @ before.permute(1, 2, 0), row(C)[:, None], T)[:, 0].permute(1, 2, 0)
+    after = krylov.final(squared, entered(eigenvalues, P, B, step), u, before, lengths)
+    return y, torch.complex(*after.chunk(2, -1))
+
+
+def kernel(eigenvalues: Tensor, P: Tensor, B: Tensor, C: Tensor, step: Tensor, away: list[Tensor], L: int) -> Tensor:
+    """C Ā^l B̄ for l < L: (D, L)."""
+    place = torch.arange(L // 2 + 1, dtype=torch.float64, device=step.device) * (torch.pi / L)
+    sine, cosine = torch.sin(place).to(step.dtype), torch.cos(place).to(step.dtype)
+    cut = cut_off(C, away, L)
+    mu = eigenvalues * (step / 2)[:, None]
+    v = torch.stack(torch.broadcast_tensors(cut * B, cut * P, P.conj() * B, P.conj() * P), -1)  # (D, H, 4)
+    parts = torch.cat([2 * v.real, -2 * (v * mu.conj()[..., None]).real], -1)
+    sums = poles(mu.real.square() + mu.imag.square(), mu.real, parts, sine, cosine)
+    sums = torch.complex(sums[:, 0], sums[:, 1])  # (D, F, 8)
+    with_sine, with_cosine = sums.chunk(2, -1)
+    k = with_sine * torch.complex(torch.zeros_like(sine), sine)[:, None] + with_cosine * cosine[:, None]
+    h = cosine * (step / 2)[:, None]
+    spectrum = k[..., 0] - h * k[..., 1] * k[..., 2] / (1 + h * k[..., 3])
+    return torch.fft.irfft(spectrum * torch.complex(cosine, sine) * (step / 2)[:, None], L)
+
+
+def differences(eigenvalues: Tensor, P: Tensor, step: Tensor, L: int) -> list[Tensor]:
+    """Ā^n - I for n = 1, 2, 4, … up to L, over real and imaginary parts: each (D, N, N)."""
+    below, share = _woodbury(eigenvalues, P, step)
+    turned = below * eigenvalues
+    seen = 2 * share[:, None] * below * P
+    heard = 2 * P * (1 + turned.conj())
+    across = (2 * turned).real.diag_embed(), (2 * turned).imag.diag_embed()
+    whole = torch.cat([torch.cat([across[0], -across[1]], -1), torch.cat([across[1], across[0]], -1)], -2)
+    away = [whole - _parted(seen)[:, :, None] * _parted(heard)[:, None]]
+    while 2 << (len(away) - 1) <= L:
+        away.append(2 * away[-1] + away[-1] @ away[-1])
+    return away
+
+
+def cut_off(C: Tensor, away: list[Tensor], L: int) -> Tensor:
+    """C̃ = C (I - Ā^L), in halves of pairs (D, H)."""
+    given = row(C)[:, None]
+    gained = torch.zeros_like(given)  # C Ā^n - C
+    for k, each in enumerate(away):
+        if L >> k & 1:
+            gained = gained + (given + gained) @ each
+    real, imag = gained[:, 0].chunk(2, -1)
+    return torch.complex(-real / 2, imag / 2)
+
+
+def entered(eigenvalues: Tensor, P: Tensor, B: Tensor, step: Tensor) -> Tensor:
+    """B̄ over real and imaginary parts: (D, N)."""
+    below, share = _woodbury(eigenvalues, P, step)
+    through = below * B
+    return _parted(2 * (through - below * P * (share * dot(P, through))[:, None]))
+
+
+def row(C: Tensor) -> Tensor:
+    """What y = 2 Re(C x) takes of the real and the imaginary parts of x: (D, N)."""
+    return torch.cat([2 * C.real, -2 * C.imag], -1)
+
+
+def _woodbury(eigenvalues: Tensor, P: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """(2/Δ - Λ)^{-1} (D, H) and 1 / (1 + P* (2/Δ - Λ)^{-1} P) (D,)."""
+    below = torch.reciprocal((2 / step)[:, None] - eigenvalues)
+    return below, torch.reciprocal(1 + dot(P, below * P))
+
+
+def _parted(x: Tensor) -> Tensor:
+    return torch.cat([x.real, x.imag], -1)

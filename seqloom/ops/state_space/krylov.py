@@ -1,0 +1,83 @@
+"""Kernels C Ā^l B̄ of dense systems, and the state after a sequence, from the powers Ā, Ā², Ā⁴, … alone.
+
+    l = m j + i:   C Ā^l B̄ = (C Ā^{mj}) (Ā^i B̄)      m about √T, a power of 2
+
+Rows C Ā^{mj} and columns Ā^i B̄ are made by doubling, so nothing as large as T states is ever held. Source: the
+doubling is Gu et al., arXiv:2110.13985, appendix C; its two halves are ours.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.ops.lag_sum import lags
+from seqloom.ops.state_space.discretise import DENSE
+from seqloom.ops.state_space.reference import System
+
+
+def single(
+    u: Tensor, system: System, method: str, state: Tensor | None, lengths: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """See `reference.single`."""
+    A, B, C, step = system()
+    T, M = u.shape[1], C.shape[1]
+    A_bar, B_bar = DENSE[method](A, B, step)
+    squared = powers(A_bar, T)
+    taps = kernel(squared, B_bar[..., None], C, T)  # (D, M, 1, T)
+    y = lags(u.repeat_interleave(M, 2), taps.flatten(0, 2).mT).unflatten(2, (-1, M))
+    if state is None:
+        return y, None
+    y = y + kernel(squared, A_bar @ state.permute(1, 2, 0), C, T).permute(2, 3, 0, 1)
+    return y, final(squared, B_bar, u, state, lengths)
+
+
+def powers(A: Tensor, T: int) -> list[Tensor]:
+    """A (…, N, N) to the powers 1, 2, 4, … up to T."""
+    squared = [A]
+    while 2 << (len(squared) - 1) <= T:
+        squared.append(squared[-1] @ squared[-1])
+    return squared
+
+
+def kernel(squared: list[Tensor], right: Tensor, left: Tensor, T: int) -> Tensor:
+    """left Ā^l right for l < T, from right (D, N, R) and left (D, M, N): (D, M, R, T)."""
+    M, R, split = left.shape[1], right.shape[2], _split(T)
+    m = 1 << split
+    J = -(-T // m)
+    for power in squared[:split]:
+        right = torch.cat([right, power @ right], 2)
+    for power in squared[split:]:
+        if left.shape[1] < J * M:
+            left = torch.cat([left, left @ power], 1)
+    both = left[:, : J * M] @ right[:, :, : m * R]
+    return both.view(len(both), J, M, m, R).permute(0, 2, 4, 1, 3).flatten(3)[..., :T]
+
+
+def final(squared: list[Tensor], B: Tensor, u: Tensor, x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Ā^n x + Σ_{j<n} Ā^{n-1-j} B u_j, from x (B, D, N), B (D, N), u (B, T, D) and n (B,), or T: (B, D, N)."""
+    T, split = u.shape[1], _split(u.shape[1])
+    if lengths is None:
+        lengths = torch.full((len(u),), T, device=u.device)
+    m = 1 << split
+    columns = B[..., None]
+    for power in squared[:split]:
+        columns = torch.cat([columns, power @ columns], 2)
+    place = torch.arange(T, device=u.device) - (T - lengths)[:, None]  # rows are moved to end together
+    moved = torch.where((place >= 0)[..., None], u.gather(1, place.clamp(min=0)[..., None].expand_as(u)), 0.0)
+    blocks = pad(moved, (0, 0, -T % m, 0)).unflatten(1, (-1, m)).permute(3, 0, 1, 2)  # (D, B, J, m)
+    sums = blocks.flatten(1, 2) @ columns.flip(2).mT  # the states that each block alone would leave
+    sums = sums.unflatten(1, blocks.shape[1:3])
+    for power in squared[split:]:
+        if sums.shape[2] > 1:
+            sums = pad(sums, (0, 0, sums.shape[2] % 2, 0))
+            sums = sums[:, :, 1::2] + sums[:, :, ::2] @ power.mT[:, None]
+    turned = x.transpose(0, 1)
+    for k, power in enumerate(squared):
+        turned = torch.where(((lengths >> k) & 1).bool()[:, None], turned @ power.mT, turned)
+    after = (turned + sums[:, :, 0]).transpose(0, 1)
+    return torch.where((lengths > 0)[:, None, None], after, x)
+
+
+def _split(T: int) -> int:
+    """The logarithm of m, the smallest power of 2 whose square is at least T."""
+    return (max(T - 1, 0).bit_length() + 1) // 2

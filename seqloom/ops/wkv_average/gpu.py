@@ -1,0 +1,99 @@
+"""The walk of `averages` on a GPU, by Triton (gpu_kernels.py): many rows and channels at once, token by token.
+
+Two operators of torch, so that a compiled model holds them as they are.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.gpu import blocks
+from seqloom.ops.wkv_average import averages
+
+BLOCK = 32
+"""channels of a program, one for each thread of a warp"""
+STAGES = 4
+"""tokens that are on their way from memory at once"""
+
+
+@torch.library.custom_op("seqloom::wkv_gpu_forward", mutates_args=(), device_types=("cuda", "cpu"))
+def forward(
+    k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, mean: Tensor, log: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `averages.Walk`; float32 or float64."""
+    from seqloom.ops.wkv_average import gpu_kernels
+
+    B, T, D = k.shape
+    y, means, logs = k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
+    held = (each.contiguous() for each in (k, v, *_weights(k, w, u), mean, log))
+    with torch.cuda.device_of(k):
+        gpu_kernels.forward[B, blocks(D, BLOCK)](*held, y, means, logs, T, D, BLOCK, STAGES, num_warps=1)
+    return y, means, logs
+
+
+@torch.library.custom_op("seqloom::wkv_gpu_backward", mutates_args=(), device_types=("cuda", "cpu"))
+def _backward(
+    k: Tensor,
+    v: Tensor,
+    w: Tensor | None,
+    u: Tensor | None,
+    means: Tensor,
+    logs: Tensor,
+    dy: Tensor,
+    dmeans: Tensor | None,
+    dlogs: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from seqloom.ops.wkv_average import gpu_kernels
+
+    (B, T, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
+    dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
+    M, N = k.new_empty(B, D), k.new_empty(B, D)
+    ends = (dy if each is None else each for each in (dmeans, dlogs))  # what is not there is not read
+    held = [each.contiguous() for each in (k, v, *_weights(k, w, u), means, logs, dy, *ends)]
+    there = dmeans is not None, dlogs is not None
+    with torch.cuda.device_of(k):
+        gpu_kernels.backward[B, blocks(D, BLOCK)](*held, dk, dv, dw, du, M, N, T, D, *there, BLOCK, STAGES, num_warps=1)
+    return dk, dv, dw.sum(0).to(k.dtype), du.sum(0).to(k.dtype), M, N
+
+
+def backward(
+    inputs: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
+    mean: Tensor,
+    log: Tensor,
+    dy: Tensor,
+    dmean: Tensor | None,
+    dlog: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor, Tensor]:
+    """See `averages.Walk`."""
+    dk, dv, dw, du, M, N = _backward(*inputs, mean, log, dy, dmean, dlog)
+    return dk, dv, None if inputs[2] is None else dw, None if inputs[3] is None else du, M, N
+
+
+@forward.register_fake
+def _forward_shapes(k: Tensor, v: Tensor, *rest: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    B, T, D = k.shape
+    return k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
+
+
+@_backward.register_fake
+def _backward_shapes(k: Tensor, v: Tensor, *rest: Tensor | None) -> tuple[Tensor, ...]:
+    B, _, D = k.shape
+    return (k.new_empty(k.shape), k.new_empty(k.shape), *(k.new_empty(n) for n in ((D,), (D,), (B, D), (B, D))))
+
+
+def _save(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:4], *output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    return averages.gradients(backward, ctx.saved_tensors, *grads)
+
+
+forward.register_autograd(_gradients, setup_context=_save)
+
+
+def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Tensor]:
+    nothing = k.new_zeros(k.shape[2])
+    return nothing if w is None else w, nothing if u is None else u

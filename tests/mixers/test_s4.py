@@ -1,0 +1,150 @@
+"""S4: forward and steps against dense matrices, how it begins, what it asks of the optimizer, and its length."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import gelu
+
+from seqloom.mixers import mixer_config
+from seqloom.mixers.s4 import S4
+from seqloom.ops.backends import use
+from seqloom.ops.state_space.hippo import legs
+
+DIM = 6
+
+
+def s4(dim: int = DIM, **settings: object) -> S4:
+    torch.manual_seed(0)
+    mixer = mixer_config({"kind": "s4", **settings}).build(dim, None)
+    assert isinstance(mixer, S4)
+    return mixer
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def both(pairs: Tensor) -> Tensor:
+    half = torch.view_as_complex(pairs.detach())
+    return torch.cat([half, half.conj()], -1)
+
+
+def dense(mixer: S4, x: Tensor) -> Tensor:
+    """The mixer's output by powers of dense matrices."""
+    P = both(mixer.p)
+    A, eye = both(mixer.eigenvalues).diag() - torch.outer(P, P.conj()), torch.eye(2 * mixer.pairs)
+    y = mixer.d.detach() * x
+    for c in range(x.shape[2]):
+        step = mixer.log_step[c].exp().detach()
+        A_bar = torch.linalg.solve(eye - step / 2 * A, eye + step / 2 * A)
+        B_bar = torch.linalg.solve(eye - step / 2 * A, step * both(mixer.b)[:, None])[:, 0]
+        taps = [(both(mixer.c)[c] @ torch.linalg.matrix_power(A_bar, n) @ B_bar).real for n in range(x.shape[1])]
+        for t in range(x.shape[1]):
+            for n in range(t + 1):
+                y[:, t, c] += taps[n] * x[:, t - n, c]
+    return mixer.w_out(gelu(y))
+
+
+@pytest.mark.parametrize("T", [1, 2, 7, 16, 33])
+@pytest.mark.parametrize("state_dim", [2, 12])
+def test_forward_and_steps_are_the_dense_system(state_dim: int, T: int) -> None:
+    mixer, x = s4(state_dim=state_dim).double(), draw(2, T, DIM)
+    state, steps = mixer.start(2), []
+    with torch.no_grad():
+        wanted = dense(mixer, x)
+        for t in range(T):
+            y, state = mixer.step(x[:, t], state, reuse=t % 2 == 0)
+            steps.append(y)
+        torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-10)
+        torch.testing.assert_close(torch.stack(steps, 1), wanted, rtol=0, atol=1e-10)
+
+
+def test_it_begins_as_hippo() -> None:
+    """A system that starts as LegS: its kernels are those of LegS under the same steps, for a C turned back."""
+    mixer = s4(dim=2, state_dim=8).double()
+    A, B = legs(8)
+    P = both(mixer.p)
+    again = both(mixer.eigenvalues).diag() - torch.outer(P, P.conj())
+    for power in range(1, 9):  # equal traces of powers are equal eigenvalues; float32 rounds what it begins with
+        found, wanted = (torch.linalg.matrix_power(x, power).diagonal().sum() for x in (again, A.to(again)))
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close((both(mixer.b).conj() @ both(mixer.b)).real, B @ B, rtol=1e-6, atol=0)
+    steps = s4(dim=4096).log_step.detach().exp()
+    assert 1e-3 <= float(steps.min()) < 1.05e-3
+    assert 0.095 < float(steps.max()) <= 0.1
+    assert float(steps.log10().mean()) == pytest.approx(-2, abs=0.03)
+
+
+def test_reset_begins_anew() -> None:
+    mixer = s4(state_dim=8)
+    begun = {name: value.detach().clone() for name, value in mixer.named_parameters()}
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.fill_(3.0)
+    mixer.reset(0.02)
+    for name in ("eigenvalues", "p", "b"):
+        assert torch.equal(mixer.get_parameter(name), begun[name])
+    assert float(mixer.log_step.detach().exp().max()) <= 0.1
+    assert float(mixer.w_out.weight.detach().std()) < 0.04
+
+
+def test_dynamics_have_a_rate_of_their_own_and_no_decay() -> None:
+    mixer = s4(lr=5e-4)
+    plain, special = mixer.param_groups()
+    assert set(plain) == {"params"}
+    assert (special["lr"], special["weight_decay"]) == (5e-4, 0.0)
+    assert {id(p) for p in special["params"]} == {id(p) for p in (mixer.log_step, mixer.eigenvalues, mixer.p, mixer.b)}
+    assert len(plain["params"]) + len(special["params"]) == len(list(mixer.parameters()))
+
+
+@pytest.mark.parametrize("T", [8192, 10_007])
+def test_long_sequences_in_float32(T: int) -> None:
+    """Any length, a prime too; outputs and gradients are finite, and what was read in pieces goes on."""
+    mixer, x = s4(dim=4, state_dim=16), draw(1, T, 4).float()
+    y = mixer(x)
+    y.square().mean().backward()
+    assert bool(y.isfinite().all())
+    assert all(bool(p.grad.isfinite().all()) for p in mixer.parameters())
+    with torch.no_grad():
+        _, state = mixer.extend(x[:, : T - 100], mixer.start(1))
+        last, _ = mixer.extend(x[:, T - 100 :], state)
+        torch.testing.assert_close(last, y[:, T - 100 :], rtol=0, atol=2e-4)
+        torch.testing.assert_close(mixer.double()(x.double()).float(), y, rtol=0, atol=2e-4)
+
+
+def test_nothing_grows_whatever_was_learned() -> None:
+    mixer, x = s4(dim=4, state_dim=8).double(), torch.ones(1, 600, 4, dtype=torch.float64)
+    with torch.no_grad():
+        mixer.eigenvalues.copy_(3 * draw(4, 2).abs())
+        mixer.p.copy_(5 * draw(4, 2, seed=1))
+        mixer.log_step.copy_(draw(4, seed=2))
+        y = mixer(x)
+        with use(state_space="reference"):
+            torch.testing.assert_close(mixer(x), y, rtol=1e-8, atol=1e-8)
+    taps = mixer.views(x)[0].values.detach()
+    assert float(taps[300:].abs().max()) < float(taps[:300].abs().max())
+
+
+@pytest.mark.parametrize("state_dim", [0, 3])
+def test_states_come_in_pairs(state_dim: int) -> None:
+    with pytest.raises(ValueError, match="state_dim"):
+        mixer_config({"kind": "s4", "state_dim": state_dim})
+
+
+def test_it_learns_an_echo() -> None:
+    """y_t = x_{t-20} of a few wide waves: the error falls to less than a tenth."""
+    mixer = s4(dim=2, state_dim=16)
+    groups = mixer.param_groups()
+    groups[1] = {**groups[1], "lr": 1e-2}
+    optimizer = torch.optim.AdamW(groups, lr=3e-2)
+    time = torch.arange(100) / 15
+    first = last = 0.0
+    for n in range(300):
+        phase = draw(8, 1, 2, seed=n).float() * 3
+        x = torch.sin(time[:, None] + phase)
+        loss = (mixer(x)[:, 40:] - x[:, 20:-20]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        first, last = first or float(loss), float(loss)
+    assert last < 0.1 * first

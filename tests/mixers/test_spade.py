@@ -1,0 +1,230 @@
+"""Two mixers side by side keep the promises of a mixer and mix what both found; models of several kinds of mixers."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm
+
+import seqloom
+from seqloom.analysis.cost import model_cost
+from seqloom.analysis.count import count
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.state import nbytes
+from seqloom.mixers import mixer_config
+from seqloom.mixers.spade import Spade, weaker
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.ops.backends import known, use
+from seqloom.training.settings import resolve
+from tests.contract import (
+    test_causal,
+    test_cost,
+    test_graph,
+    test_keep,
+    test_numbers,
+    test_reading,
+    test_refusals,
+    test_state,
+    test_state_size,
+    test_store,
+    test_views,
+)
+from tests.contract.cases import Case
+
+NEAR = {"kind": "attention", "heads": 2, "window": 3}
+PAIRS: dict[str, dict[str, Any]] = {
+    "s4 and local attention": {"far": {"kind": "s4", "state_dim": 4}, "near": NEAR},
+    "places of their own and a window": {"far": {"kind": "aft_full", "bias_dim": 0}, "near": {"kind": "we"}},
+    "attention over all and a spade": {
+        "far": {"kind": "attention", "heads": 2},
+        "near": {"kind": "spade", "far": {"kind": "rwkv"}, "near": NEAR},
+    },
+}
+CHECKS = (
+    *(test_causal.check_causal, test_causal.check_longest, test_cost.check_cost, test_views.check_views),
+    *(test_keep.check_keep_forward, test_keep.check_keep_reading, test_keep.check_rows),
+    *(test_reading.check_pieces, test_reading.check_step, test_reading.check_gradients_through_pieces),
+    *(test_refusals.check_refusals, test_refusals.check_keep_is_bool, test_numbers.check_small_numbers),
+    *(test_state.check_state_form, test_state.check_state_is_kept),
+    *(test_state.check_reuse_writes_only_into_what_was_given_up, test_state_size.check_state_size),
+    *(test_state_size.check_fork_and_trim, test_store.check_store, test_store.check_nothing_is_changed),
+    test_store.check_around,
+)
+
+
+def case(name: str) -> Case:
+    return Case("spade", tuple(PAIRS[name].items()), False)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_promises(check: Any, name: str) -> None:
+    check(case(name))
+
+
+@pytest.mark.graph
+def test_it_exports() -> None:
+    test_graph.check_exports(case("s4 and local attention"))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_both_found_is_normed_side_by_side_and_mixed(name: str) -> None:
+    mixer, x = case(name)(), draw(2, 5, 8)
+    assert isinstance(mixer, Spade)
+    found = [
+        layer_norm(part(x), (8,), norm.weight, norm.bias)
+        for part, norm in ((mixer.far, mixer.norm_far), (mixer.near, mixer.norm_near))
+    ]
+    torch.testing.assert_close(mixer(x), torch.cat(found, -1) @ mixer.w_out.weight.mT, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("T", [1, 3, 5])
+def test_the_price_is_the_count(name: str, T: int) -> None:
+    mixer, x = case(name)().eval(), draw(1, T, 8)
+    with use(**{op: "reference" for op in known() if "reference" in known()[op]}):
+        counted, price = count(lambda: mixer(x)), mixer.cost(T)
+        for kind in ("mul", "add", "div", "exp", "other"):
+            assert getattr(counted, kind) == getattr(price, kind), kind
+        _, state = mixer.extend(x, mixer.start(1))
+    assert price.state * 8 == nbytes(mixer.trim(state))
+
+
+def test_the_state_is_flat_and_counts_once() -> None:
+    mixer = case("s4 and local attention")()
+    state = mixer.start(2)
+    assert {name.split(".")[0] for name in state} == {"far", "near", "seen"}
+    assert {"near.k", "near.v"} < set(state)
+    assert not any(name.endswith(".seen") for name in state)
+
+
+A, B = Traits("always", True, "constant"), Traits("always", True, "window", longest=9)
+
+
+@pytest.mark.parametrize(
+    ("far", "near", "wanted"),
+    [
+        (A, A, A),
+        (A, B, B),
+        (B, Traits("always", True, "grows", longest=7), Traits("always", True, "grows", longest=7)),
+        (A, Traits("never", False, "none"), Traits("never", False, "none")),
+        (Traits("either", True, "grows", selects_ahead=True), A, Traits("either", True, "grows", selects_ahead=True)),
+    ],
+)
+def test_together_they_can_what_the_weaker_can(far: Traits, near: Traits, wanted: Traits) -> None:
+    assert weaker(far, near) == wanted
+    assert weaker(near, far) == wanted
+
+
+def test_settings() -> None:
+    usual = mixer_config({"kind": "spade"})
+    assert (usual.far.kind, usual.near.kind, usual.near.window) == ("s4", "attention", 128)
+    said = usual.model_dump(mode="json")
+    assert said["near"] == {"kind": "attention", "heads": 4, "window": 128}
+    assert mixer_config(said) == usual
+    changed = mixer_config({"kind": "spade", "near": {"window": 7}, "far": {"kind": "rwkv"}})
+    assert (changed.near.kind, changed.near.window) == ("attention", 7)
+    placed = changed.placed(1, 3)
+    assert (placed.far.layer, placed.far.depth) == (1, 3)
+    config = resolve("tiny", ["model.mixer.kind=spade", "model.mixer.near.window=5", "model.mixer.far.kind=rwkv"])
+    assert config.model.mixers[0].near.window == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"far": {"kind": "s44"}}, "did you mean"),
+        ({"near": {"windows": 3}}, "did you mean 'window'"),
+        ({"near": 3}, "given by its settings"),
+        ({"far": {"kind": "attention", "heads": 3}}, "not divisible"),
+        ({"far": {"kind": "she"}}, "needs a context"),
+    ],
+)
+def test_refusals(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        mixer_config({"kind": "spade", **settings}).build(8, None)
+    assert "\n" not in str(caught.value)
+
+
+def test_each_of_both_is_asked_and_told() -> None:
+    mixer = mixer_config({"kind": "spade", "far": {"kind": "rwkv"}, "near": NEAR}).build(8, 5)
+    assert isinstance(mixer, Spade)
+    told: list[int] = []
+    for part in (mixer.far, mixer.near):
+        part.after_update = told.append  # type: ignore[method-assign]
+        part.losses = lambda: {"size": torch.tensor(2.0)}  # type: ignore[method-assign]
+    mixer.after_update(3)
+    assert told == [3, 3]
+    assert mixer.losses().keys() == {"far.size", "near.size"}
+    assert [group.get("weight_decay") for group in mixer.param_groups()] == [None, 0.0, None, None]
+    rates = mixer.far.get_parameter("log_rate").detach().clone()
+    mixer.reset(0.01)
+    assert torch.equal(mixer.far.get_parameter("log_rate"), rates), "its own are not drawn as the plain ones"
+    state = {**mixer.start(1), "near.k": mixer.start(1)["near.k"].requires_grad_()}
+    before = state["far.last"].clone()
+    with pytest.raises(ValueError, match="gradients"):
+        mixer.step(torch.ones(1, 8), state, reuse=True)
+    assert torch.equal(state["far.last"], before), "one of the two was written into before the other refused"
+
+
+SEVERAL = [{"kind": "s4", "state_dim": 4}, {"kind": "attention", "heads": 2, "window": 3}, {"kind": "she"}]
+
+
+def model_of(mixers: list[dict[str, Any]], **settings: Any) -> Decoder:
+    torch.manual_seed(0)
+    sizes = {"vocab": 13, "dim": 8, "depth": 3, "context": 6, "ffn": 12, "std": 0.3, "dropout": 0.0}
+    return Decoder(DecoderConfig.model_validate({**sizes, "mixer": mixers, **settings}))
+
+
+MODELS: dict[str, list[dict[str, Any]]] = {
+    "several": SEVERAL,
+    "spade": [{"kind": "spade", "far": SEVERAL[0], "near": NEAR}, NEAR, NEAR],
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_several_kinds_learns_and_writes(name: str) -> None:
+    model = model_of(MODELS[name], positions="none").double()
+    ids = torch.arange(19)[None] % 7
+    optimizer, costs = torch.optim.AdamW(model.parameters(), lr=0.02), []
+    for _ in range(12):
+        cost = torch.nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[0, 1:])
+        optimizer.zero_grad()
+        cost.backward()
+        assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in model.parameters())
+        optimizer.step()
+        costs.append(float(cost.detach()))
+    assert costs[-1] < 0.8 * costs[0]
+    model.eval()
+    for mode in ("slide", "stream"):
+        assert len(list(seqloom.generate(model, [1, 2, 3], mode=mode, max_tokens=15, seed=0))) == 15
+    with torch.no_grad():
+        whole, state = model(ids), model.start(1)
+        _, state = model.extend(ids[:, :4], state)
+        for place in range(4, 19):
+            logits, state = model.step(ids[:, place], state, reuse=True)
+            torch.testing.assert_close(logits, whole[:, place], rtol=0, atol=1e-9)
+    price = model_cost(model, 19, per="token")
+    assert price.params == sum(p.numel() for p in model.parameters())
+    assert price.state * 8 == nbytes(model.trim(state))
+
+
+def test_the_preset() -> None:
+    model = resolve("paper/spade").model
+    assert [mixer.kind for mixer in model.mixers] == ["spade", "attention", "attention", "attention"]
+    assert all(mixer.window < model.context for mixer in (model.mixers[0].near, *model.mixers[1:]))
+    smaller = resolve(
+        "paper/spade", ["model.depth=2", "model.mixer=[{kind: spade, far: {kind: rwkv}}, {kind: attention}]"]
+    )
+    assert [mixer.kind for mixer in smaller.model.mixers] == ["spade", "attention"]
+
+
+def test_it_is_one_call() -> None:
+    assert isinstance(seqloom.mixer("spade", dim=8, context=6), Mixer)

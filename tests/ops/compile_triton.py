@@ -1,0 +1,74 @@
+"""Compiles every Triton kernel for a GPU that need not be there: python compile_triton.py 90 fp32."""
+
+import sys
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from seqloom.ops.linear_decay import gpu as decay
+from seqloom.ops.linear_decay import gpu_kernels as chunks
+from seqloom.ops.linear_decay import gpu_slopes as slopes
+from seqloom.ops.scans import gpu as scan
+from seqloom.ops.scans import gpu_kernels as scans
+from seqloom.ops.selective_scan import gpu as selective
+from seqloom.ops.selective_scan import gpu_kernels as selectives
+from seqloom.ops.wkv_average import gpu as wkv
+from seqloom.ops.wkv_average import gpu_kernels as averages
+
+SIZES = {"T", "D", "N", "H", "K", "V", "by_row", "by_head", "by_token"}
+LONG = {"lengths": "*i64"}
+SUMS = {averages.backward: {"dw", "du"}, selectives.backward: {"dA", "dbias", "dskip"}}
+"""what is kept in double precision"""
+FLAGS = {"FADES", "BEGUN", "ENDS", "SOFT", "SKIPS", "GATED", "LEARNS", "REACHED", "TO_MEANS", "TO_LOGS"}
+
+
+def compiled(kernel, architecture, kind, fixed, warps=4, stages=3, wide=(), once=False):
+    for given in (True,) if once else (True, False):
+        for ones in (False,) if once else (True, False):
+            constants = {**fixed, **dict.fromkeys(FLAGS & set(kernel.arg_names), given)}
+            constants |= {name: 1 for name in kernel.arg_names if ones and name in SIZES}
+            doubles = SUMS.get(kernel, set()) | set(wide)
+            signature = {
+                name: "constexpr"
+                if name in constants
+                else "i32"
+                if name in SIZES
+                else LONG.get(name, "*fp64" if name in doubles else f"*{kind}")
+                for name in kernel.arg_names
+            }
+            made = triton.compile(
+                ASTSource(kernel, signature, constants),
+                target=GPUTarget("cuda", architecture, 32),
+                options={"num_warps": warps, "num_stages": stages},
+            )
+            assert made.asm["cubin"]
+            assert made.metadata.shared < 99 * 1024, (kernel, made.metadata.shared)  # what the smallest GPU has
+
+
+def main(architecture, kind):
+    walk = {"BLOCK": wkv.BLOCK, "STAGES": wkv.STAGES}
+    for kernel in (averages.forward, averages.backward):
+        compiled(kernel, architecture, kind, walk, warps=1)
+    for complex_ in (False, True):
+        for fixed in (False, True):
+            flags = {"COMPLEX": complex_, "FIXED": fixed, "BLOCK": scan.BLOCK, "STAGES": scan.STAGES}
+            compiled(scans.forward, architecture, kind, flags, warps=1)
+            compiled(scans.backward, architecture, kind, flags, warps=1, wide=("da",) if fixed else ())
+    C, wide = (decay.NARROW, decay.NARROW) if kind == "fp64" else (decay.CHUNK, decay.WIDE)
+    for precision in ("ieee",) if kind == "fp64" else tuple(decay.PRECISION.values()):
+        sizes = {"C": C, "WIDE": wide, "PRECISION": precision}
+        once = precision != "ieee"
+        compiled(chunks.states, architecture, kind, sizes, once=once)
+        compiled(chunks.outputs, architecture, kind, sizes, warps=8, stages=2, once=once)
+        compiled(slopes.reached, architecture, kind, sizes, once=once)
+        compiled(slopes.slopes, architecture, kind, sizes, warps=8, stages=1, once=once)
+    for N in (1, 16):
+        sizes = {"STATES": N, "BLOCK": selective.BLOCK, "CHUNK": selective.CHUNK, "STAGES": selective.STAGES}
+        compiled(selectives.forward, architecture, kind, sizes, warps=1)
+        compiled(selectives.backward, architecture, kind, sizes, warps=1)
+    print("compiled")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

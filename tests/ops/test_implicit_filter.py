@@ -1,0 +1,72 @@
+"""The lag sum in halves against the direct one, outputs and gradients; that it is exactly causal; what is kept."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from seqloom.ops.backends import use, used
+from seqloom.ops.implicit_filter import halves
+from seqloom.ops.implicit_filter.kept import Kept
+from seqloom.ops.lag_sum import lags
+
+SIZES = [(1, 1), (1, 5), (7, 3), (16, 16), (40, 9), (33, 64), (64, 33), (100, 100), (129, 17)]
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("T", "L"), SIZES)
+@pytest.mark.parametrize("backend", ["reference", "direct", "fft"])
+def test_the_lag_sum(T: int, L: int, backend: str) -> None:
+    x, w, dy = draw(2, T, 3).requires_grad_(), draw(L, 3, seed=1).requires_grad_(), draw(2, T, 3, seed=2)
+    with use(lag_sum=backend):
+        y = halves.lags(x, w)
+    with use(lag_sum="direct"):
+        wanted = lags(x, w)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-11)
+    for found, exact in zip(*(torch.autograd.grad(each, (x, w), dy) for each in (y, wanted)), strict=True):
+        torch.testing.assert_close(found, exact, rtol=0, atol=1e-11)
+    assert backend in used()["lag_sum"]
+
+
+def test_derivatives() -> None:
+    x, w = draw(1, 19, 2).requires_grad_(), draw(17, 2, seed=1).requires_grad_()
+    with use(lag_sum="fft"):
+        assert gradcheck(halves.lags, (x, w), fast_mode=True)
+        assert gradgradcheck(halves.lags, (x, w), fast_mode=True)
+
+
+@pytest.mark.parametrize(("T", "L"), [(40, 9), (100, 100)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_later_input_moves_an_output_by_the_last_bit(T: int, L: int, dtype: torch.dtype) -> None:
+    x, w = draw(2, T, 3).to(dtype), draw(L, 3, seed=1).to(dtype)
+    with use(lag_sum="fft"):
+        y = halves.lags(x, w)
+        assert y.dtype == dtype
+        for place in (1, 8, 9, T // 2, T - 1):
+            changed = x.clone()
+            changed[:, place:] *= 1e12
+            assert torch.equal(halves.lags(changed, w)[:, :place], y[:, :place])
+            assert not torch.equal(halves.lags(changed, w)[:, place:], y[:, place:])
+        assert dtype is torch.bfloat16 or not torch.equal(lags(changed, w)[:, :-1], lags(x, w)[:, :-1]), "a whole FFT"
+
+
+def test_what_is_kept_is_as_much_as_was_asked_for() -> None:
+    weight, asked, kept = torch.ones(3), [], Kept()
+
+    def compute(first: int, last: int) -> Tensor:
+        asked.append((first, last))
+        return (torch.arange(first, last)[None, :, None] + weight).clone()
+
+    with torch.no_grad():
+        for seen, wanted in (([0, 2], 3), ([1, 1], 2), ([6, 0], 4), ([2, 3], 4)):
+            found = kept.reaching(torch.tensor(seen), 1, 4, [weight], compute)
+            assert torch.equal(found, torch.arange(wanted)[None, :, None] + weight)
+    assert asked == [(0, 3), (3, 4)]
+    weight[1] = float("nan")
+    with torch.no_grad():
+        for _ in range(2):
+            assert bool(kept.reaching(torch.tensor([0]), 1, 4, [weight], compute)[..., 1].isnan().all())
+    assert asked[2:] == [(0, 1), (0, 1)], "NaN is equal to nothing: it is worked out each time"

@@ -1,0 +1,244 @@
+"""The selective scan in C: many channels and states, any memory layout and number of threads, inside torch's graphs."""
+
+import math
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from seqloom.ops import backends
+from seqloom.ops import native as code
+from seqloom.ops.selective_scan import convolution_native, kernels, native, selective
+from seqloom.ops.selective_scan.convolution import convolve, moved
+from seqloom.ops.selective_scan.token import convolve_token, scan_token
+from tests.ops.test_selective_scan import inputs, numbers
+
+LACKING = backends.lacking("selective_scan").get("native", "")
+pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_after() -> object:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def all_of_it(backend: str, given: dict[str, Tensor], run=selective, lengths: Tensor | None = None) -> list[Tensor]:
+    """Outputs, state and gradients of everything."""
+    leaves = {name: each.detach().clone().requires_grad_() for name, each in given.items()}
+    with backends.use(selective_scan=backend):
+        y, after = run(**leaves, lengths=lengths)
+    weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
+    loss = (y * weights).sum() + after.square().sum()
+    return [y.detach(), after.detach(), *torch.autograd.grad(loss, list(leaves.values()))]
+
+
+@pytest.mark.parametrize(("D", "N"), [(1, 1), (7, 16), (16, 3), (33, 17), (150, 2), (64, 40)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("whole", [True, False])
+def test_any_number_of_channels_and_states(D: int, N: int, dtype: torch.dtype, whole: bool) -> None:
+    """Whole vectors, what is left of them, more than one task takes, and more than one chunk."""
+    given, lengths = inputs(3, 69, D, N, whole), torch.tensor([69, 40, 0])
+    small = {name: each.to(dtype) for name, each in given.items()}
+    exact = {name: each.double() for name, each in small.items()}
+    bound = 2e4 * torch.finfo(dtype).eps
+    for until in (None, lengths):
+        for found, wanted in zip(
+            all_of_it("native", small, lengths=until), all_of_it("sequential", exact, lengths=until), strict=True
+        ):
+            scale = float(wanted.abs().max())
+            torch.testing.assert_close(found.double(), wanted, rtol=bound, atol=bound * max(1.0, scale) / 50)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype) -> None:
+    given, results = {name: each.to(dtype) for name, each in inputs(2, 300, 150, 4, True).items()}, []
+    taps, bias = numbers(4, 150).to(dtype).requires_grad_(), numbers(150).to(dtype).requires_grad_()
+    for count in (1, 2, 5):
+        torch.set_num_threads(count)
+        y = convolve(given["u"], taps, bias)
+        results.append([*all_of_it("native", given), y.detach(), *torch.autograd.grad(y.square().sum(), [taps, bias])])
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_any_layout_in_memory() -> None:
+    given = inputs(2, 9, 6, 4, True)
+    wide = torch.cat([given["u"], given["gate"]], 2)
+    both = torch.cat([given["B"], given["C"]], 2).transpose(0, 1).contiguous().transpose(0, 1)
+    odd = {**given, "u": wide[..., :6], "gate": wide[..., 6:], "B": both[..., :4], "C": both[..., 4:]}
+    odd["delta"] = given["delta"].mT.contiguous().mT
+    odd["log_rate"], odd["state"] = given["log_rate"].T.contiguous().T, given["state"].mT.contiguous().mT
+    with backends.use(selective_scan="native"):
+        for a, b in zip(selective(**odd), selective(**given), strict=True):
+            assert torch.equal(a, b)
+        ones = torch.ones(1, 1, 1, dtype=torch.float64)
+        y, _ = selective(*(ones.expand(2, 9, 6),) * 2, torch.zeros(6, 4).double(), *(ones.expand(2, 9, 4),) * 2)
+    torch.testing.assert_close(y[:, 0], torch.full((2, 6), 4.0).double())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_its_own_exponentials_and_softplus(dtype: torch.dtype) -> None:
+    """One token of u = B = C = 1 gives softplus(delta), a state of 1 decays by e^-Δ, and a gate is silu."""
+    a = torch.cat([torch.linspace(-100, 100, 4001), torch.tensor([0.0, 1e-30, 700, -700, 1e30, -1e30])]).to(dtype)
+    one, n = torch.ones(1, 1, len(a), dtype=dtype), len(a)
+    zero, weight = torch.zeros(n, dtype=dtype), torch.ones(1, 1, 1, dtype=dtype)
+    eps, tiny = torch.finfo(dtype).eps, torch.finfo(dtype).tiny
+    x, rate = a.double(), torch.zeros(n, 1, dtype=dtype)
+    with backends.use(selective_scan="native"):
+        soft, _ = selective(one, a[None, None], rate, weight, weight, bias=zero)
+        _, left = selective(0 * one, a.abs()[None, None], rate, weight, weight, torch.ones(1, n, 1, dtype=dtype))
+        gated, _ = selective(one, one, rate, weight, weight, gate=a[None, None])
+    for found, wanted in (
+        (soft[0, 0], torch.logaddexp(x, 0 * x)),
+        (left[0, :, 0], (-x.abs()).exp()),
+        (gated[0, 0], x * torch.sigmoid(x)),
+    ):
+        gap = (found.double() - wanted).abs()  # a power is known as well as its exponent
+        assert bool((gap <= eps * (4 + x.abs()) * wanted.abs() + 2e30 * tiny * (x.abs() > 1e3) + 200 * tiny).all())
+
+
+def test_what_is_not_a_number_stays_in_its_channel_and_after_it() -> None:
+    given = {name: each.float() for name, each in inputs(1, 40, 40, 4, True).items()}
+    with backends.use(selective_scan="native"):
+        clean, _ = selective(**given)
+        for name in ("u", "delta"):
+            for bad in (math.nan, math.inf if name == "u" else math.nan):
+                spoilt = given[name].clone()
+                spoilt[0, 35, 17] = bad
+                changed = selective(**{**given, name: spoilt})[0] != clean
+                assert changed[0, 35:, 17].all()
+                assert changed.sum() == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("D", "N", "W"), [(5, 3, 4), (40, 16, 2), (17, 37, 1)])
+def test_one_token_is_a_sequence_of_one(dtype: torch.dtype, D: int, N: int, W: int) -> None:
+    given = {name: each.to(dtype) for name, each in inputs(3, 1, D, N, True).items()}
+    window, taps, bias = (numbers(*of).to(dtype) for of in ((3, W - 1, D), (W, D), (D,)))
+    seen, ones = torch.full((3,), 9), torch.ones(3, dtype=torch.long)
+    for reuse in (False, True):
+        h, w = given["state"].clone(), window.clone()
+        u, later = convolve_token(given["u"][:, 0], taps, bias, w, seen, reuse)
+        torch.testing.assert_close(u, convolve(given["u"], taps, bias, window)[:, 0])
+        assert torch.equal(later, moved(given["u"], window, ones))
+        one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
+        weights = given["bias"], given["skip"]
+        y, after = scan_token(*one[:2], given["log_rate"], *one[2:4], h, *weights, one[4], reuse)
+        for a, b in zip((y[:, None], after), selective(**given), strict=True):
+            torch.testing.assert_close(a, b)
+        for made, old, was in ((after, h, given["state"]), (later, w, window)):
+            assert (made.data_ptr() == old.data_ptr()) is (reuse and old.numel() > 0) or old.numel() == 0
+            assert reuse or torch.equal(old, was)
+
+
+def test_a_state_of_another_size_is_refused() -> None:
+    """The C would read behind its end."""
+    given = inputs(2, 1, 4, 3, True)
+    one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
+    rest = given["bias"], given["skip"], one[4], False
+    small, fit = numbers(2, 2, 4), (numbers(4, 4), numbers(4))
+    for call in (
+        lambda: scan_token(*one[:2], given["log_rate"], *one[2:4], numbers(2, 4, 2), *rest),
+        lambda: convolve_token(one[0], *fit, small, torch.zeros(2).long(), False),
+        lambda: convolve(given["u"], *fit, small),
+    ):
+        with pytest.raises((ValueError, TypeCheckError), match=r"another mixer|do not fit|Type-check"):
+            call()
+
+
+@pytest.mark.parametrize("W", [1, 2, 4, 40])
+@pytest.mark.parametrize("T", [1, 3, 33, 70])
+def test_the_convolution_is_the_lag_sum(W: int, T: int) -> None:
+    """With and without inputs before, in value and gradient, twice."""
+    x, taps, bias, window = numbers(2, T, 19), numbers(W, 19), numbers(19), numbers(2, W - 1, 19)
+    for held in ((x, taps, bias), (x, taps, bias, window)):
+        leaves, results = [each.clone().requires_grad_() for each in held], []
+        for backend in ("native", "sequential"):
+            with backends.use(selective_scan=backend):
+                y = convolve(*leaves)
+                grads = torch.autograd.grad(y.square().sum(), leaves[:3], create_graph=True, allow_unused=True)
+                second = torch.autograd.grad(sum(each.square().sum() for each in grads), leaves[:3])
+            results.append([y, *grads, *second])
+        for found, wanted in zip(*results, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_forward_mode_is_refused_not_forgotten() -> None:
+    given = inputs(1, 3, 4, 2, True)
+    with forward_ad.dual_level():
+        given["u"] = forward_ad.make_dual(given["u"], given["u"])
+        with pytest.raises(RuntimeError, match="not implemented"):
+            selective(**given)
+
+
+@pytest.mark.graph
+def test_torch_holds_the_operators_sound() -> None:
+    for whole in (True, False):
+        given = [each.requires_grad_() for each in inputs(2, 5, 3, 2, whole).values()]
+        given += [None] * (9 - len(given))
+        for lengths in (None, torch.tensor([3, 5])):
+            torch.library.opcheck(native.forward, (*given, lengths, True))
+            marks = native.forward(*given, lengths, True)[2]
+            plain = [None if each is None else each.detach() for each in (*given[:5], *given[6:])]
+            torch.library.opcheck(native._backward, (*plain, lengths, marks.detach(), plain[0], None))
+    x, taps, bias, window = (numbers(*of).requires_grad_() for of in ((2, 5, 3), (4, 3), (3,), (2, 3, 3)))
+    for before in (None, window):
+        torch.library.opcheck(convolution_native.forward, (x, taps, bias, before))
+        plain = [None if each is None else each.detach() for each in (x, taps, bias, before, x)]
+        torch.library.opcheck(convolution_native._backward, tuple(plain))
+
+
+@pytest.mark.graph
+def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, ran = inputs(2, 12, 5, 3, True), []
+    wanted = all_of_it("native", given)
+    call = native.call
+    monkeypatch.setattr(native, "call", lambda name, *rest: (ran.append(name), call(name, *rest)))
+    torch._dynamo.reset()
+    for dynamic in (False, True):
+        run = torch.compile(selective, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        for a, b in zip(all_of_it("native", given, run), wanted, strict=True):
+            torch.testing.assert_close(a, b)
+        assert ran == ["forward", "backward"]
+        ran.clear()
+
+
+@pytest.mark.graph
+@pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"selective_scan": "native"}, True)])
+def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:
+    given = inputs(2, 6, 4, 3, True)
+    rest = {name: each for name, each in given.items() if name not in ("u", "delta")}
+
+    class Scan(torch.nn.Module):
+        def forward(self, u: Tensor, delta: Tensor) -> Tensor:
+            return selective(u, delta, **rest)[0]
+
+    u, delta = given["u"], given["delta"]
+    with torch.no_grad(), backends.use(**forced):
+        program = torch.export.export(Scan(), (u, delta))
+        assert ("selective_forward" in program.graph_module.code) is inside
+        torch.testing.assert_close(program.module()(delta, u), Scan()(delta, u))
+
+
+def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_NATIVE", "0")
+    code.forget()
+    try:
+        given = inputs(2, 6, 4, 3, True)
+        backends.forget()
+        selective(**given)
+        convolve(given["u"], numbers(4, 4), numbers(4))
+        assert backends.used()["selective_scan"] == ["sequential"]
+        assert not kernels.available()
+        with (
+            backends.use(selective_scan="native"),
+            pytest.raises(ValueError, match="not available here: SEQLOOM_NATIVE=0"),
+        ):
+            selective(**given)
+    finally:
+        monkeypatch.undo()
+        code.forget()
