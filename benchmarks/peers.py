@@ -35,11 +35,18 @@ def theirs(kind, mambapy=False):
     return transformers.MambaForCausalLM(config)
 
 
-def mambapy():
-    from mambapy.lm import LM
-    from mambapy.mamba import MambaConfig
+class MambaPy(torch.nn.Module):
+    """mambapy's layers between an embedding and a norm with an output, as its own language model has them."""
 
-    return LM(MambaConfig(d_model=DIM, n_layers=DEPTH), vocab_size=VOCAB)
+    def __init__(self):
+        super().__init__()
+        from mambapy.mamba import Mamba, MambaConfig, RMSNorm
+
+        self.embedding, self.layers = torch.nn.Embedding(VOCAB, DIM), Mamba(MambaConfig(d_model=DIM, n_layers=DEPTH))
+        self.norm, self.head = RMSNorm(DIM), torch.nn.Linear(DIM, VOCAB, bias=False)
+
+    def forward(self, ids):
+        return self.head(self.norm(self.layers(self.embedding(ids))))
 
 
 class Step:
@@ -64,7 +71,7 @@ def steps(kind, length):
         runs[HF] = Step(theirs(kind), length, lambda model, ids: model(ids, use_cache=False).logits)
     if kind == "mamba":
         runs[HF_MAMBAPY] = Step(theirs(kind, True), length, lambda model, ids: model(ids, use_cache=False).logits)
-        runs[MAMBAPY] = Step(mambapy(), length, lambda model, ids: model(ids))
+        runs[MAMBAPY] = Step(MambaPy(), length, lambda model, ids: model(ids))
     return runs
 
 
