@@ -2,7 +2,8 @@
 
     (u, z) = x W_in                                                 E = `expand` D channels each; no biases
     u'_t = silu(b + Σ_{k<W} taps_k ∘ u_{t-k})                        W = `kernel`; u_t = 0 before the first token
-    (r, B, C) = u' W_x,   Δ = softplus(r W_Δ + b_Δ)                  r of R numbers, B and C of N = `state_dim`
+    (r, B, C) = u' W_x,   Δ = softplus(r W_Δ + b_Δ)                  r of R numbers, B and C of N = `state_dim`; or each
+                                                                    of the three over its root mean square: `norm_eps`
     h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t u'_t B_t                         per channel; A = -e^`a_log`; h_0 = 0
     y_t = ((h_t · C_t + d ∘ u'_t) ∘ silu(z_t)) W_out
 
@@ -11,7 +12,8 @@ and b uniform in ±W^(-1/2). A model of these has no feed-forward network, and n
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the beginnings are of the authors' code. B is
 discretised by Euler's rule as in that code, not by their Eq. 4. Their code divides W_out by √depth where it begins;
-here the model decides how its projections begin.
+here the model decides how its projections begin. `norm_eps` is of Falcon Mamba, arXiv:2410.05355, whose norms have no
+gains.
 """
 
 from typing import Any, ClassVar, Literal, final
@@ -81,10 +83,10 @@ class Mamba(PackedMixer):
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`."""
-        N, seen = self.config.state_dim, state["seen"]
+        seen = state["seen"]
         u, z = F.linear(x, self.in_proj.weight).chunk(2, 1)
         u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], seen, reuse)
-        rank, B, C = F.linear(u, self.x_proj.weight).split((self.rank, N, N), 1)
+        rank, B, C = self._chosen(F.linear(u, self.x_proj.weight))
         delta, bias = F.linear(rank, self.dt_proj.weight), self.dt_proj.bias
         y, h = scan_token(u, delta, self.a_log, B, C, state["h"], bias, self.d, z, reuse)
         return F.linear(y, self.out_proj.weight), {"window": window, "h": h, "seen": seen + 1}
@@ -92,7 +94,7 @@ class Mamba(PackedMixer):
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the step that each token takes, what forgets and what is let through, and the taps."""
         u, z = self.in_proj(x[:1]).chunk(2, -1)
-        rank = self.x_proj(convolve(u, self.conv_weight, self.conv_bias))[0, :, : self.rank]
+        rank = self._chosen(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
         place = ("place", "channel")
         return [
             View(
@@ -107,7 +109,16 @@ class Mamba(PackedMixer):
         """See `Mixer.cost`: the same at every place but the first, whose convolution has fewer inputs."""
         rows, _ = lookback(T, None, per)
         E, N = self.inner, self.config.state_dim
-        select = linear(rows, E, self.rank + 2 * N) + linear(rows, self.rank, E)
+        R = self.rank
+        normed = Cost(
+            mul=2 * rows * (R + 2 * N),
+            add=rows * (R + 2 * N),
+            div=6 * rows,
+            other=3 * rows,
+            path=("multiplication", "cumulation", "division", "addition", "other", "division", "multiplication"),
+        )
+        made = linear(rows, E, R + 2 * N)
+        select = (made if self.config.norm_eps is None else made + normed) + linear(rows, R, E)
         read = price.convolution(T, E, self.config.kernel, per) + select + price.scan(rows, E, N, gate=True)
         return linear(rows, self.dim, 2 * E) + read + linear(rows, E, self.dim)
 
@@ -118,11 +129,20 @@ class Mamba(PackedMixer):
             nn.init.uniform_(each, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
 
     def _read(self, u: Tensor, z: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        N, step = self.config.state_dim, self.dt_proj
-        rank, B, C = self.x_proj(u).split((self.rank, N, N), -1)
+        step = self.dt_proj
+        rank, B, C = self._chosen(self.x_proj(u))
         delta = F.linear(rank, step.weight)
         y, h = selective(u, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, gate=z, lengths=lengths)
         return self.out_proj(y), h
+
+    def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """r, B and C."""
+        N, eps = self.config.state_dim, self.config.norm_eps
+        rank, B, C = made.split((self.rank, N, N), -1)
+        if eps is None:
+            return rank, B, C
+        rank, B, C = (F.rms_norm(each, each.shape[-1:], eps=eps) for each in (rank, B, C))
+        return rank, B, C
 
 
 @register
@@ -136,8 +156,16 @@ class MambaConfig(MixerConfig):
     dt_rank: int = Field(0, ge=0, description="numbers of a token that its steps are made of; 0 for dim / 16")
     dt_min: float = Field(1e-3, gt=0, description="shortest step before training")
     dt_max: float = Field(0.1, gt=0, description="longest step before training")
+    norm_eps: float | None = Field(
+        None,
+        gt=0,
+        description="ε of a mean-square norm of what steps, inputs and outputs are made of; Falcon Mamba: 1e-6",
+    )
     traits: ClassVar = TRAITS
-    examples: ClassVar = ({"state_dim": 2, "expand": 1}, {"state_dim": 3, "expand": 1, "kernel": 2, "dt_rank": 2})
+    examples: ClassVar = (
+        {"state_dim": 2, "expand": 1},
+        {"state_dim": 3, "expand": 1, "kernel": 2, "dt_rank": 2, "norm_eps": 1e-2},
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> "MambaConfig":

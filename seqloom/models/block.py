@@ -47,8 +47,8 @@ class Block(nn.Module):
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """See `Mixer.forward`; what it writes at dropped places means nothing."""
-        h: Stream = x + self.dropout(self.mixer(self.norm_1(x), keep))
-        return h if self.channel is None else h + self.dropout(self.channel(self.norm_2(h), keep))
+        channel, h = self.channel, x + self.dropout(self.mixer(self.norm_1(x), keep))
+        return h if channel is None else h + self.dropout(channel(self.norm_2(h), keep))
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         """See `Mixer.start`."""
@@ -56,22 +56,24 @@ class Block(nn.Module):
 
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         """See `Mixer.extend`."""
-        before, beside = _parted(state)
+        channel = self.channel
+        before, beside = (state, {}) if channel is None else _parted(state)
         y, after = self.mixer.extend(self.norm_1(x), before, keep)
         h = x + self.dropout(y)
-        if self.channel is None:
+        if channel is None:
             return h, after
-        y, then = self.channel.extend(self.norm_2(h), beside, keep)
+        y, then = channel.extend(self.norm_2(h), beside, keep)
         return h + self.dropout(y), _joined(after, then)
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`."""
-        before, beside = _parted(state)
+        channel = self.channel
+        before, beside = (state, {}) if channel is None else _parted(state)
         y, after = self.mixer.step(self.norm_1(x), before, reuse=reuse)
         h = x + self.dropout(y)
-        if self.channel is None:
+        if channel is None:
             return h, after
-        y, then = self.channel.step(self.norm_2(h), beside, reuse=reuse)
+        y, then = channel.step(self.norm_2(h), beside, reuse=reuse)
         return h + self.dropout(y), _joined(after, then)
 
     def trim(self, state: State) -> State:

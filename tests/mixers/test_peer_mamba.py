@@ -1,4 +1,4 @@
-"""Mamba of `transformers` against the mixer: outputs, gradients and cached steps, weights copied.
+"""Mamba and Falcon Mamba of `transformers` against the mixer: outputs, gradients and cached steps, weights copied.
 
 The peer rounds rates and inputs to float32 wherever its kernels are missing, so both run in float32 here.
 """
@@ -21,14 +21,18 @@ PARTS = {
 """the peer's name of each of the mixer's parameters"""
 
 
-def peer(layers: int) -> nn.Module:
+both = pytest.mark.parametrize("kind", ["Mamba", "FalconMamba"])
+NORM = {"Mamba": {}, "FalconMamba": {"norm_eps": 1e-6}}
+
+
+def peer(kind: str, layers: int) -> nn.Module:
     """The peer's whole model, with weights large enough to be seen."""
-    config = transformers.MambaConfig(
+    config = getattr(transformers, f"{kind}Config")(
         **{"vocab_size": 11, "hidden_size": D, "state_size": SIZES["state_dim"], "num_hidden_layers": layers},
         **{"conv_kernel": SIZES["kernel"], "time_step_rank": SIZES["dt_rank"], "expand": 2, "use_mambapy": False},
     )
     torch.manual_seed(3)
-    model = transformers.MambaModel(config)
+    model = getattr(transformers, f"{kind}Model")(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -40,8 +44,8 @@ def as_ours(name: str, theirs: Tensor) -> Tensor:
     return theirs[:, 0].flip(1).T if name == "conv_weight" else theirs
 
 
-def mixer_like(module: nn.Module) -> Mixer:
-    mixer = mixer_config({"kind": "mamba", **SIZES}).build(dim=D, context=None)
+def mixer_like(kind: str, module: nn.Module) -> Mixer:
+    mixer = mixer_config({"kind": "mamba", **SIZES, **NORM[kind]}).build(dim=D, context=None)
     theirs = dict(module.named_parameters())
     assert set(PARTS) == {name for name, _ in mixer.named_parameters()}
     assert set(PARTS.values()) == set(theirs)
@@ -51,10 +55,11 @@ def mixer_like(module: nn.Module) -> Mixer:
     return mixer
 
 
+@both
 @pytest.mark.parametrize("T", [1, 2, 7, 40])
-def test_the_mixer_is_the_peers(T: int) -> None:
-    module = peer(1).layers[0].mixer
-    mixer = mixer_like(module)
+def test_the_mixer_is_the_peers(kind: str, T: int) -> None:
+    module = peer(kind, 1).layers[0].mixer
+    mixer = mixer_like(kind, module)
     x, out, found = torch.randn(2, T, D), torch.randn(2, T, D), []
     for part, read in ((mixer, mixer), (module, module)):
         tokens = x.clone().requires_grad_()
@@ -71,11 +76,12 @@ def test_the_mixer_is_the_peers(T: int) -> None:
         )
 
 
+@both
 @torch.no_grad()
-def test_the_model_is_the_peers_and_so_are_its_cached_steps() -> None:
+def test_the_model_is_the_peers_and_so_are_its_cached_steps(kind: str) -> None:
     """Our mixers between the peer's norms: a prompt of three tokens, then one token at a time."""
-    model, ids = peer(2).eval(), torch.randint(11, (2, 9))
-    mixers = [mixer_like(layer.mixer) for layer in model.layers]
+    model, ids = peer(kind, 2).eval(), torch.randint(11, (2, 9))
+    mixers = [mixer_like(kind, layer.mixer) for layer in model.layers]
     states = [mixer.start(2) for mixer in mixers]
     cache = None
     for first, last in ((0, 3), *((t, t + 1) for t in range(3, 9))):
@@ -105,6 +111,6 @@ def test_both_begin_alike() -> None:
     for module in (theirs, ours):
         steps = nn.functional.softplus(module.dt_proj.bias.detach())
         assert 0.9e-3 < float(steps.min()) < 3e-3 < 3e-2 < float(steps.max()) < 0.11
-        assert 0.9 < float(module.dt_proj.weight.abs().max()) * module.dt_proj.weight.shape[1] ** 0.5 <= 1
+        assert 0.9 < float(module.dt_proj.weight.detach().abs().max()) * module.dt_proj.weight.shape[1] ** 0.5 <= 1
     assert ours.dt_proj.weight.shape == theirs.dt_proj.weight.shape
     assert 0.45 < float(ours.conv_weight.abs().max()) <= 0.5

@@ -16,7 +16,7 @@ from seqloom.ops.scans.hold import held
 from seqloom.ops.state_space.hippo import normal
 
 D, P = 5, 8
-BACKENDS = [name for name in backends.known()["scans"] if name not in backends.lacking("scans")]
+BACKENDS = [name for name in backends.known()["scans"] if name not in {*backends.lacking("scans"), "triton"}]
 
 
 def mixer_of(drawn: bool, **settings: object) -> S5:

@@ -24,26 +24,25 @@ FLAGS = {"FADES", "BEGUN", "ENDS", "SOFT", "SKIPS", "GATED", "LEARNS", "REACHED"
 
 
 def compiled(kernel, architecture, kind, fixed, warps=4, stages=3, wide=(), once=False):
-    for given in (True,) if once else (True, False):
-        for ones in (False,) if once else (True, False):
-            constants = {**fixed, **dict.fromkeys(FLAGS & set(kernel.arg_names), given)}
-            constants |= {name: 1 for name in kernel.arg_names if ones and name in SIZES}
-            doubles = SUMS.get(kernel, set()) | set(wide)
-            signature = {
-                name: "constexpr"
-                if name in constants
-                else "i32"
-                if name in SIZES
-                else LONG.get(name, "*fp64" if name in doubles else f"*{kind}")
-                for name in kernel.arg_names
-            }
-            made = triton.compile(
-                ASTSource(kernel, signature, constants),
-                target=GPUTarget("cuda", architecture, 32),
-                options={"num_warps": warps, "num_stages": stages},
-            )
-            assert made.asm["cubin"]
-            assert made.metadata.shared < 99 * 1024, (kernel, made.metadata.shared)  # what the smallest GPU has
+    for given, ones in ((True, False),) if once else ((True, False), (False, True)):
+        constants = {**fixed, **dict.fromkeys(FLAGS & set(kernel.arg_names), given)}
+        constants |= {name: 1 for name in kernel.arg_names if ones and name in SIZES}
+        doubles = SUMS.get(kernel, set()) | set(wide)
+        signature = {
+            name: "constexpr"
+            if name in constants
+            else "i32"
+            if name in SIZES
+            else LONG.get(name, "*fp64" if name in doubles else f"*{kind}")
+            for name in kernel.arg_names
+        }
+        made = triton.compile(
+            ASTSource(kernel, signature, constants),
+            target=GPUTarget("cuda", architecture, 32),
+            options={"num_warps": warps, "num_stages": stages},
+        )
+        assert made.asm["cubin"]
+        assert made.metadata.shared < 99 * 1024, (kernel, made.metadata.shared)  # what the smallest GPU has
 
 
 def main(architecture, kind):

@@ -361,7 +361,7 @@ def alone(*words: str, **setting: str) -> subprocess.CompletedProcess[str]:
 @outside
 @pytest.mark.slow
 def test_all_of_this_under_the_interpreter() -> None:
-    done = alone("-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, TRITON_INTERPRET="1")
+    done = alone("-m", "pytest", "-o", "addopts=-q", "-p", "no:cacheprovider", __file__, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stdout[-3000:]
     assert "passed" in done.stdout
 
