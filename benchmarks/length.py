@@ -4,14 +4,15 @@ python benchmarks/length.py [KIND …]                     all of constant state
 """
 
 import json
-import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 from harness import append, compare, gate
 
 from seqloom.analysis.count import count
+from seqloom.analysis.measure import peak_bytes
 from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import kinds
 from seqloom.training.memory import keep_freed_memory
@@ -49,19 +50,23 @@ def token(kind, repeats=15):
 
 
 def memory(kind, T):
-    """Bytes that a forward and backward of the mixer over (1, T, DIM) needs beyond the idle process."""
+    """Bytes that a forward and backward of the mixer over (1, T, DIM) needs: of torch's allocator, and of the process.
+
+    The process's are beyond the idle one's, with what its allocator cannot use again: they are of one run.
+    """
     keep_freed_memory()
     torch.manual_seed(0)
-    mixer = kinds()[kind]().build(DIM, T)
-    sublayer(mixer, torch.randn(1, 16, DIM))()  # what is loaded at first use belongs to the idle process
+    mixer, x = kinds()[kind]().build(DIM, T), torch.randn(1, T, DIM)
+    sublayer(mixer, x[:, :16])()  # what is loaded at first use belongs to the idle process
     idle = resident("VmRSS")
-    sublayer(mixer, torch.randn(1, T, DIM))()
-    return max(resident("VmHWM"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) - idle
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    sublayer(mixer, x)()
+    return {"resident": resident("VmHWM") - idle, "allocated": peak_bytes(sublayer(mixer, x))}
 
 
 def resident(name):
-    with open("/proc/self/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{name}:"))
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
 def growth(kind):
@@ -69,15 +74,15 @@ def growth(kind):
     found = {}
     for T in LENGTHS:
         words = [sys.executable, __file__, "--memory", kind, str(T)]
-        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        found[str(T)] = json.loads(said)
-    ratio = found[str(LENGTHS[1])] / found[str(LENGTHS[0])]
-    return {"mixer": kind, "what": "memory", "dim": DIM, "batch": 1, "bytes": found, "growth": float(f"{ratio:.4g}")}
+        found[T] = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    near, far = (found[T] for T in LENGTHS)
+    grown = {f"{name}_growth": float(f"{far[name] / near[name]:.4g}") for name in near}
+    return {"mixer": kind, "what": "memory", "dim": DIM, "batch": 1, "bytes": found, **grown}
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--memory"]:
-        print(memory(sys.argv[2], int(sys.argv[3])))
+        print(json.dumps(memory(sys.argv[2], int(sys.argv[3]))))
         return
     names = sys.argv[1:] or CONSTANT
     gate("tests/contract/test_reading.py", "tests/contract/test_state.py")
