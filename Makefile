@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all check format clean
+.PHONY: demo test test-all check format docs clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -39,6 +39,9 @@ check: .venv/installed
 format: .venv/installed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+docs: .venv/installed
+	$(BIN)/python docs/pages.py
 
 clean:
 	rm -rf .venv build *.egg-info

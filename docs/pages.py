@@ -1,0 +1,97 @@
+"""Writes docs/mixers/: a page for each registered mixer, made of its own docstrings, settings, parameters and price.
+
+make docs
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import torch
+from pydantic.fields import FieldInfo
+
+from seqloom.core.mixer import MixerConfig
+from seqloom.mixers import kinds
+
+FOLDER = Path(__file__).parent / "mixers"
+DIM, CONTEXT = 128, 128
+COUNTED = {
+    "mul": "multiplications",
+    "add": "additions",
+    "div": "divisions",
+    "exp": "exponentiations",
+    "other": "comparisons, roots and the like",
+    "state": "numbers of state",
+}
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by its name."""
+    made = {f"{kind}.md": page(kind, config) for kind, config in kinds().items()}
+    return {"README.md": index(), **made}
+
+
+def index() -> str:
+    """All mixers, a line each."""
+    lines = [f"- [`{kind}`]({kind}.md): {first(config)}" for kind, config in kinds().items()]
+    return "# Mixers\n\n" + "\n".join(lines) + "\n\nThese pages are generated: `make docs`.\n"
+
+
+def page(kind: str, config: type[MixerConfig]) -> str:
+    """What a mixer computes, takes, holds and costs."""
+    module = sys.modules[config.__module__].__doc__ or ""
+    with torch.device("meta"):
+        mixer = config().build(DIM, CONTEXT)
+    traits, parts = mixer.traits, [f"# `{kind}`", config.__doc__ or "", fenced(module)]
+    parts.append(f"```sh\nseqloom train paper/small --set model.mixer.kind={kind} --data books/ --out runs/{kind}\n```")
+    fields = {name: field for name, field in config.model_fields.items() if name != "kind"}
+    settings = [(f"`{name}`", default(field), field.description) for name, field in fields.items()]
+    if settings:
+        parts += ["## Settings", table(("name", "default", "meaning"), settings)]
+    longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
+    can = (traits.causal, "yes" if traits.streams else "no", traits.state, longest)
+    parts += ["## What it can do", table(("causal", "reads on", "memory", "longest"), [can])]
+    parts.append(f"## Parameters and price at dim {DIM}, context {CONTEXT}")
+    shapes = [(f"`{name}`", " × ".join(map(str, each.shape)) or "1") for name, each in mixer.named_parameters()]
+    parts.append(table(("parameter", "shape"), shapes))
+    whole, token = mixer.cost(CONTEXT), mixer.cost(CONTEXT, per="token")
+    rows = [(word, f"{getattr(whole, name):,}", f"{getattr(token, name):,}") for name, word in COUNTED.items()]
+    rows.append(("parameters", f"{whole.params:,}", f"{token.params:,}"))
+    parts.append(table(("of the equation", f"a row of {CONTEXT} tokens", f"token {CONTEXT}"), rows))
+    parts.append(f"Critical path of a token, {len(token.path)} operations: {', '.join(token.path)}.")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def default(field: FieldInfo) -> str:
+    """A setting's default; of settings inside of it, those that are not their own."""
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, MixerConfig):
+        value = {"kind": value.kind, **value.model_dump(exclude_defaults=True)}
+    return f"`{value}`"
+
+
+def first(config: type[MixerConfig]) -> str:
+    """The first sentence about a mixer."""
+    return (config.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+
+
+def fenced(text: str) -> str:
+    """A docstring with its equations, which are indented, as blocks of code."""
+    return re.sub(
+        r"(?:^ {4,}.*\n?(?:\n(?= {4}))?)+", lambda block: f"```\n{block[0].rstrip()}\n```\n", text, flags=re.M
+    )
+
+
+def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.md"):
+        old.unlink()
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    print(f"{len(pages())} pages in {FOLDER.name}/")
