@@ -10,12 +10,9 @@ from seqloom.mixers import attention, extractors
 from seqloom.mixers import linear, performer, rfa, retention
 from seqloom.mixers import aft_full, aft_local, aft_conv, aft_simple, rwkv
 from seqloom.mixers import elman, lstm, gru
-from seqloom.mixers import ssm, lssl, s4
-from seqloom.mixers import hyena
-from seqloom.mixers import s5
-from seqloom.mixers import s4d, gss
+from seqloom.mixers import ssm, lssl, s4, s4d, s5, gss, s6, mamba
+from seqloom.mixers import lightweight_conv, dynamic_conv, hyena
 from seqloom.mixers import spade
-from seqloom.mixers import s6, mamba
 # isort: on
 
 __all__ = [
@@ -24,12 +21,14 @@ __all__ = [
     "aft_local",
     "aft_simple",
     "attention",
+    "dynamic_conv",
     "elman",
     "extractors",
     "gru",
     "gss",
     "hyena",
     "kinds",
+    "lightweight_conv",
     "linear",
     "lssl",
     "lstm",

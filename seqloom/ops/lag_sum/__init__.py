@@ -47,12 +47,15 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
 
 
 def _run(x: Tensor, w: Tensor) -> Tensor:
-    if x.numel() == 0:
-        return x.clone()
+    return x.clone() if x.numel() == 0 else RUN[chosen(x, w)](x, w[: x.shape[1]])
+
+
+def chosen(x: Stream, w: Taps) -> str:
+    """The backend that `lags` runs for these inputs and taps."""
     lacking = {"toeplitz"} if w.ndim > 1 else set()
     lacking |= {"native"} if w.ndim > 2 or x.device.type != "cpu" else set()
     able = [name for name in RUN if name not in lacking]
-    return RUN[backends.choose("lag_sum", by_size(x, w), able)](x, w[: x.shape[1]])
+    return backends.choose("lag_sum", by_size(x, w), able)
 
 
 def by_size(x: Stream, w: Tensor) -> str:
