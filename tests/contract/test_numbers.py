@@ -102,7 +102,7 @@ def test_derivatives(make: Make) -> None:
     check_derivatives(make)
 
 
-@every_mixer
+@every_mixer_in_time
 @pytest.mark.parametrize("backend", ["direct", "fft", "reference"])
 def test_second_derivatives_of_the_lag_sum_are_not_refused(make: Make, backend: str) -> None:
     mixer = make(context=3)

@@ -39,8 +39,16 @@ def spent(model: Decoder, monkeypatch: pytest.MonkeyPatch, prompt: int, count: i
     return Price(read, read / count, max(held))
 
 
-@pytest.mark.parametrize("kind", kinds())
-@pytest.mark.parametrize(("mode", "hop"), CASES)
+ALWAYS = ("attention", "she", "aft_full", "retention", "mamba")
+"""kinds whose states differ in how they grow; the others have the first case at once, the rest in `make test-all`"""
+EACH = [
+    pytest.param(*case, kind, marks=[] if kind in ALWAYS or case == CASES[0] else [pytest.mark.slow])
+    for kind in kinds()
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize(("mode", "hop", "kind"), EACH)
 def test_the_price_is_what_is_spent(
     decoder: Callable[..., Decoder], kind: str, mode: Any, hop: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
