@@ -8,7 +8,7 @@ Dropout is not priced: it is nothing at inference. Mixers and what follows them 
 Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Tables 3-7); the rest is counted here.
 """
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Per, layernorm, linear, rootnorm
 from seqloom.models.block import Block
 from seqloom.models.decoder import Decoder
 from seqloom.models.norm import Norm
@@ -34,30 +34,8 @@ def block_cost(block: Block, T: int, per: Per, norm: Norm) -> Cost:
 
 
 def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
-    """A norm of `rows` vectors: mean, variance, root, division, gain and bias (Eq. 8), or the one without a mean."""
-    if kind == "rms":
-        return Cost(
-            mul=rows * 3 * dim,  # squares, the inverse root, gain
-            add=rows * dim,  # the sum of squares, and eps
-            div=rows * 2,
-            other=rows,
-            params=dim,
-            path=(
-                *("multiplication", "cumulation", "division", "addition", "other", "division", "multiplication"),
-                "multiplication",
-            ),
-        )
-    return Cost(
-        mul=rows * 2 * dim,  # squares, gain
-        add=rows * (2 * (dim - 1) + 2 * dim + 1),  # two sums; the differences and the bias; eps
-        div=rows * (dim + 2),  # by the deviation; two means
-        other=rows,  # the root
-        params=2 * dim,
-        path=(
-            *("cumulation", "division", "addition", "multiplication", "cumulation", "division", "other", "division"),
-            *("multiplication", "addition"),
-        ),
-    )
+    """A norm of `rows` vectors, of the kind that a model has."""
+    return layernorm(rows, dim) if kind == "layer" else rootnorm(rows, dim)
 
 
 def _embed(model: Decoder, rows: int) -> Cost:

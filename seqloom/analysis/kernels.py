@@ -15,9 +15,8 @@ import math
 
 from torch import Tensor
 
-from seqloom.analysis.cost import norm_cost
 from seqloom.analysis.pointwise import Call, Rule, times
-from seqloom.core.cost import Cost, lookback
+from seqloom.core.cost import Cost, gelu, layernorm, lookback
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.state_space import price as dense_price
 
@@ -45,11 +44,11 @@ def multiply_add(call: Call) -> Cost | None:
 
 
 def norm(call: Call) -> Cost | None:
-    """Layer normalisation as `seqloom.analysis.cost` prices it, less the gain and the bias where there are none."""
+    """Layer normalisation as `seqloom.core.cost` prices it, less the gain and the bias where there are none."""
     x, shape, gain, bias = call.args[0], call.args[1], call.get(2, "weight"), call.get(3, "bias")
     width = math.prod(shape)
     rows = x.numel() // width
-    price = norm_cost(rows, width)
+    price = layernorm(rows, width)
     lacking = Cost(mul=-rows * width * (gain is None), add=-rows * width * (bias is None))
     return Cost(mul=price.mul, add=price.add, div=price.div, other=price.other) + lacking
 
@@ -163,7 +162,7 @@ def bent(call: Call) -> Cost | None:
     """GELU as it is defined, x/2 (1 + erf(x/√2)); its approximation by tanh has no price."""
     if call.kwargs.get("approximate", "none") != "none":
         return None
-    return times(Cost(mul=3, add=1, other=1), call.out.numel())
+    return gelu(call.out.numel())
 
 
 def dense(call: Call) -> Cost | None:
@@ -189,12 +188,6 @@ def selected(call: Call) -> Cost:
     return times(price, D) + Cost(mul=N * call.args[2].shape[0], exp=N * call.args[2].shape[0])
 
 
-def convolved(call: Call) -> Cost:
-    """Our own short convolution in C, forward: every tap at every place, the bias, and silu."""
-    W = call.args[1].shape[0]
-    return times(Cost(mul=W + 1, add=W + 1, div=1, exp=1), call.out.numel())
-
-
 RULES: dict[str, Rule] = (
     dict.fromkeys(("mm", "bmm", "mv", "dot"), multiply)
     | dict.fromkeys(("addmm", "baddbmm", "addmv"), multiply_add)
@@ -209,7 +202,6 @@ RULES: dict[str, Rule] = (
         "mkldnn_rnn_layer": recurrent,
         "wkv_forward": averaged,
         "selective_forward": selected,
-        "short_convolution_forward": convolved,
         "lag_sum_forward": lagged,
         "scan_forward": scanned,
         "wkv_gpu_forward": averaged,

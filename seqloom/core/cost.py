@@ -58,6 +58,42 @@ def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
     )
 
 
+def layernorm(rows: int, dim: int, affine: bool = True) -> Cost:
+    """Layer normalisation of `rows` vectors: mean, variance, root, division, and gain and bias (the paper's Eq. 8)."""
+    return Cost(
+        mul=rows * (1 + affine) * dim,  # squares, gain
+        add=rows * (2 * (dim - 1) + (1 + affine) * dim + 1),  # two sums; the differences and the bias; eps
+        div=rows * (dim + 2),  # by the deviation; two means
+        other=rows,  # the root
+        params=2 * dim * affine,
+        path=(
+            *("cumulation", "division", "addition", "multiplication", "cumulation", "division", "other", "division"),
+            *(("multiplication", "addition") if affine else ()),
+        ),
+    )
+
+
+def rootnorm(rows: int, dim: int, affine: bool = True) -> Cost:
+    """`rows` vectors times the inverse of their root mean square, and a gain."""
+    return Cost(
+        mul=rows * (2 + affine) * dim,  # squares, the inverse root, gain
+        add=rows * dim,  # the sum of squares, and eps
+        div=rows * 2,
+        other=rows,
+        params=dim * affine,
+        path=(
+            *("multiplication", "cumulation", "division", "addition", "other", "division", "multiplication"),
+            *(("multiplication",) if affine else ()),
+        ),
+    )
+
+
+def gelu(numbers: int) -> Cost:
+    """x/2 (1 + erf(x/√2)), of so many numbers; the error function is counted in `other`."""
+    path: tuple[Step, ...] = ("multiplication", "other", "addition", "multiplication")
+    return Cost(mul=3 * numbers, add=numbers, other=numbers, path=path)
+
+
 def lookback(T: int, context: int | None, per: Per) -> tuple[int, int]:
     """The places that are priced, and how many tokens they look back on together, each itself included.
 

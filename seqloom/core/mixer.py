@@ -42,7 +42,8 @@ class Mixer(nn.Module, ABC):
     do raises ValueError; no argument is ignored.
     """
 
-    traits: ClassVar[Traits]
+    traits: Traits
+    """of all instances, unless a setting or the context decides"""
     dim: int
 
     @abstractmethod

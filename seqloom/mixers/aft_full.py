@@ -39,7 +39,7 @@ class AFTFull(PackedMixer):
     def __init__(self, dim: int, context: int, bias_dim: int) -> None:
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
-        self.traits = replace(TRAITS, longest=context)  # type: ignore[misc]  # biases exist for so many places
+        self.traits = replace(TRAITS, longest=context)  # biases exist for so many places
         self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim))
 
@@ -66,7 +66,7 @@ class AFTFull(PackedMixer):
         """See `PackedMixer.carry`. Raises ValueError where a row would hold more than `context` tokens."""
         seen, T, size = state["seen"], x.shape[1], state["k"].shape[1]
         biases.within("aft_full", self.context, seen + lengths)
-        k, v, used = self.w_k(x), self.w_v(x), self._used(seen, size)
+        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, seen)
         y = self._read(x, k, v, state, used)
         room = max(size, min(used + T, self.context))
         held = {n: ring.write(ring.grow(state[n], room), seen, new, lengths) for n, new in (("k", k), ("v", v))}
@@ -76,7 +76,7 @@ class AFTFull(PackedMixer):
         """See `PackedMixer.advance`. A full cache that is reused doubles; ValueError beyond `context` tokens."""
         seen, size = state["seen"], state["k"].shape[1]
         biases.within("aft_full", self.context, seen + 1)
-        k, v, used = self.w_k(x), self.w_v(x), self._used(seen, size)
+        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, seen)
         y = self._read(x[:, None], k[:, None], v[:, None], state, used)[:, 0]
         needed = max(size, min(used + 1, self.context))
         room = min(max(2 * size, needed), self.context) if reuse and needed > size else needed
@@ -91,7 +91,7 @@ class AFTFull(PackedMixer):
 
     def trim(self, state: State) -> State:
         """See `Mixer.trim`."""
-        used = self._used(state["seen"], state["k"].shape[1])
+        used = ring.held(state["k"].shape[1], state["seen"])
         return {n: (t if n == "seen" else t[:, :used]).contiguous() for n, t in state.items()}
 
     def views(self, x: Stream) -> list[View]:
@@ -124,11 +124,6 @@ class AFTFull(PackedMixer):
     def _out(self, x: Tensor, y: Tensor) -> Tensor:
         out: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * y)
         return out
-
-    def _used(self, seen: Tensor, size: int) -> int:
-        if torch.compiler.is_compiling():
-            return size  # how many were read is not known while a graph is captured: every place may be in use
-        return min(size, int(seen.max()))
 
 
 @register

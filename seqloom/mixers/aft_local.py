@@ -39,7 +39,7 @@ class AFTLocal(PackedMixer):
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         self.window = min(window, context)
-        self.traits = replace(TRAITS, longest=context)  # type: ignore[misc]  # biases exist for so many places
+        self.traits = replace(TRAITS, longest=context)  # biases exist for so many places
         self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim, self.window))
 

@@ -47,7 +47,7 @@ class Attention(PackedMixer):
         self.dim, self.heads, self.context, self.least = dim, heads, context, 0
         if window is not None:
             self.context = self.least = min(window, context or window)
-            self.traits = replace(TRAITS, state="window")  # type: ignore[misc]
+            self.traits = replace(TRAITS, state="window")
         self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
 
     def mix(self, x: Stream) -> Stream:
@@ -62,7 +62,7 @@ class Attention(PackedMixer):
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
         seen, T, size = state["seen"], x.shape[1], state["k"].shape[1]
-        used = self._used(seen, size)
+        used = ring.held(size, seen)
         q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
         if used == 0:
             y = self._attend(q, k, v)
@@ -83,7 +83,7 @@ class Attention(PackedMixer):
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`. A full cache that is reused doubles."""
         seen, size = state["seen"], state["k"].shape[1]
-        needed = self._room(self._used(seen, size) + 1, size)
+        needed = self._room(ring.held(size, seen) + 1, size)
         room = self._room(2 * size, needed) if reuse and needed > size else needed
         caches = []
         for name, project in (("k", self.w_k), ("v", self.w_v)):
@@ -93,7 +93,7 @@ class Attention(PackedMixer):
             else:
                 caches.append(ring.write(cache, seen, new[:, None], torch.ones_like(seen)))
         seen = seen + 1
-        full = self._used(seen, room)  # places in use: beyond them all is empty
+        full = ring.held(room, seen)  # places in use: beyond them all is empty
         same = not torch.compiler.is_compiling() and int(seen.min()) >= full
         k, v = (cache[:, :full].to(x.dtype) for cache in caches)
         y = attend(
@@ -117,7 +117,7 @@ class Attention(PackedMixer):
 
     def trim(self, state: State) -> State:
         """See `Mixer.trim`."""
-        used = max(self.least, self._used(state["seen"], state["k"].shape[1]))
+        used = max(self.least, ring.held(state["k"].shape[1], state["seen"]))
         return {n: (t if n == "seen" else t[:, :used]).contiguous() for n, t in state.items()}
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
@@ -153,11 +153,6 @@ class Attention(PackedMixer):
 
     def _room(self, needed: int, already: int = 0) -> int:
         return max(already, self.least, needed if self.context is None else min(needed, self.context))
-
-    def _used(self, seen: Tensor, size: int) -> int:
-        if torch.compiler.is_compiling():
-            return size  # how many were read is not known while a graph is captured: every place may be in use
-        return min(size, int(seen.max()))
 
 
 @register

@@ -53,13 +53,13 @@ class DynamicConv(PackedMixer):
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
         u, past, seen = gated_unit.gated(self.w_in(x)), state["past"], state["seen"]
-        y = self.w_out(self._summed(u, ring.latest(past, seen, self._held(seen)).to(u.dtype)))
+        y = self.w_out(self._summed(u, ring.latest(past, seen, ring.held(self.kernel - 1, seen)).to(u.dtype)))
         return y, {"past": ring.write(past, seen, u, lengths), "seen": seen + lengths}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`."""
         u, past, seen = gated_unit.gated(self.w_in(x)), state["past"], state["seen"]
-        y = self._summed(u[:, None], ring.latest(past, seen, self._held(seen)).to(u.dtype))[:, 0]
+        y = self._summed(u[:, None], ring.latest(past, seen, ring.held(self.kernel - 1, seen)).to(u.dtype))[:, 0]
         past, token = (past, u.detach()) if reuse else (past.clone(), u)
         return self.w_out(y), {"past": ring.write_(past, seen, token), "seen": seen + 1}
 
@@ -94,11 +94,6 @@ class DynamicConv(PackedMixer):
             first = max(lag - P, 0)  # the first place that has an input so long ago
             y[:, first:] += p[:, first:, :, lag] * z[:, P + first - lag : P + T - lag]
         return y.flatten(2)
-
-    def _held(self, seen: Tensor) -> int:
-        if torch.compiler.is_compiling():
-            return self.kernel - 1  # how many were read is not known while a graph is captured
-        return min(self.kernel - 1, max(seen.tolist(), default=0))
 
 
 @register

@@ -18,7 +18,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
@@ -104,28 +105,21 @@ class GSS(PackedMixer):
         D, H, F, N = self.dim, self.channels, self.width, self.state_dim
         kept = Cost(exp=2 * rows * N, other=rows * N, params=2 * N + 2 * H * N + H)  # -e^a, e^b
         made = of(GROWTH + Cost(mul=2), rows * N) + of(Cost(mul=4, add=2), rows * H * N)  # halved; times C
-        norm = Cost(
-            mul=rows * 2 * H,
-            add=rows * (2 * (H - 1) + 2 * H + 1),
-            div=rows * (H + 2),
-            other=rows,
-            params=2 * H,
-            path=(
-                "cumulation",
-                "division",
-                "addition",
-                "multiplication",
-                "cumulation",
-                "division",
-                "other",
-                "division",
-            ),
-        )
         skip = Cost(mul=rows * H, add=rows * H, path=("addition",))
-        gate = linear(rows, D, F) + _gelu(rows * F)  # beside the other branch, so its path is not on the critical one
+        gate = linear(rows, D, F) + price_gelu(
+            rows * F
+        )  # beside the other branch, so its path is not on the critical one
         gated = Cost(gate.mul + rows * F, gate.add, other=gate.other, params=gate.params, path=("multiplication",))
         system = kept + made + price(rows, H, N, shared=True) + skip
-        return linear(rows, D, H) + _gelu(rows * H) + norm + system + linear(rows, H, F) + gated + linear(rows, F, D)
+        return (
+            linear(rows, D, H)
+            + price_gelu(rows * H)
+            + layernorm(rows, H)
+            + system
+            + linear(rows, H, F)
+            + gated
+            + linear(rows, F, D)
+        )
 
     @torch.no_grad()
     def _begin(self) -> None:
@@ -149,15 +143,6 @@ class GSS(PackedMixer):
     def _out(self, x: Tensor, u: Tensor, y: Tensor) -> Tensor:
         out: Tensor = self.w_out(self.w_y((y + self.d * u).to(x.dtype)) * self._gate(x))
         return out
-
-
-def _gelu(numbers: int) -> Cost:
-    return Cost(
-        mul=3 * numbers,
-        add=numbers,
-        other=numbers,
-        path=("multiplication", "other", "addition", "multiplication", "multiplication"),
-    )
 
 
 @register

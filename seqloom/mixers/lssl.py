@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
@@ -109,7 +110,7 @@ class LSSL(PackedMixer):
         D, N, M = self.dim, self.state_dim, self.outputs
         params = D * M * (N + 1) + self.learn * (N * N + N + D)
         making = Cost(exp=rows * D, params=params, path=("exponentiation",))
-        bend = Cost(mul=4 * rows * D * M, add=2 * rows * D * M, other=rows * D * M, path=("addition", "multiplication"))
+        bend = Cost(mul=rows * D * M, add=rows * D * M, path=("addition",)) + price_gelu(rows * D * M)
         return making + price.single(rows, D, N, M, "bilinear") + bend + linear(rows, D * M, D, bias=True)
 
     @torch.no_grad()

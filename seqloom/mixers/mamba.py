@@ -16,6 +16,7 @@ here the model decides how its projections begin. `norm_eps` is of Falcon Mamba,
 gains.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -23,7 +24,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Per, linear, lookback, rootnorm
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
@@ -110,13 +111,8 @@ class Mamba(PackedMixer):
         rows, _ = lookback(T, None, per)
         E, N = self.inner, self.config.state_dim
         R = self.rank
-        normed = Cost(
-            mul=2 * rows * (R + 2 * N),
-            add=rows * (R + 2 * N),
-            div=6 * rows,
-            other=3 * rows,
-            path=("multiplication", "cumulation", "division", "addition", "other", "division", "multiplication"),
-        )
+        three = (rootnorm(rows, width, affine=False) for width in (R, N, N))
+        normed = replace(sum(three, Cost()), path=rootnorm(1, 1, affine=False).path)  # side by side
         made = linear(rows, E, R + 2 * N)
         select = (made if self.config.norm_eps is None else made + normed) + linear(rows, R, E)
         read = price.convolution(T, E, self.config.kernel, per) + select + price.scan(rows, E, N, gate=True)

@@ -21,7 +21,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, silu
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
@@ -109,22 +109,7 @@ class Retention(PackedMixer):
             state=2 * D * K,
             path=("multiplication", "addition", "multiplication", "cumulation"),
         )
-        norm = Cost(
-            mul=rows * 2 * D,  # squares
-            add=rows * (H * (2 * (2 * K - 1) + 1) + 2 * D),  # two sums, eps; the differences
-            div=rows * (2 * D + 2 * H),
-            other=rows * H,  # the root
-            path=(
-                "cumulation",
-                "division",
-                "addition",
-                "multiplication",
-                "cumulation",
-                "division",
-                "other",
-                "division",
-            ),
-        )
+        norm = layernorm(rows * H, 2 * K, affine=False)
         swish = Cost(mul=rows * 2 * D, add=rows * 2 * D, div=rows * 2 * D, exp=rows * 2 * D, path=("multiplication",))
         beside = linear(rows, D, D) + linear(rows, D, 2 * D) + linear(rows, D, 2 * D)  # k, v and the gate, beside q
         both = Cost(beside.mul, beside.add, params=beside.params)

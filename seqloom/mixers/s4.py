@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
@@ -113,7 +114,7 @@ class S4(PackedMixer):
         rows, _ = lookback(T, None, per)
         D, H = self.dim, self.pairs
         making = Cost(exp=rows * D, other=rows * H, params=2 * D + 6 * H + 2 * D * H, path=("exponentiation",))
-        bend = Cost(mul=4 * rows * D, add=2 * rows * D, other=rows * D, path=("addition", "multiplication"))
+        bend = Cost(mul=rows * D, add=rows * D, path=("addition",)) + price_gelu(rows * D)
         return making + price.low_rank(rows, D, H) + bend + linear(rows, D, D, bias=True)
 
     @torch.no_grad()

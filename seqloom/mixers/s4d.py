@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
@@ -118,12 +119,7 @@ class S4D(PackedMixer):
             other=rows * D * N,
             params=2 * D + 4 * D * N,
         )
-        bend = Cost(  # D x; GELU
-            mul=rows * (1 + 3) * D,
-            add=rows * (1 + 1) * D,
-            other=rows * D,
-            path=("addition", "multiplication", "other", "addition", "multiplication", "multiplication"),
-        )
+        bend = Cost(mul=rows * D, add=rows * D, path=("addition",)) + price_gelu(rows * D)  # D x first
         making = Cost(path=("exponentiation", "multiplication"))
         return making + own + discrete + price(rows, D, N, shared=False) + bend + linear(rows, D, D, bias=True)
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
@@ -124,7 +125,6 @@ class S5(PackedMixer):
             params=2 * N * D + D,
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
-        bend = Cost(mul=3 * rows * D, add=rows * D, other=rows * D, path=("other", "addition", "multiplication"))
         gate = Cost(
             mul=rows * D,
             add=rows * D,
@@ -132,7 +132,7 @@ class S5(PackedMixer):
             exp=rows * D,
             path=("exponentiation", "addition", "division", "multiplication"),
         )
-        return discrete + states + says + bend + linear(rows, D, D) + gate
+        return discrete + states + says + price_gelu(rows * D) + linear(rows, D, D) + gate
 
     def _read(self, u: Tensor, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """y (B, T, D) and the states after it, in float32 at least."""

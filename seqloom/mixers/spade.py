@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, SerializeAsAny, field_validator
 from torch import Tensor, nn
 
-from seqloom.core.cost import Cost, Per, Step, linear, lookback
+from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.mixer import Mixer, MixerConfig, Traits, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State, check, under, within
@@ -26,10 +26,6 @@ TRAITS = Traits(causal="always", streams=True, state="window")
 STATES = ("none", "constant", "window", "grows")
 FAR, NEAR = {"kind": "s4"}, {"kind": "attention", "window": 128}
 """the settings of both where no kind is set"""
-NORM: tuple[Step, ...] = (
-    *("cumulation", "division", "addition", "multiplication", "cumulation", "division", "other", "division"),
-    *("multiplication", "addition"),
-)
 
 
 @final
@@ -39,7 +35,7 @@ class Spade(Mixer):
     def __init__(self, far: Mixer, near: Mixer) -> None:
         super().__init__()
         self.dim, self.far, self.near = far.dim, far, near
-        self.traits = weaker(far.traits, near.traits)  # type: ignore[misc]
+        self.traits = weaker(far.traits, near.traits)
         self.norm_far, self.norm_near = (nn.LayerNorm(far.dim, eps=1e-5) for _ in range(2))
         self.w_out = nn.Linear(2 * far.dim, far.dim, bias=False)
 
@@ -108,14 +104,7 @@ class Spade(Mixer):
         rows, _ = lookback(T, None, per)
         each = [mixer.cost(T, per) for mixer in self.both.values()]
         longer = max((price.path for price in each), key=len)
-        norms = Cost(  # mean, difference, its mean square, 1e-5, a root, a division, gain and bias: twice
-            mul=4 * rows * D,
-            add=2 * rows * (2 * (D - 1) + 2 * D + 1),
-            div=2 * rows * (D + 2),
-            other=2 * rows,
-            params=4 * D,
-            path=NORM,
-        )
+        norms = replace(layernorm(2 * rows, D), params=4 * D)
         return replace(each[0] + each[1], path=longer) + norms + linear(rows, 2 * D, D)
 
     def _mixed(self, read: list[Tensor], keep: Tensor | None) -> Tensor:

@@ -22,6 +22,13 @@ def times(size: int, seen: Lengths) -> Int[Tensor, "B C"]:
     return last - (last - place) % max(size, 1)
 
 
+def held(size: int, seen: Lengths) -> int:
+    """How many of `size` places any row has written, after `seen` (B,) tokens; all, while a graph is captured."""
+    if torch.compiler.is_compiling():
+        return size  # how many were read is not known then
+    return min(size, max(seen.tolist(), default=0))
+
+
 def write(ring: Ring, seen: Lengths, x: Stream, lengths: Lengths) -> Ring:
     """The ring (B, C, D) after each row read its first `lengths` (B,) tokens of x (B, T, D): a new tensor."""
     if ring.shape[1] == 0 or x.shape[1] == 0:

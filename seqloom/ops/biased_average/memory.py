@@ -33,7 +33,7 @@ def recall(k: Keys, v: Stream, seen: Lengths, count: int) -> Past:
 def carry(k: Keys, v: Stream, bias: Bias, state: State, lengths: Lengths) -> tuple[Stream, State]:
     """The averages of a piece of which each row holds `lengths` tokens, and the state after them."""
     seen, L, T = state["seen"], state["k"].shape[1], k.shape[1]
-    total, count = Total(state["sums"], state["peak"]), _held(seen, L)
+    total, count = Total(state["sums"], state["peak"]), ring.held(L, seen)
     past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], seen, count))
     y = average(k, v, bias, (past[0], past[1]), total)
     leave = max(0, count + T - L)
@@ -47,7 +47,7 @@ def carry(k: Keys, v: Stream, bias: Bias, state: State, lengths: Lengths) -> tup
 def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[Token, State]:
     """The average at one more token (B, K), (B, D), and the state after it; with `reuse` it is written in place."""
     seen, L = state["seen"], state["k"].shape[1]
-    count = _held(seen, L)
+    count = ring.held(L, seen)
     keys, values = (x.to(v.dtype) for x in recall(state["k"], state["v"], seen, count))
     leave = max(0, count + 1 - L)
     total = joined(Total(state["sums"], state["peak"]), keys[:, :leave], values[:, :leave])
@@ -60,9 +60,3 @@ def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[To
         one = torch.ones_like(seen)
         held = {name: ring.write(state[name], seen, new[:, None], one) for name, new in (("k", k), ("v", v))}
     return y, {**held, **after, "seen": seen + 1}
-
-
-def _held(seen: Tensor, size: int) -> int:
-    if torch.compiler.is_compiling():
-        return size  # how many were read is not known while a graph is captured
-    return min(size, int(seen.max()))

@@ -32,7 +32,7 @@ def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
 def carry(z: Stream, w: Taps, window: Window, seen: Lengths, lengths: Lengths) -> tuple[Stream, Window]:
     """The lag sum of a piece z (B, T, D) of which each row holds `lengths` (B,) tokens, and the window after them."""
     forwards = window.flip(1)
-    y = lags(z, w, ring.latest(forwards, seen, _held(window, seen)).to(z.dtype))
+    y = lags(z, w, ring.latest(forwards, seen, ring.held(window.shape[1], seen)).to(z.dtype))
     return y, ring.write(forwards, seen, z, lengths).flip(1)
 
 
@@ -47,13 +47,6 @@ def advance(z: Token, w: Taps, window: Window, seen: Lengths, reuse: bool) -> tu
     if size:
         window[:, (-1 - count) % size] = token.to(window.dtype)
     return y, window
-
-
-def _held(window: Tensor, seen: Tensor) -> int:
-    """How many places of the window any row has written."""
-    if torch.compiler.is_compiling():
-        return window.shape[1]  # how many were read is not known while a graph is captured
-    return min(window.shape[1], max(seen.tolist(), default=0))
 
 
 def _agreed(seen: Tensor) -> int | None:
@@ -78,7 +71,7 @@ def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
 
 def _newest_first(window: Tensor, seen: Tensor) -> list[tuple[Tensor, int]]:
     """The same where rows differ: one copy, 0 before a row's first token."""
-    held = _held(window, seen)
+    held = ring.held(window.shape[1], seen)
     if held == 0:
         return []
     place = (torch.arange(held, device=window.device) - seen[:, None]) % window.shape[1]

@@ -29,7 +29,7 @@ def threads(numbers: int, least: int = 32_768) -> int:
 
 
 def _fork() -> None:
-    global _forked  # noqa: PLW0603
+    global _forked  # noqa: PLW0603  # a forked process stays one
     _forked = True
 
 

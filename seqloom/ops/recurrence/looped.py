@@ -36,7 +36,7 @@ def read(
     cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: Tensors, state: Tensors, lengths: Tensor | None
 ) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
-    states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]
+    states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return states[0][1:].transpose(0, 1), tuple(reference.after(each.transpose(0, 1), lengths) for each in states)
 
 

@@ -17,18 +17,13 @@ from torch.nn import functional as F
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import ring
 from seqloom.ops.lag_sum import lags
-from seqloom.ops.selective_scan import choice, convolution_native
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]
 
 
 def convolve(x: Stream, taps: Taps, bias: Float[Tensor, " D"], window: Window | None = None) -> Stream:
-    """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D).
-
-    Where the scan runs in C it is one pass in C, exactly causal; else it is `lag_sum`, by whatever backend, and what
-    follows. Both are differentiable twice.
-    """
+    """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D), by `lag_sum`."""
     rows, _, D = x.shape
     wanted = ((taps, (len(taps), D)), (bias, (D,)), (window, (rows, len(taps) - 1, D)))
     for each, shape in wanted:
@@ -37,8 +32,6 @@ def convolve(x: Stream, taps: Taps, bias: Float[Tensor, " D"], window: Window | 
     exact = torch.promote_types(x.dtype, torch.float32)
     u, w, b = x.to(exact), taps.to(exact), bias.to(exact)
     before = None if window is None else window.to(exact)
-    if x.numel() and choice(x) == "native":
-        return convolution_native.convolve(u, w, b, before).to(x.dtype)
     return F.silu(lags(u, w, before) + b).to(x.dtype)
 
 
@@ -53,7 +46,7 @@ def moved(x: Stream, window: Window, lengths: Lengths) -> Window:
 def after_one(x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, seen: Lengths) -> tuple[Token, Window]:
     """One token x (B, D) after those in the window, of which `seen` (B,) were read; and the window after it."""
     size = window.shape[1]
-    held = size if torch.compiler.is_compiling() else min(size, max(seen.tolist(), default=0))
+    held = ring.held(size, seen)
     exact = torch.promote_types(x.dtype, torch.float32)
     u, w = x.to(exact), taps.to(exact)
     y = u * w[0]

@@ -421,88 +421,27 @@ void NAME(backward_)(const struct sizes *s, const GIVEN *g, const REAL *dy, cons
     }
 }
 
-/* The convolution before the scan, as it is given: y = silu(bias + Σ_k taps_k x_{t-k}), with what x was before in
-   `window` (B, W-1, D), the latest last. u is x, delta and log_rate are taps (W, D), N is W, state is the window. */
-
-/* Number t of x, which may lie in the window. */
-static inline VEC NAME(input_)(const struct sizes *s, const GIVEN *g, int64_t row, int64_t t, int64_t d, int64_t m)
-{
-    if (t >= 0)
-        return NAME(load_)(g->u + (row * s->T + t) * s->u_step + d, m);
-    return g->state ? NAME(load_)(g->state + ((row + 1) * (s->N - 1) + t) * s->D + d, m) : (VEC){0};
-}
-
-static inline VEC NAME(summed_)(const struct sizes *s, const GIVEN *g, int64_t row, int64_t t, int64_t d, int64_t m)
-{
-    VEC sum = NAME(load_)(g->bias + d, m);
-    for (int64_t k = 0; k < s->N; k++)
-        sum += NAME(load_)(g->log_rate + k * s->D + d, m) * NAME(input_)(s, g, row, t - k, d, m);
-    return sum;
-}
-
-/* With `after` comes the window after the last token. */
+/* One token of each row of the convolution before the scan: y = silu(bias + Σ_k taps_k x_{-k}), with what x was before in
+   `window` (B, W-1, D), the latest last, and in `after` the window after it, which may be the window itself. u is x,
+   log_rate are taps (W, D), N is W, state is the window. */
 void NAME(convolve_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
 {
-    const int64_t vectors = parts(s->D, LANES), blocks = parts(vectors, BLOCK);
+    const int64_t D = s->D, past = s->N - 1;
 #pragma omp parallel for collapse(2) num_threads(s->threads) schedule(static)
     for (int64_t row = 0; row < s->B; row++)
-        for (int64_t block = 0; block < blocks; block++) {
-            const int64_t last = least((block + 1) * BLOCK, vectors);
-            VEC unused;
-            for (int64_t t = 0; t < s->T; t++)
-                for (int64_t v = block * BLOCK; v < last; v++) {
-                    const int64_t d = v * LANES, m = least(s->D - d, LANES);
-                    const VEC sum = NAME(summed_)(s, g, row, t, d, m);
-                    NAME(store_)(y + (row * s->T + t) * s->D + d, sum * NAME(sigmoid_)(sum, &unused), m);
-                }
-            for (int64_t v = block * BLOCK; v < last && after; v++)
-                for (int64_t k = s->N - 1; k > 0; k--) { /* `after` may be the window itself */
-                    const int64_t d = v * LANES, m = least(s->D - d, LANES);
-                    NAME(store_)(after + ((row + 1) * (s->N - 1) - k) * s->D + d,
-                                 NAME(input_)(s, g, row, s->T - k, d, m), m);
-                }
-        }
-}
-
-/* dtaps (B, W, D) and dbias (B, D) have one sum for each row and begin at 0; scratch is (CHUNK + 2 W) vectors for each
-   thread. */
-void NAME(convolve_back_)(const struct sizes *s, const GIVEN *g, const REAL *dy, REAL *dx, REAL *dwindow, double *dtaps,
-                          double *dbias, VEC *scratch)
-{
-    const int64_t T = s->T, D = s->D, W = s->N, vectors = parts(D, LANES);
-#pragma omp parallel for collapse(2) num_threads(s->threads) schedule(static)
-    for (int64_t row = 0; row < s->B; row++)
-        for (int64_t v = 0; v < vectors; v++) {
-            const int64_t d = v * LANES, m = least(D - d, LANES);
-            VEC *sums = scratch + omp_get_thread_num() * (CHUNK + 2 * W), *grads = sums + W + 1; /* sums: taps, bias */
-            memset(sums, 0, (CHUNK + 2 * W) * sizeof(VEC));
-            for (int64_t chunk = parts(T, CHUNK) - 1; chunk >= 0; chunk--) {
-                const int64_t begin = chunk * CHUNK, count = least(CHUNK, T - begin);
-                if (begin + CHUNK < T) /* those of the first W - 1 tokens behind this chunk */
-                    memmove(grads + CHUNK, grads, (W - 1) * sizeof(VEC));
-                for (int64_t i = 0; i < count; i++) {
-                    VEC unused;
-                    const VEC sum = NAME(summed_)(s, g, row, begin + i, d, m), share = NAME(sigmoid_)(sum, &unused);
-                    grads[i] = NAME(load_)(dy + (row * T + begin + i) * D + d, m) * share * (1 + sum * (1 - share));
-                    for (int64_t k = 0; k < W; k++)
-                        sums[k] += grads[i] * NAME(input_)(s, g, row, begin + i - k, d, m);
-                    sums[W] += grads[i];
-                }
-                for (int64_t i = begin ? 0 : 1 - W; i < count; i++) {
-                    VEC sum = {0};
-                    for (int64_t k = i < 0 ? -i : 0; k < W && begin + i + k < T; k++)
-                        sum += NAME(load_)(g->log_rate + k * D + d, m) * grads[i + k];
-                    if (i >= 0)
-                        NAME(store_)(dx + (row * T + begin + i) * D + d, sum, m);
-                    else if (dwindow)
-                        NAME(store_)(dwindow + ((row + 1) * (W - 1) + i) * D + d, sum, m);
-                }
-                if (chunk % 8 == 0) {
-                    for (int64_t k = 0; k < W; k++)
-                        NAME(settle_)(sums + k, 1, m, dtaps + (row * W + k) * D + d);
-                    NAME(settle_)(sums + W, 1, m, dbias + row * D + d);
-                }
+        for (int64_t d = 0; d < D; d += LANES) {
+            const int64_t m = least(D - d, LANES);
+            const VEC x = NAME(load_)(g->u + row * s->u_step + d, m);
+            VEC sum = NAME(load_)(g->bias + d, m) + NAME(load_)(g->log_rate + d, m) * x, before = {0}, unused;
+            for (int64_t k = past; k > 0; k--) {
+                before = NAME(load_)(g->state + (row * past + past - k) * D + d, m);
+                sum += NAME(load_)(g->log_rate + k * D + d, m) * before;
+                if (k < past)
+                    NAME(store_)(after + (row * past + past - k - 1) * D + d, before, m);
             }
+            if (past)
+                NAME(store_)(after + (row * past + past - 1) * D + d, x, m);
+            NAME(store_)(y + row * D + d, sum * NAME(sigmoid_)(sum, &unused), m);
         }
 }
 
