@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all check format docs clean
+.PHONY: demo test test-all check format pages docs tune clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -16,7 +16,7 @@ demo: .venv/installed
 
 # A second time with shapes checked at run time, where tensors change hands; the rest of that in `test-all`. The hook that
 # checks them doubles the time, and breaks graph capture.
-SHAPED := tests/contract/test_reading.py tests/contract/test_keep.py tests/mixers tests/models
+SHAPED := tests/contract/test_reading.py tests/contract/test_keep.py tests/mixers
 
 test: .venv/installed
 	$(TEST) -m "not slow and not demo and not browser"
@@ -44,8 +44,21 @@ format: .venv/installed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-docs: .venv/installed
-	$(BIN)/python docs/pages.py
+# A page for each mixer, as it is committed; `docs` makes the site of them too, in site/, with pictures and results.
+pages: .venv/installed
+	$(BIN)/python -m docs.pages
+
+docs: pages .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html; with its search: $(BIN)/python -m http.server --directory site"
+
+.venv/docs: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	touch $@
+
+# Times every backend of the lag sum at many sizes on this machine, for minutes: the table it chooses by.
+tune: .venv/installed
+	$(BIN)/python benchmarks/tune.py
 
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv build site *.egg-info

@@ -2,6 +2,7 @@
 
 import os
 import random
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,12 @@ if SHAPES:  # before anything of the package is imported
 
 import torch  # noqa: E402
 
+import seqloom.ops  # noqa: E402
+from seqloom.ops import native  # noqa: E402
+
 torch.set_num_threads(1)
+for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
+    native.library(source)  # compiled here, so that no test sees it said
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -83,7 +83,7 @@ class _Counter(TorchDispatchMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         name = func.overloadpacket.__name__.removesuffix("_")
-        known = func.namespace in ("aten", "seqloom")
+        known = func.namespace in ("aten", "mkldnn", "seqloom")
         given = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
         if (known and (func.is_view or name in pointwise.FREE)) or not _floats(given, args, kwargs):
             return out

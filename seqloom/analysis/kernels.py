@@ -17,6 +17,7 @@ from torch import Tensor
 
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, gelu, layernorm, lookback
+from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.state_space import price as dense_price
 
@@ -41,6 +42,12 @@ def multiply_add(call: Call) -> Cost | None:
         return None
     added = call.out.numel() * (2 if call.out.is_complex() else 1)
     return product(call.args[1], call.args[2]) + Cost(add=added)
+
+
+def projected(call: Call) -> Cost:
+    """oneDNN's x Wᵀ + b."""
+    x, weight, bias = call.args[:3]
+    return product(x.flatten(0, -2), weight.T) + Cost(add=call.out.numel() * (bias is not None))
 
 
 def norm(call: Call) -> Cost | None:
@@ -143,6 +150,21 @@ def lagged(call: Call) -> Cost:
     return times(Cost(mul=terms, add=terms - rows), B * D)
 
 
+def transformed(call: Call) -> Cost:
+    """Our own lag sum by transforms in C, forward; sums that it makes anew for each block are counted once."""
+    (B, T, D), w = call.args[0].shape, call.args[1]
+    N = spectral.kernels.points(len(w))
+    rows, log = B * -(-T // N), N.bit_length() - 1
+    quarters, halves = log // 2 * (N // 4), log % 2 * (N // 2)
+    one = Cost(mul=12 * quarters + 4 * halves, add=22 * quarters + 6 * halves)
+    scaled = Cost(mul=call.out.numel())
+    if w.ndim == 2:
+        return times(one, D + 2 * rows * D) + Cost(mul=4 * N * rows * D, add=2 * N * rows * D) + scaled
+    taps = w[0].numel()
+    products = Cost(mul=3 * rows * taps, add=3 * rows * (taps - D) + 3 * rows * D + taps + rows * D)
+    return times(one, taps + 2 * rows * D) + times(products, N) + scaled
+
+
 def scanned(call: Call) -> Cost:
     """Our own recurrence of channels in C, forward: a product and a sum for each number, or for each complex one."""
     return times(Cost(mul=4, add=4) if call.out.is_complex() else Cost(mul=1, add=1), call.out.numel())
@@ -200,9 +222,11 @@ RULES: dict[str, Rule] = (
         "logsumexp": log_sum,
         "convolution": convolution,
         "mkldnn_rnn_layer": recurrent,
+        "_linear_pointwise": projected,
         "wkv_forward": averaged,
         "selective_forward": selected,
         "lag_sum_forward": lagged,
+        "spectral_lag_sum_forward": transformed,
         "scan_forward": scanned,
         "wkv_gpu_forward": averaged,
         "scan_gpu_forward": scanned,

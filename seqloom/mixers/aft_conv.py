@@ -25,6 +25,7 @@ from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.biased_average import average, biases, memory
 from seqloom.ops.biased_average.price import gate, price
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -40,8 +41,8 @@ class AFTConv(PackedMixer):
         if dim % heads:
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
         self.dim, self.heads, self.window = dim, heads, window
-        self.w_q, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(3))
-        self.w_k = nn.Linear(dim, heads, bias=False)
+        self.w_q, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(3))
+        self.w_k = Linear(dim, heads, bias=False)
         self.w = nn.Parameter(torch.empty(window, heads))
         self.gain, self.shift = (nn.Parameter(torch.empty(heads)) for _ in range(2))
         self._draw()

@@ -28,6 +28,7 @@ from seqloom.ops import ring
 from seqloom.ops.biased_average import average, biases
 from seqloom.ops.biased_average.memory import recall
 from seqloom.ops.biased_average.price import gate, price
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
@@ -40,7 +41,7 @@ class AFTFull(PackedMixer):
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         self.traits = replace(TRAITS, longest=context)  # biases exist for so many places
-        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim))
 
     def reset(self, std: float) -> None:

@@ -27,6 +27,7 @@ from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.biased_average import average, biases, memory
 from seqloom.ops.biased_average.price import gate, price
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -40,7 +41,7 @@ class AFTLocal(PackedMixer):
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         self.window = min(window, context)
         self.traits = replace(TRAITS, longest=context)  # biases exist for so many places
-        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim, self.window))
 
     def reset(self, std: float) -> None:

@@ -11,7 +11,7 @@ reach to T where it is not causal, ours to t. W_out is in none of its equations,
 from typing import ClassVar, Literal, final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -19,6 +19,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.wkv_average import empty, wkv, wkv_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -33,7 +34,7 @@ class AFTSimple(PackedMixer):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim = dim
-        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -26,6 +26,7 @@ from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, causal, everywhere, weights
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
@@ -48,7 +49,7 @@ class Attention(PackedMixer):
         if window is not None:
             self.context = self.least = min(window, context or window)
             self.traits = replace(TRAITS, state="window")
-        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -22,6 +22,7 @@ from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import gated_unit, ring
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -37,8 +38,8 @@ class DynamicConv(PackedMixer):
         if dim % heads:
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
         self.dim, self.heads, self.kernel = dim, heads, kernel
-        self.w_in, self.w_out = nn.Linear(dim, 2 * dim, bias=False), nn.Linear(dim, dim, bias=False)
-        self.w_taps = nn.Linear(dim, heads * kernel, bias=False)
+        self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
+        self.w_taps = Linear(dim, heads * kernel, bias=False)
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""

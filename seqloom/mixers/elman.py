@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -22,6 +22,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.recurrence import elman, orthogonal_
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -36,8 +37,8 @@ class Elman(PackedMixer):
     def __init__(self, dim: int, state_dim: int) -> None:
         super().__init__()
         self.dim, self.state_dim = dim, state_dim
-        self.w_in, self.w_state = nn.Linear(dim, state_dim), nn.Linear(state_dim, state_dim, bias=False)
-        self.w_out = nn.Linear(state_dim, dim, bias=False)
+        self.w_in, self.w_state = Linear(dim, state_dim), Linear(state_dim, state_dim, bias=False)
+        self.w_out = Linear(state_dim, dim, bias=False)
         self._begin()
 
     def reset(self, std: float) -> None:

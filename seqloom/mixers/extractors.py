@@ -27,14 +27,15 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
-from seqloom.ops.lag_sum import lags, taps, window
+from seqloom.ops.lag_sum import lags, online, taps
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
 
 @final
 class Extractor(PackedMixer):
-    """A lag sum with or without input projection, adjustment, output projection. State: the last L-1 inputs of it."""
+    """A lag sum with or without input projection, adjustment, output projection. State: see `ops.lag_sum.online`."""
 
     traits = TRAITS
 
@@ -45,7 +46,7 @@ class Extractor(PackedMixer):
         self.dim, self.context = dim, context
         self.w_ext = nn.Parameter(torch.empty(context, *taps.shape(dim, groups)))
         self.w_in, self.w_adj, self.w_out = (
-            nn.Linear(dim, dim, bias=False) if wanted else None for wanted in (in_proj, adjust, out_proj)
+            Linear(dim, dim, bias=False) if wanted else None for wanted in (in_proj, adjust, out_proj)
         )
         terms = context * taps.inside(self.w_ext)
         nn.init.normal_(self.w_ext, std=terms**-0.5)  # as loud as its input, whatever the context
@@ -60,23 +61,23 @@ class Extractor(PackedMixer):
         return self._adjusted(x, lags(self._in(x), self.w_ext))
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: the last L-1 inputs (B, L-1, D), see `lag_sum.window`, whatever the `capacity`."""
-        return {"past": window.begin(batch, self.context, self.dim, self.w_ext), **unread(batch, self.device)}
+        """See `Mixer.start`: rings of the last L-1 inputs and of the next L-1 sums, whatever the `capacity`."""
+        return {**online.begin(batch, self.context, self.dim, self.w_ext), **unread(batch, self.device)}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
-        e, past = window.carry(self._in(x), self.w_ext, state["past"], state["seen"], lengths)
-        return self._adjusted(x, e), {"past": past, "seen": state["seen"] + lengths}
+        e, state = online.carry(self._in(x), self.w_ext, state, lengths)
+        return self._adjusted(x, e), state
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`."""
-        e, past = window.advance(self._in(x), self.w_ext, state["past"], state["seen"], reuse)
-        return self._adjusted(x, e), {"past": past, "seen": state["seen"] + 1}
+        e, state = online.advance(self._in(x), self.w_ext, state, reuse)
+        return self._adjusted(x, e), state
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         """See `Mixer.cost`: Tables 3-6 of the paper."""
         rows, D = T if per == "sequence" else 1, self.dim
-        price = taps.price(T, D, self.w_ext, per)
+        price = taps.price(T, D, self.w_ext, per) + Cost(state=online.held(self.context, D))
         if self.w_in is not None:
             price = linear(rows, D, D) + price
         if self.w_adj is not None:

@@ -25,6 +25,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.recurrence import gru, gru_after, orthogonal_
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -39,9 +40,9 @@ class GRU(PackedMixer):
     def __init__(self, dim: int, state_dim: int, after: bool) -> None:
         super().__init__()
         self.dim, self.state_dim = dim, state_dim
-        self.w_in, self.w_state = nn.Linear(dim, 3 * state_dim), nn.Linear(state_dim, 3 * state_dim, bias=False)
+        self.w_in, self.w_state = Linear(dim, 3 * state_dim), Linear(state_dim, 3 * state_dim, bias=False)
         self.b_n = nn.Parameter(torch.empty(state_dim)) if after else None
-        self.w_out = nn.Linear(state_dim, dim, bias=False)
+        self.w_out = Linear(state_dim, dim, bias=False)
         self._begin()
 
     def reset(self, std: float) -> None:

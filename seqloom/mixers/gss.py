@@ -27,6 +27,7 @@ from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.diagonal_states import empty, filtered, kernel, respond
 from seqloom.ops.diagonal_states.price import GROWTH, of, price
+from seqloom.ops.projection import Linear
 from seqloom.ops.state_space.discretise import growth
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -41,8 +42,8 @@ class GSS(PackedMixer):
     def __init__(self, dim: int, channels: int, width: int, state_dim: int) -> None:
         super().__init__()
         self.dim, self.channels, self.width, self.state_dim = dim, channels, width, state_dim
-        self.w_u, self.w_v = (nn.Linear(dim, wide, bias=False) for wide in (channels, width))
-        self.w_y, self.w_out = nn.Linear(channels, width, bias=False), nn.Linear(width, dim, bias=False)
+        self.w_u, self.w_v = (Linear(dim, wide, bias=False) for wide in (channels, width))
+        self.w_y, self.w_out = Linear(channels, width, bias=False), Linear(width, dim, bias=False)
         self.norm = nn.LayerNorm(channels)
         self.log_rate, self.log_frequency = (nn.Parameter(torch.empty(state_dim)) for _ in range(2))
         self.c, self.d = nn.Parameter(torch.empty(channels, state_dim, 2)), nn.Parameter(torch.empty(channels))

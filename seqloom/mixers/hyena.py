@@ -25,10 +25,11 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
-from seqloom.ops.implicit_filter import Shape, filters, halves
+from seqloom.ops.implicit_filter import Shape, exact, filters
 from seqloom.ops.implicit_filter.kept import Kept
 from seqloom.ops.implicit_filter.price import price
 from seqloom.ops.lag_sum import lags, taps, window
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -42,14 +43,14 @@ class Hyena(PackedMixer):
     def __init__(self, dim: int, order: int, short: int, width: int, depth: int, omega: float, shape: Shape) -> None:
         super().__init__()
         self.dim, self.order, self.omega, self.shape, self.kept = dim, order, omega, shape, Kept()
-        self.in_proj = nn.Linear(dim, (order + 1) * dim, bias=False)
+        self.in_proj = Linear(dim, (order + 1) * dim, bias=False)
         self.short = nn.Parameter(torch.empty(short, (order + 1) * dim))
-        self.filter_in = nn.Linear(2 * shape.features + 1, width)
-        self.filter_hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(depth - 2))
-        self.filter_out = nn.Linear(width, order * dim, bias=False)
+        self.filter_in = Linear(2 * shape.features + 1, width)
+        self.filter_hidden = nn.ModuleList(Linear(width, width) for _ in range(depth - 2))
+        self.filter_out = Linear(width, order * dim, bias=False)
         self.frequency = nn.Parameter(torch.empty(width))
         self.bias = nn.Parameter(torch.empty(order, dim))
-        self.out_proj = nn.Linear(dim, dim, bias=False)
+        self.out_proj = Linear(dim, dim, bias=False)
         self._begin()
 
     def reset(self, std: float) -> None:
@@ -69,7 +70,7 @@ class Hyena(PackedMixer):
         h = self._filters(0, max(1, min(x.shape[1], self.shape.context)))
         z, *gates = lags(self.in_proj(x), self.short).chunk(self.order + 1, -1)
         for n, gate in enumerate(gates):
-            z = gate * halves.lags(z, h[n])
+            z = gate * exact.lags(z, h[n])
         return self.out_proj(z)
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
@@ -81,7 +82,7 @@ class Hyena(PackedMixer):
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
         h, seen = self._reaching(state["seen"], x.shape[1]), state["seen"]
-        return self._read(x, h, state, lengths, lambda z, w, past: halves.carry(z, w, past, seen, lengths))
+        return self._read(x, h, state, lengths, lambda z, w, past: exact.carry(z, w, past, seen, lengths))
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`. Without gradients the filters are kept from token to token."""

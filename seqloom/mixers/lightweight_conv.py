@@ -23,6 +23,7 @@ from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import gated_unit
 from seqloom.ops.lag_sum import chosen, lags, taps, window
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -38,7 +39,7 @@ class LightweightConv(PackedMixer):
         if dim % heads:
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
         self.dim, self.heads, self.kernel = dim, heads, kernel
-        self.w_in, self.w_out = nn.Linear(dim, 2 * dim, bias=False), nn.Linear(dim, dim, bias=False)
+        self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w = nn.Parameter(torch.empty(kernel, heads))
         self._begin()
 

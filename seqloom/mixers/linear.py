@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -25,6 +25,7 @@ from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.quotient import parts, quotient
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -40,7 +41,7 @@ class LinearAttention(PackedMixer):
         if dim % heads:
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
         self.dim, self.heads, self.eps = dim, heads, eps
-        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""

@@ -28,6 +28,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.state_space import price, single
 from seqloom.ops.state_space.hippo import MEASURES, Measure
 
@@ -55,7 +56,7 @@ class LSSL(PackedMixer):
                 self.register_buffer(name, torch.empty(shape))
         self.c = nn.Parameter(torch.empty(dim, outputs, state_dim))
         self.d = nn.Parameter(torch.empty(dim, outputs))
-        self.w_out = nn.Linear(dim * outputs, dim)
+        self.w_out = Linear(dim * outputs, dim)
         self._begin()
 
     def reset(self, std: float) -> None:

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -24,6 +24,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.recurrence import lstm, orthogonal_
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -38,8 +39,8 @@ class LSTM(PackedMixer):
     def __init__(self, dim: int, state_dim: int, forget_bias: float) -> None:
         super().__init__()
         self.dim, self.state_dim, self.forget_bias = dim, state_dim, forget_bias
-        self.w_in, self.w_state = nn.Linear(dim, 4 * state_dim), nn.Linear(state_dim, 4 * state_dim, bias=False)
-        self.w_out = nn.Linear(state_dim, dim, bias=False)
+        self.w_in, self.w_state = Linear(dim, 4 * state_dim), Linear(state_dim, 4 * state_dim, bias=False)
+        self.w_out = Linear(state_dim, dim, bias=False)
         self._begin()
 
     def reset(self, std: float) -> None:

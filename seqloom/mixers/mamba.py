@@ -30,6 +30,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear, project
 from seqloom.ops.selective_scan import beginning, price, selective
 from seqloom.ops.selective_scan.convolution import convolve, moved
 from seqloom.ops.selective_scan.token import convolve_token, scan_token
@@ -47,9 +48,9 @@ class Mamba(PackedMixer):
         super().__init__()
         self.dim, self.config, self.inner = dim, config, config.expand * dim
         self.rank, N, E = config.dt_rank or -(-dim // 16), config.state_dim, self.inner
-        self.in_proj, self.out_proj = nn.Linear(dim, 2 * E, bias=False), nn.Linear(E, dim, bias=False)
+        self.in_proj, self.out_proj = Linear(dim, 2 * E, bias=False), Linear(E, dim, bias=False)
         self.conv_weight, self.conv_bias = nn.Parameter(torch.empty(config.kernel, E)), nn.Parameter(torch.empty(E))
-        self.x_proj, self.dt_proj = nn.Linear(E, self.rank + 2 * N, bias=False), nn.Linear(self.rank, E)
+        self.x_proj, self.dt_proj = Linear(E, self.rank + 2 * N, bias=False), Linear(self.rank, E)
         self.a_log, self.d = nn.Parameter(torch.empty(E, N)), nn.Parameter(torch.empty(E))
         self._begin()
 
@@ -85,12 +86,12 @@ class Mamba(PackedMixer):
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`."""
         seen = state["seen"]
-        u, z = F.linear(x, self.in_proj.weight).chunk(2, 1)
+        u, z = project(x, self.in_proj.weight).chunk(2, 1)
         u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], seen, reuse)
-        rank, B, C = self._chosen(F.linear(u, self.x_proj.weight))
-        delta, bias = F.linear(rank, self.dt_proj.weight), self.dt_proj.bias
+        rank, B, C = self._chosen(project(u, self.x_proj.weight))
+        delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
         y, h = scan_token(u, delta, self.a_log, B, C, state["h"], bias, self.d, z, reuse)
-        return F.linear(y, self.out_proj.weight), {"window": window, "h": h, "seen": seen + 1}
+        return project(y, self.out_proj.weight), {"window": window, "h": h, "seen": seen + 1}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the step that each token takes, what forgets and what is let through, and the taps."""
@@ -127,7 +128,7 @@ class Mamba(PackedMixer):
     def _read(self, u: Tensor, z: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         step = self.dt_proj
         rank, B, C = self._chosen(self.x_proj(u))
-        delta = F.linear(rank, step.weight)
+        delta = project(rank, step.weight)
         y, h = selective(u, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, gate=z, lengths=lengths)
         return self.out_proj(y), h
 

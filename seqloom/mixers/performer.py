@@ -19,7 +19,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, lookback
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -27,6 +27,7 @@ from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.random_features import LOWEST, average, draws, features, positive, price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -43,7 +44,7 @@ class Performer(PackedMixer):
     def __init__(self, dim: int, heads: int, rows: int, kernel: str, redraw_every: int) -> None:
         super().__init__()
         self.dim, self.heads, self.kernel, self.redraw_every = dim, heads, kernel, redraw_every
-        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.register_buffer("directions", torch.empty(heads, rows, dim // heads))
         self.register_buffer("seed", draws.fresh().to(self.directions.device))
         draws.redraw(self.directions, self.seed, draws.orthogonal)

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import layer_norm, silu
 
 from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
@@ -28,6 +28,7 @@ from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.linear_decay import decay
+from seqloom.ops.projection import Linear
 from seqloom.positions.rotary import angles, rotate, turns
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -46,9 +47,9 @@ class Retention(PackedMixer):
         if dim % (2 * heads):
             raise ValueError(f"dim {dim} does not give {heads} heads of even width: choose heads that divide {dim}/2")
         self.dim, self.heads, self.eps = dim, heads, eps
-        self.w_q, self.w_k = (nn.Linear(dim, dim, bias=False) for _ in range(2))
-        self.w_v, self.w_g = (nn.Linear(dim, 2 * dim, bias=False) for _ in range(2))
-        self.w_o = nn.Linear(2 * dim, dim, bias=False)
+        self.w_q, self.w_k = (Linear(dim, dim, bias=False) for _ in range(2))
+        self.w_v, self.w_g = (Linear(dim, 2 * dim, bias=False) for _ in range(2))
+        self.w_o = Linear(2 * dim, dim, bias=False)
         self._fix()
 
     def mix(self, x: Stream) -> Stream:

@@ -28,6 +28,7 @@ from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.random_features import average, counted, draws, features, gated, price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -44,8 +45,8 @@ class RandomFeatureAttention(PackedMixer):
     def __init__(self, dim: int, heads: int, rows: int, gate: bool, redraw_every: int) -> None:
         super().__init__()
         self.dim, self.heads, self.redraw_every = dim, heads, redraw_every
-        self.w_q, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
-        self.w_gate = nn.Linear(dim, heads) if gate else None
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_gate = Linear(dim, heads) if gate else None
         self.sigma = nn.Parameter(torch.ones(heads, dim // heads))
         self.register_buffer("directions", torch.empty(heads, rows, dim // heads))
         self.register_buffer("seed", draws.fresh().to(self.directions.device))

@@ -28,6 +28,7 @@ from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
+from seqloom.ops.projection import Linear
 from seqloom.ops.wkv_average import empty, wkv, wkv_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -42,7 +43,7 @@ class RWKV(PackedMixer):
     def __init__(self, dim: int, layer: int = 0, depth: int = 1) -> None:
         super().__init__()
         self.dim, self.layer, self.depth = dim, layer, depth
-        self.w_r, self.w_k, self.w_v, self.w_out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_r, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus = (nn.Parameter(torch.empty(dim)) for _ in range(5))
         self._begin()
 

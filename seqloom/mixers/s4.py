@@ -35,6 +35,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.state_space import low_rank, price
 from seqloom.ops.state_space.hippo import normal
 
@@ -57,7 +58,7 @@ class S4(PackedMixer):
         self.log_step, self.d = (nn.Parameter(torch.empty(dim)) for _ in range(2))
         self.eigenvalues, self.p, self.b = (nn.Parameter(torch.empty(self.pairs, 2)) for _ in range(3))
         self.c = nn.Parameter(torch.empty(dim, self.pairs, 2))
-        self.w_out = nn.Linear(dim, dim)
+        self.w_out = Linear(dim, dim)
         self._begin()
 
     def reset(self, std: float) -> None:

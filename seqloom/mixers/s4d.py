@@ -32,6 +32,7 @@ from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.diagonal_states import empty, filtered, kernel, respond
 from seqloom.ops.diagonal_states.price import GROWTH, of, price
+from seqloom.ops.projection import Linear
 from seqloom.ops.state_space.discretise import diagonal_bilinear, growth
 from seqloom.ops.state_space.hippo import normal
 
@@ -54,7 +55,7 @@ class S4D(PackedMixer):
         self.log_step, self.d = (nn.Parameter(torch.empty(dim)) for _ in range(2))
         self.log_rate, self.frequency = (nn.Parameter(torch.empty(dim, self.states)) for _ in range(2))
         self.c = nn.Parameter(torch.empty(dim, self.states, 2))
-        self.w_out = nn.Linear(dim, dim)
+        self.w_out = Linear(dim, dim)
         self._begin()
 
     def reset(self, std: float) -> None:

@@ -28,6 +28,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.scans.hold import continuous, held
 from seqloom.ops.state_space.hippo import normal
 
@@ -46,7 +47,7 @@ class S5(PackedMixer):
         N = self.states
         self.log_step, self.eigenvalues = nn.Parameter(torch.empty(N)), nn.Parameter(torch.empty(N, 2))
         self.b, self.c = nn.Parameter(torch.empty(N, dim, 2)), nn.Parameter(torch.empty(dim, N, 2))
-        self.d, self.w_gate = nn.Parameter(torch.empty(dim)), nn.Linear(dim, dim, bias=False)
+        self.d, self.w_gate = nn.Parameter(torch.empty(dim)), Linear(dim, dim, bias=False)
         self._begin()
 
     def reset(self, std: float) -> None:

@@ -24,6 +24,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear, project
 from seqloom.ops.selective_scan import beginning, price, selective
 from seqloom.ops.selective_scan.token import scan_token
 
@@ -40,7 +41,7 @@ class S6(PackedMixer):
         super().__init__()
         self.dim, self.config, self.rank = dim, config, config.dt_rank or -(-dim // 16)
         N = config.state_dim
-        self.x_proj, self.dt_proj = nn.Linear(dim, self.rank + 2 * N, bias=False), nn.Linear(self.rank, dim)
+        self.x_proj, self.dt_proj = Linear(dim, self.rank + 2 * N, bias=False), Linear(self.rank, dim)
         self.a_log, self.d = nn.Parameter(torch.empty(dim, N)), nn.Parameter(torch.empty(dim))
         self._begin()
 
@@ -73,7 +74,7 @@ class S6(PackedMixer):
         """See `PackedMixer.advance`."""
         N = self.config.state_dim
         rank, B, C = self.x_proj(x).split((self.rank, N, N), 1)
-        delta, bias = F.linear(rank, self.dt_proj.weight), self.dt_proj.bias
+        delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
         y, h = scan_token(x, delta, self.a_log, B, C, state["h"], bias, self.d, None, reuse)
         return y, {"h": h, "seen": state["seen"] + 1}
 
@@ -104,7 +105,7 @@ class S6(PackedMixer):
     def _read(self, x: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         N, step = self.config.state_dim, self.dt_proj
         rank, B, C = self.x_proj(x).split((self.rank, N, N), -1)
-        delta = F.linear(rank, step.weight)
+        delta = project(rank, step.weight)
         return selective(x, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, lengths=lengths)
 
 

@@ -21,6 +21,7 @@ from seqloom.core.mixer import Mixer, MixerConfig, Traits, mixer_config, registe
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State, check, under, within
 from seqloom.core.view import View
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 STATES = ("none", "constant", "window", "grows")
@@ -37,7 +38,7 @@ class Spade(Mixer):
         self.dim, self.far, self.near = far.dim, far, near
         self.traits = weaker(far.traits, near.traits)
         self.norm_far, self.norm_near = (nn.LayerNorm(far.dim, eps=1e-5) for _ in range(2))
-        self.w_out = nn.Linear(2 * far.dim, far.dim, bias=False)
+        self.w_out = Linear(2 * far.dim, far.dim, bias=False)
 
     @property
     def both(self) -> dict[str, Mixer]:

@@ -26,6 +26,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
+from seqloom.ops.projection import Linear
 from seqloom.ops.state_space import joint, price
 from seqloom.ops.state_space.discretise import Method
 from seqloom.ops.state_space.hippo import MEASURES, Measure
@@ -45,8 +46,8 @@ class SSM(PackedMixer):
         super().__init__()
         self.dim, self.state_dim, self.measure, self.method, self.step_size = dim, state_dim, measure, method, step
         self.a, self.log_step = nn.Parameter(torch.empty(state_dim, state_dim)), nn.Parameter(torch.empty(1))
-        self.b, self.c = nn.Linear(dim, state_dim, bias=False), nn.Linear(state_dim, dim, bias=False)
-        self.d = nn.Linear(dim, dim, bias=False)
+        self.b, self.c = Linear(dim, state_dim, bias=False), Linear(state_dim, dim, bias=False)
+        self.d = Linear(dim, dim, bias=False)
         self._begin()
 
     def reset(self, std: float) -> None:

@@ -24,6 +24,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.models.channel import Channel
 from seqloom.ops import ring
+from seqloom.ops.projection import Linear
 
 
 @final
@@ -37,8 +38,8 @@ class ChannelMix(Channel):
         if not 0 <= layer < depth:
             raise ValueError(f"there is no layer {layer} in {depth}: layers count from 0")
         self.dim, self.width, self.layer, self.depth = dim, width, layer, depth
-        self.w_r, self.w_k = nn.Linear(dim, dim, bias=False), nn.Linear(dim, width, bias=False)
-        self.w_v = nn.Linear(width, dim, bias=False)
+        self.w_r, self.w_k = Linear(dim, dim, bias=False), Linear(dim, width, bias=False)
+        self.w_v = Linear(width, dim, bias=False)
         self.mu_r, self.mu_k = (nn.Parameter(torch.empty(dim)) for _ in range(2))
         self.begin()
 

@@ -19,6 +19,7 @@ from seqloom.core.state import State, check, under, unread, within
 from seqloom.models.block import Block
 from seqloom.models.config import DecoderConfig
 from seqloom.models.norm import normalisation
+from seqloom.ops.projection import Linear
 from seqloom.positions.learned import LearnedPositions
 
 __all__ = ["Decoder", "DecoderConfig"]
@@ -37,7 +38,7 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(config.block(layer) for layer in range(config.depth))
         self.norm = normalisation(config.norm, config.dim)
-        self.head = nn.Linear(config.dim, config.vocab)
+        self.head = Linear(config.dim, config.vocab)
         self.tokenizer: Any = None
         self.reset()
 

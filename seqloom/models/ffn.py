@@ -9,13 +9,14 @@ from typing import final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State, unread
 from seqloom.models.channel import Channel
+from seqloom.ops.projection import Linear
 
 
 @final
@@ -27,7 +28,7 @@ class FFN(Channel):
     def __init__(self, dim: int, width: int) -> None:
         super().__init__()
         self.dim, self.width = dim, width
-        self.w_1, self.w_2 = nn.Linear(dim, width), nn.Linear(width, dim)
+        self.w_1, self.w_2 = Linear(dim, width), Linear(width, dim)
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""

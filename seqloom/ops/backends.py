@@ -35,6 +35,11 @@ def choose(op: str, by_size: str, able: Collection[str]) -> str:
     return name
 
 
+def forced(op: str) -> str | None:
+    """The backend that `use` forces for `op` here, if any."""
+    return _forced.get(op)
+
+
 @contextmanager
 def use(**backends: str) -> Iterator[None]:
     """Forces a backend for each named op inside the block; ValueError for an unknown op or backend."""

@@ -13,7 +13,7 @@ from seqloom.models.decoder import Decoder
 from seqloom.runs import checkpoint
 from seqloom.runs.durable import canonical
 
-FORMAT = 2
+FORMAT = 3
 """how the mixers lay out their states; 2: an Extractor's window is filled backwards"""
 
 

@@ -63,7 +63,7 @@ def train(
     (unless `allow_drift`); NotFinite where the cost explodes.
     """
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-    keep_freed_memory()
+    keep_freed_memory(say)
     device = chosen(config.training.device)
     require_room(config.model, device)
     config, corpus = with_text(config)  # before the folder is made: a wrong source leaves nothing behind

@@ -43,6 +43,10 @@ CASES = {
     "matrix and vector": (lambda: SQUARE[0].mT @ VECTOR, Executed(mul=20, add=15)),
     "linear": (lambda: F.linear(SQUARE.mT, torch.ones(3, 4)), Executed(mul=120, add=90)),
     "linear with a bias": (lambda: F.linear(SQUARE.mT, torch.ones(3, 4), torch.ones(3)), Executed(mul=120, add=120)),
+    "linear by oneDNN": (
+        lambda: torch.ops.mkldnn._linear_pointwise(SQUARE.mT.float(), torch.ones(3, 4), torch.ones(3), "none", [], ""),
+        Executed(mul=120, add=120),
+    ),
     "einsum": (lambda: torch.einsum("bkd,kd->bd", SQUARE, SQUARE[0]), Executed(mul=40, add=30)),
     "complex product": (lambda: C * C, Executed(mul=48, add=24)),
     "complex by real": (lambda: C * A, Executed(mul=24)),

@@ -152,3 +152,16 @@ def ways(mixer: Mixer, x: Tensor) -> list[tuple[str, str]]:
 def leaves(mixer: nn.Module) -> dict[str, Tensor]:
     """Copies of the parameters that want gradients."""
     return {name: tensor.detach().clone().requires_grad_() for name, tensor in mixer.named_parameters()}
+
+
+def sums_lags(make: Make) -> bool:
+    """Whether the mixer is built on the lag sum, so that the choice of its backend makes another graph."""
+    mixer = make()
+    backends.forget()
+    with torch.no_grad():
+        mixer(draw(1, 2, DIM))
+    return "lag_sum" in backends.used()
+
+
+every_lag_sum = pytest.mark.parametrize("make", [case for case in CASES if case.first and sums_lags(case)], ids=str)
+"""each kind that is built on the lag sum"""

@@ -6,8 +6,19 @@ from torch import Tensor, nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
-from seqloom.ops.backends import forget, use, used
-from tests.contract.cases import CASES, DIM, Make, close, draw, every_kind, fits, other_examples, same_state, streams
+from seqloom.ops.backends import use
+from tests.contract.cases import (
+    DIM,
+    Make,
+    close,
+    draw,
+    every_kind,
+    every_lag_sum,
+    fits,
+    other_examples,
+    same_state,
+    streams,
+)
 
 pytestmark = pytest.mark.graph
 LOOSE = 1e-9
@@ -93,18 +104,6 @@ def test_compiles(make: Make) -> None:
 def test_exports(make: Make) -> None:
     with use(lag_sum="fft"):
         check_exports(make)
-
-
-def sums_lags(make: Make) -> bool:
-    """Whether the mixer is built on the lag sum, so that the choice of its backend makes another graph."""
-    mixer = make()
-    forget()
-    with torch.no_grad():
-        mixer(draw(1, 2, DIM))
-    return "lag_sum" in used()
-
-
-every_lag_sum = pytest.mark.parametrize("make", [case for case in CASES if case.first and sums_lags(case)], ids=str)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The lag sum in halves against the direct one, outputs and gradients; that it is exactly causal; what is kept."""
+"""The exact lag sum against the direct one, outputs and gradients; that it is exactly causal; what is kept."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops.backends import use, used
-from seqloom.ops.implicit_filter import halves
+from seqloom.ops.implicit_filter import exact
 from seqloom.ops.implicit_filter.kept import Kept
 from seqloom.ops.lag_sum import lags
 
@@ -22,20 +22,20 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 def test_the_lag_sum(T: int, L: int, backend: str) -> None:
     x, w, dy = draw(2, T, 3).requires_grad_(), draw(L, 3, seed=1).requires_grad_(), draw(2, T, 3, seed=2)
     with use(lag_sum=backend):
-        y = halves.lags(x, w)
+        y = exact.lags(x, w)
     with use(lag_sum="direct"):
         wanted = lags(x, w)
     torch.testing.assert_close(y, wanted, rtol=0, atol=1e-11)
-    for found, exact in zip(*(torch.autograd.grad(each, (x, w), dy) for each in (y, wanted)), strict=True):
-        torch.testing.assert_close(found, exact, rtol=0, atol=1e-11)
+    for found, right in zip(*(torch.autograd.grad(each, (x, w), dy) for each in (y, wanted)), strict=True):
+        torch.testing.assert_close(found, right, rtol=0, atol=1e-11)
     assert backend in used()["lag_sum"]
 
 
 def test_derivatives() -> None:
     x, w = draw(1, 19, 2).requires_grad_(), draw(17, 2, seed=1).requires_grad_()
     with use(lag_sum="fft"):
-        assert gradcheck(halves.lags, (x, w), fast_mode=True)
-        assert gradgradcheck(halves.lags, (x, w), fast_mode=True)
+        assert gradcheck(exact.lags, (x, w), fast_mode=True)
+        assert gradgradcheck(exact.lags, (x, w), fast_mode=True)
 
 
 @pytest.mark.parametrize(("T", "L"), [(40, 9), (100, 100)])
@@ -43,13 +43,13 @@ def test_derivatives() -> None:
 def test_no_later_input_moves_an_output_by_the_last_bit(T: int, L: int, dtype: torch.dtype) -> None:
     x, w = draw(2, T, 3).to(dtype), draw(L, 3, seed=1).to(dtype)
     with use(lag_sum="fft"):
-        y = halves.lags(x, w)
+        y = exact.lags(x, w)
         assert y.dtype == dtype
         for place in (1, 8, 9, T // 2, T - 1):
             changed = x.clone()
             changed[:, place:] *= 1e12
-            assert torch.equal(halves.lags(changed, w)[:, :place], y[:, :place])
-            assert not torch.equal(halves.lags(changed, w)[:, place:], y[:, place:])
+            assert torch.equal(exact.lags(changed, w)[:, :place], y[:, :place])
+            assert not torch.equal(exact.lags(changed, w)[:, place:], y[:, place:])
         assert dtype is torch.bfloat16 or not torch.equal(lags(changed, w)[:, :-1], lags(x, w)[:, :-1]), "a whole FFT"
 
 

@@ -190,7 +190,7 @@ def test_taps_that_are_not_square_are_refused(shape: tuple[int, ...]) -> None:
 
 @every_kind
 def test_the_choice_by_size_is_able_and_said(kind: str) -> None:
-    """Whatever is chosen can do the call, gives the sum, and is remembered; long ones with gradients use the FFT."""
+    """Whatever the table in force chooses can do the call, gives the sum, and is remembered."""
     for T, L, rows in ((5, 5, 1), (300, 40, 1), (40, 300, 3), (600, 500, 4), (2049, 2049, 1)):
         x, w = numbers(rows, T, D).requires_grad_(), numbers(L, *TAPS[kind], seed=1)
         with backends.use(lag_sum="direct" if L < 2049 else "fft"):
@@ -201,6 +201,45 @@ def test_the_choice_by_size_is_able_and_said(kind: str) -> None:
             torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
         chosen = backends.used()["lag_sum"]
         assert set(chosen) <= set(RUN) - {"reference"}
-        if not LACKING:
-            assert (chosen == ["native"]) is (able("native", kind) and L <= 2048)
-    assert "fft" in chosen
+
+
+@every_kind
+def test_halves_of_halves_are_the_sum_and_exactly_causal(kind: str) -> None:
+    """Two blocks and a piece, with several levels of halves in each, whatever runs the leaves."""
+    T, L = 2500, 1030
+    x, w = numbers(1, T, D), numbers(L, *TAPS[kind], seed=1)
+    with torch.no_grad():
+        with backends.use(lag_sum="fft"):
+            wanted = lags(x, w)
+        with backends.use(lag_sum="halves"):
+            y = lags(x, w)
+            torch.testing.assert_close(y, wanted, rtol=0, atol=1e-9)
+            for place in (1, 255, 600, 1029, 2100):
+                late = x.clone()
+                late[:, place:] *= 1e9
+                assert torch.equal(lags(late, w)[:, :place], y[:, :place])
+
+
+@every_kind
+@every_backend
+@pytest.mark.parametrize("signs", ["random", "alike"])
+def test_how_far_float32_is_from_the_sum(backend: str, kind: str, signs: str) -> None:
+    """By the bounds that `lags` states, with signs that cancel and signs that add up."""
+    if not able(backend, kind):
+        return
+    T, L = 300, 300
+    x, w = numbers(2, T, D), numbers(L, *TAPS[kind], seed=1)
+    if signs == "alike":
+        x, w = x.abs(), w.abs()
+    x, w = x.float(), w.float()
+    with torch.no_grad(), backends.use(lag_sum=backend):
+        y = lags(x, w).double()
+    with torch.no_grad(), backends.use(lag_sum="direct"):
+        exact, terms = lags(x.double(), w.double()), lags(x.double().abs(), w.double().abs())
+    eps = torch.finfo(torch.float32).eps
+    into = w.double().abs().sum(tuple(range(w.ndim - 1))).max() if w.ndim > 1 else w.double().abs().sum()
+    smooth = 8 * eps * float(x.abs().max()) * float(into) * math.log2(2 * T)
+    summed = eps * T * D * terms
+    allowed = {"fft": smooth, "spectral": smooth, "halves": smooth + summed}.get(backend, summed)
+    assert bool(((y - exact).abs() <= allowed).all())
+    assert bool((y != exact).any())  # there is something to bound

@@ -159,7 +159,7 @@ def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch)
         backends.forget()
         lags(x, w)
         lags(x, w[:, 0])
-        assert backends.used() == {"lag_sum": ["fft", "toeplitz"]}
+        assert set(backends.used()["lag_sum"]) <= {"direct", "fft", "halves", "toeplitz"}
         with backends.use(lag_sum="native"), pytest.raises(ValueError, match="not available here: SEQLOOM_NATIVE=0"):
             lags(x, w)
     finally:

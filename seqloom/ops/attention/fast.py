@@ -18,9 +18,14 @@ PatternLike = Callable[[Tensor, Tensor], Tensor]
 ScoreLike = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
+WIDENED = 256
+"""keys up to which torch's kernel for a CPU is slower in bfloat16 than in float32, conversions included; from 1 to 4
+times, most in narrow heads (docs/log.md)"""
+
+
 def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Each place over itself and all before it: (B, H, T, K), (B, H, T, K), (B, H, T, V) → (B, H, T, V)."""
-    return scaled_dot_product_attention(q, k, v, is_causal=True)
+    return _attend(q, k, v, is_causal=True)
 
 
 def kernel(
@@ -28,7 +33,7 @@ def kernel(
 ) -> Tensor:
     """The equation of `seqloom.ops.attention`, without changes, over a mask; shapes as in `attend` there."""
     k, v, seen, blind, _, _ = _seen(q, k, v, pattern, query_time, key_time)
-    return torch.where(blind, 0.0, scaled_dot_product_attention(q, k, v, attn_mask=seen | blind))
+    return torch.where(blind, 0.0, _attend(q, k, v, attn_mask=seen | blind))
 
 
 def formed(
@@ -51,6 +56,15 @@ def formed(
     if value_change:
         y = y + value_change(a, now, then)
     return torch.where(blind, 0.0, y)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+    """Torch's kernel, in float32 where that is faster."""
+    if q.dtype != torch.bfloat16 or q.device.type != "cpu" or k.shape[2] > WIDENED:
+        return scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=is_causal)
+    with torch.autocast("cpu", enabled=False):  # which would narrow them again
+        y = scaled_dot_product_attention(q.float(), k.float(), v.float(), attn_mask=attn_mask, is_causal=is_causal)
+    return y.to(q.dtype)
 
 
 def _seen(

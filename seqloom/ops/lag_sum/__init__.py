@@ -11,11 +11,11 @@ Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for 
 from typing import TypeAlias
 
 from jaxtyping import Float
-from torch import Tensor, cat, compiler, is_grad_enabled
+from torch import Tensor, cat
 
 from seqloom.core.shapes import Stream
 from seqloom.ops import backends
-from seqloom.ops.lag_sum import direct, fft, native, reference, toeplitz
+from seqloom.ops.lag_sum import choice, direct, fft, halves, native, reference, spectral, toeplitz
 
 Taps: TypeAlias = Float[Tensor, "L ..."]
 """one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
@@ -25,20 +25,23 @@ RUN = {
     "fft": fft.lags,
     "toeplitz": toeplitz.lags,
     "native": native.lags,
+    "spectral": spectral.lags,
+    "halves": halves.lags,
 }
-EXACT = ("reference", "direct", "toeplitz", "native")
+EXACT = ("reference", "direct", "toeplitz", "native", "halves")
 """the backends in which an output is exactly unaffected by later inputs"""
 
-backends.declare("lag_sum", tuple(RUN), native.lacking)
+backends.declare("lag_sum", tuple(RUN), lambda: native.lacking() | spectral.lacking())
 
 
 def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
     """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
 
     `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.
-    Backends: `direct`, `toeplitz` (for (L,) only) and `native` (on a CPU, for (L, D) and (L,)) are exactly causal;
-    `fft` moves outputs before a changed input by at most 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all
-    inputs, later ones too. All are differentiable twice.
+    Backends: `direct`, `toeplitz` (for (L,) only), `native` (on a CPU, for (L, D) and (L,)) and `halves` are exactly
+    causal; `fft` and `spectral` (on a CPU) move outputs before a changed input by at most F = 8 eps · max|x| · Σ|w| ·
+    log2(2T), where max|x| is over all inputs, later ones too. Rounding: a direct sum of n terms is off by at most
+    n eps Σ|terms|, a transformed one by F, halves by both. All are differentiable twice.
     """
     _check(x, w)
     if past is not None and past.shape[1]:
@@ -53,24 +56,15 @@ def _run(x: Tensor, w: Tensor) -> Tensor:
 def chosen(x: Stream, w: Taps) -> str:
     """The backend that `lags` runs for these inputs and taps."""
     lacking = {"toeplitz"} if w.ndim > 1 else set()
-    lacking |= {"native"} if w.ndim > 2 or x.device.type != "cpu" else set()
+    lacking |= {"native"} if w.ndim > 2 else set()
+    lacking |= {"native", "spectral"} if x.device.type != "cpu" else set()
     able = [name for name in RUN if name not in lacking]
     return backends.choose("lag_sum", by_size(x, w), able)
 
 
 def by_size(x: Stream, w: Tensor) -> str:
-    """The fastest backend for these sizes: crossovers measured on 2 CPU cores (docs/log.md).
-
-    An exported graph must run where there is no native code.
-    """
-    lagging = min(x.shape[1], len(w))
-    here = x.device.type == "cpu" and not compiler.is_exporting()
-    if w.ndim <= 2 and lagging <= 2048 and here and native.available():
-        return "native"
-    if w.ndim == 1:
-        return "toeplitz" if x.shape[1] <= 384 else "fft"
-    few_rows = w.ndim > 2 and len(x) <= 2 and not is_grad_enabled()  # the taps' spectrum would not pay for itself
-    return "direct" if few_rows or lagging <= 8 else "fft"
+    """The fastest backend for these sizes, as `choice` has it from its table."""
+    return choice.fastest(x, w)
 
 
 def _check(x: Tensor, w: Tensor) -> None:

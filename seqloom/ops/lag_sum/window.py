@@ -40,7 +40,7 @@ def advance(z: Token, w: Taps, window: Window, seen: Lengths, reuse: bool) -> tu
     """The lag sum at one more token z (B, D), and the window after it; with `reuse` it is written in place."""
     y, size, count = product(z, w[0].to(z.dtype)), window.shape[1], _agreed(seen)
     for past, first in _newest_first(window, seen) if count is None else _slices(window, count):
-        y = y + _summed(past.to(z.dtype), w[first : first + past.shape[1]].to(z.dtype))
+        y = y + summed(past.to(z.dtype), w[first : first + past.shape[1]].to(z.dtype))
     window, token = (window, z.detach()) if reuse else (window.clone(), z)
     if count is None:
         return y, ring.write_(window, -1 - seen, token)  # backwards
@@ -78,7 +78,7 @@ def _newest_first(window: Tensor, seen: Tensor) -> list[tuple[Tensor, int]]:
     return [(ring.pick(window, place), 1)]
 
 
-def _summed(past: Tensor, w: Tensor) -> Tensor:
+def summed(past: Tensor, w: Tensor) -> Tensor:
     """Σ_k past_k w_k for past (B, N, D), newest first, and as many taps: (B, D)."""
     if w.ndim == 1:
         return torch.bmm(w.expand(len(past), 1, -1), past)[:, 0]

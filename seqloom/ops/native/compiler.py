@@ -35,8 +35,9 @@ def find() -> list[str]:
 def key(source: Path, compiler: list[str]) -> str:
     """What stands for the library: it is another one if anything that it is made of is."""
     version = _run([*compiler, "--version"])
-    made_of = (source.read_bytes(), version, " ".join([*compiler, *FLAGS, str(_runtime())]), _cpu())
-    parts = (each if isinstance(each, bytes) else each.encode() for each in made_of)
+    code = [each.read_bytes() for each in (source, *sorted(source.parent.glob("*.h")))]
+    made_with = (version, " ".join([*compiler, *FLAGS, str(_runtime())]), _cpu())
+    parts = [*code, *(each.encode() for each in made_with)]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 

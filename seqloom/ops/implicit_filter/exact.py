@@ -1,0 +1,35 @@
+"""The lag sum under taps (L, D) where its inputs are products, as a Hyena's are: always exactly causal.
+
+A Fourier transform rounds each output by the largest input, later ones included. Of products, the largest is that of
+the model's inputs to a power, so what a late outlier does to the outputs before it would no longer be small. Where the
+lag sum chooses an exactly causal backend, that one runs; else C sums up to NEAR lags directly, and the rest is cut in
+halves (`lag_sum.halves`).
+"""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import backends, lag_sum, ring
+from seqloom.ops.lag_sum import halves, native
+from seqloom.ops.lag_sum.window import Window
+
+NEAR = 2048
+"""lags"""
+
+
+def lags(x: Stream, w: Tensor) -> Stream:
+    """See `seqloom.ops.lag_sum.lags`."""
+    if x.numel() == 0 or backends.choose("lag_sum", lag_sum.by_size(x, w), lag_sum.RUN) in lag_sum.EXACT:
+        return lag_sum.lags(x, w)
+    here = x.device.type == "cpu" and not torch.compiler.is_exporting()
+    near = here and min(x.shape[1], len(w)) <= NEAR and native.available()
+    return (native if near else halves).lags(x, w[: x.shape[1]])
+
+
+def carry(z: Stream, w: Tensor, window: Window, seen: Lengths, lengths: Lengths) -> tuple[Stream, Window]:
+    """See `seqloom.ops.lag_sum.window.carry`. A past beyond the taps is not read."""
+    forwards = window.flip(1)
+    past = ring.latest(forwards, seen, min(window.shape[1], len(w) - 1)).to(z.dtype)
+    y = lags(torch.cat([past, z], 1), w)[:, past.shape[1] :]
+    return y, ring.write(forwards, seen, z, lengths).flip(1)

@@ -1,0 +1,153 @@
+"""The lag sum where inputs arrive one after another, its later outputs paid ahead: O(log² L) a token, not O(L).
+
+    y_n = z_n W_0 + ahead_n,        ahead_n = Σ_{0<k<L} z_{n-k} W_k, complete before z_n comes
+
+After the r-th token since the schedule began, the last U inputs are added to the next U outputs at once, by the taps
+1 … 2U-1: U is the largest power of two that divides r, at most the first that is not less than L-1 (`blocks`). So each
+input meets each later output that is less than L away exactly once. Only inputs that came earlier are ever transformed:
+a later one moves nothing.
+
+Beside the window (see `window`) the state holds the ring `ahead` (B, L-1, D), the output at time t at place t (mod
+L-1), and `origin` (B,), the tokens that were read when the schedule began; -1 where `ahead` holds nothing of worth, as
+after a piece or a step that kept the old state. It is then worked out from the window when it is wanted. Pieces,
+gradients, graphs and steps that keep the old state read the window alone.
+
+Source: Fischer and Stockmeyer 1974, van der Hoeven's relaxed multiplication 1997, for the schedule; the paper, whose
+section 7 counts the critical path, for paying ahead. Starting it anywhere, in a ring that wraps, is ours.
+"""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.ops.lag_sum import window
+from seqloom.ops.lag_sum.online import token
+from seqloom.ops.lag_sum.online.blocks import add, longest
+from seqloom.ops.lag_sum.reference import product
+
+PULLED = 1 << 19
+"""products of a token that are faster summed up over the window, where there is no C for the schedule (measured)"""
+
+
+def held(L: int, dim: int) -> int:
+    """Numbers of the state beside the window, a row."""
+    return (L - 1) * dim + 1
+
+
+def begin(batch: int, L: int, dim: int, like: Tensor) -> State:
+    """`past`, `ahead` and `origin` before the first token: sums are float32 at least."""
+    past = window.begin(batch, L, dim, like)
+    ahead = torch.zeros_like(past, dtype=torch.promote_types(like.dtype, torch.float32))
+    return {"past": past, "ahead": ahead, "origin": torch.zeros(batch, dtype=torch.long, device=like.device)}
+
+
+def carry(z: Stream, w: Tensor, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    """The lag sum of a piece z (B, T, D) of which each row holds `lengths` (B,) tokens, and the state after them."""
+    seen, stays = state["seen"], lengths == 0
+    y, past = window.carry(z, w, state["past"], seen, lengths)
+    ahead = torch.where(stays[:, None, None], state["ahead"], 0.0)
+    origin = torch.where(stays, state["origin"], -1)
+    return y, {"past": past, "ahead": ahead, "origin": origin, "seen": seen + lengths}
+
+
+def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, State]:
+    """The lag sum at one more token z (B, D), and the state after it; with `reuse` it is written in place.
+
+    Raises ValueError where the state is not of such taps.
+    """
+    past, ahead, origin, seen = state["past"], state["ahead"], state["origin"], state["seen"]
+    if past.shape != ahead.shape or past.shape != (len(z), len(w) - 1, z.shape[1]):
+        raise ValueError(
+            f"the rings must be {(len(z), len(w) - 1, z.shape[1])}, not {tuple(past.shape)}: another mixer's"
+        )
+    written = reuse and not _watched(z, w)
+    if written and token.able(z, w, past, ahead, seen, origin):
+        y = _advanced(z, w, state)
+    elif written and _pays(z, w):
+        y = read(z, w, state)
+        push(w, state)
+    else:
+        y, past = window.advance(z, w, past, seen, reuse)
+        ahead = ahead if reuse else torch.zeros_like(ahead)
+        origin = origin.fill_(-1) if reuse else torch.full_like(origin, -1)
+    return y, {"past": past, "ahead": ahead, "origin": origin, "seen": seen + 1}
+
+
+def _advanced(z: Tensor, w: Tensor, state: State) -> Tensor:
+    """`read` and `push` in one call of C."""
+    y, longer = token.advance(z, w, *_rings(state), longest(len(w)))
+    if y is None:
+        _anew(w, state)
+        return _advanced(z, w, state)
+    if longer:
+        _push_longer(w, state, token.LEAF[w.ndim])
+    return y
+
+
+def read(z: Token, w: Tensor, state: State) -> Token:
+    """All that the output at z waits for: z W_0 and what was paid ahead. Writes z into the state; `push` follows."""
+    past, ahead, seen, origin = rings = _rings(state)
+    if token.able(z, w, *rings):
+        y = token.read(z, w, *rings)
+        if y is not None:
+            return y
+    if min(origin.tolist(), default=0) < 0:
+        _anew(w, state)
+        return read(z, w, state)
+    P, rows = past.shape[1], torch.arange(len(z), device=z.device)
+    place = seen % P
+    summed = product(z, w[0].to(z.dtype)) + ahead[rows, place].to(z.dtype)
+    ahead[rows, place] = 0.0
+    past[rows, P - 1 - place] = z.to(past.dtype)
+    return summed
+
+
+def push(w: Tensor, state: State) -> None:
+    """What is left to do once the output is out: the last inputs to the outputs after it. `seen` is that of `read`."""
+    rings = _rings(state)
+    if not token.able(rings[1], w, *rings):
+        _push_longer(w, state, 0)
+    elif token.push(w, *rings, longest(len(w))):
+        _push_longer(w, state, token.LEAF[w.ndim])
+
+
+def _push_longer(w: Tensor, state: State, leaf: int) -> None:
+    """The blocks that are longer than `leaf`, for all rows that have one of a size at once."""
+    past, ahead, seen, origin = _rings(state)
+    r = seen + 1 - origin
+    sizes = (r & -r).clamp(max=min(longest(len(w)), len(w) - 1))
+    for size in {*sizes.tolist()}:
+        if size > leaf:
+            rows = (sizes == size).nonzero()[:, 0]
+            add(w, past, ahead, rows, seen[rows] + 1, size)
+
+
+def _rings(state: State) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return state["past"], state["ahead"], state["seen"], state["origin"]
+
+
+def _watched(z: Tensor, w: Tensor) -> bool:
+    """Whether gradients are wanted or a graph is captured."""
+    return torch.compiler.is_compiling() or (torch.is_grad_enabled() and (z.requires_grad or w.requires_grad))
+
+
+def _pays(z: Tensor, w: Tensor) -> bool:
+    """Whether without C the sum over the window takes longer than the schedule's many small steps."""
+    return len(w) > 1 and len(z) * max(w.numel(), len(w) * z.shape[1]) >= PULLED
+
+
+def _anew(w: Tensor, state: State) -> None:
+    """`ahead` from the window: as the schedule would have left it, or all at once where the window is full."""
+    past, ahead, seen, origin = _rings(state)
+    P, counts, rows = past.shape[1], {*seen.tolist()}, torch.arange(len(past), device=past.device)
+    ahead.zero_()
+    if len(counts) > 1 or max(counts, default=0) >= P:
+        origin.copy_(seen)
+        add(w, past, ahead, rows, seen, P)
+        return
+    origin.zero_()
+    end, count = 0, max(counts, default=0)
+    for size in (1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1):
+        end += size
+        add(w, past, ahead, rows, torch.full_like(seen, end), size, count - end)

@@ -1,0 +1,86 @@
+"""What one block of inputs adds to the block of outputs right after it, and which blocks meet when.
+
+    added_a = Σ_b x_{r-1-b} W_{a+b+1},    0 ≤ a, b < U          U inputs before the r-th place, U outputs from it on
+
+Under taps of any of the four kinds, for rings that lie as `online` has them. Short blocks are added up lag by lag, long
+ones by a Fourier transform over 2U points: what wraps around there falls on the inputs' own places.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.ops.lag_sum import fft, window
+from seqloom.ops.lag_sum.online import kept
+
+LEAF = 32
+"""the longest block that is added up lag by lag, but where it is in C (`token.LEAF`)"""
+
+
+SLAB = 1 << 20
+"""numbers that are transformed at a time: more would lie too far away"""
+
+
+class Block(NamedTuple):
+    """Every input of the one is added to every output of the other, where it is less than L away."""
+
+    inputs: range
+    outputs: range
+
+
+def longest(L: int) -> int:
+    """The longest block under L taps: the first power of two that is not less than L-1."""
+    return 1 << max(0, L - 2).bit_length()
+
+
+def block(r: int, L: int) -> Block:
+    """What is added after the r-th token, r ≥ 1; times count from where the schedule began."""
+    size = min(r & -r, longest(L), L - 1)
+    return Block(range(r - size, r), range(r, r + size))
+
+
+def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, late: int = 0) -> None:
+    """The inputs before `end` (N,) to the outputs from there on, `size` of both; the first `late` outputs are over."""
+    P, ends, reached = past.shape[1], {*end.tolist()}, _lag_by_lag if size <= LEAF else _transformed
+    if len(rows) == len(past) and len(ends) == 1:  # as the rings lie
+        when = ends.pop()
+        newest_first = torch.cat([past[:, span] for span in _spans(-when % P, size, P)], 1)
+        added = reached(newest_first.to(ahead.dtype), w)[:, late:]
+        for span in _spans((when + late) % P, size - late, P):
+            ahead[:, span] += added[:, : span.stop - span.start]
+            added = added[:, span.stop - span.start :]
+    else:
+        near = torch.arange(size, device=past.device)
+        newest_first = past[rows[:, None], (near - end[:, None]) % P]
+        added = reached(newest_first.to(ahead.dtype), w)
+        ahead[rows[:, None], (end[:, None] + near[late:]) % P] += added[:, late:]
+
+
+def _spans(first: int, count: int, P: int) -> list[slice]:
+    """So many places of a ring of P from the first on, in one piece or two."""
+    straight = min(count, P - first)
+    spans = [slice(first, first + straight), slice(0, count - straight)]
+    return spans if straight < count else spans[:1]
+
+
+def _lag_by_lag(newest_first: Tensor, w: Tensor) -> Tensor:
+    """What as many places as there are inputs (B, N, D), right after them, read in them: (B, N, D)."""
+    N = newest_first.shape[1]
+    w = w.detach()[1 : 2 * N].to(newest_first.dtype)
+    near = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)  # (B, N, D, K): lags 1 … K
+    return window.summed(near.transpose(2, 3).flatten(0, 1), w).unflatten(0, (-1, N))
+
+
+def _transformed(newest_first: Tensor, w: Tensor) -> Tensor:
+    """The same by way of spectra."""
+    N, kind = newest_first.shape[1], newest_first.dtype
+    n = 2 << (N - 1).bit_length()
+    x = newest_first.flip(1)
+    if w.ndim > 2:
+        return fft.signal(kept.times(fft.spectrum(x, n), kept.spectrum(w, n, kind)), n, 2 * N)[:, N:]
+    W = torch.fft.rfft(w.detach()[:n].to(kind).t().contiguous(), n)  # (D, F), or (F,) of taps that are shared
+    rows = max(1, SLAB // (n * x.shape[2]))
+    parts = [torch.fft.rfft(part.transpose(1, 2).contiguous(), n).mul_(W) for part in x.split(rows)]
+    return torch.cat([torch.fft.irfft(part, n)[:, :, N : 2 * N] for part in parts]).transpose(1, 2)

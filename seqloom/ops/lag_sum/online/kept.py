@@ -1,0 +1,90 @@
+"""Spectra of taps that are matrices, kept from one token to the next for as long as the taps stay the same.
+
+Of U inputs under the taps W_0 … W_{2U-1}, the product of spectra is cheap, the transform of the taps is not. What is
+kept is compared with the taps by value, each time: torch counts the changes of a tensor, but neither those by way of
+`.data` nor those of its fused optimizers, and a spectrum that has gone stale would show nowhere. So nothing can make it
+stale. A copy of the taps and all their spectra take up to five times their memory; of all taps together they take ROOM
+at most, and what has no room is transformed anew each time.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from seqloom.ops.lag_sum import fft
+from seqloom.ops.lag_sum.online import token
+
+ROOM = 2 << 30
+"""bytes"""
+SLAB = 1 << 20
+"""numbers of a spectrum that are worked out at a time"""
+
+
+@final
+class _Kept:
+    """The first taps of a tensor as they were, and their spectra by number of points."""
+
+    def __init__(self, w: Tensor) -> None:
+        self.taps, self.spectra = w[:0].clone(), dict[tuple[int, torch.dtype], Tensor]()
+
+    def bytes(self) -> int:
+        return self.taps.nbytes + sum(spectrum.nbytes for spectrum in self.spectra.values())
+
+
+_kept: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def spectrum(w: Tensor, n: int, kind: torch.dtype) -> Float[Tensor, "F G H 2 H"]:
+    """That of the first n taps of w (L, D, D) or (L, G, D/G, D/G) over n points, real parts beside imaginary ones."""
+    found = _kept.get(w)
+    first = w.detach()[:n]
+    held = min(len(first), len(found.taps)) if found is not None else 0
+    if found is None or not _same(first[:held], found.taps[:held]):
+        found, held = _Kept(w), 0
+    if (spectrum := found.spectra.get((n, kind))) is not None:
+        return spectrum
+    made = _transform(first.to(kind), n)
+    more = made.nbytes + (first.nbytes if held < len(first) else 0)
+    if sum(each.bytes() for each in _kept.values() if each is not found) + found.bytes() + more <= ROOM:
+        if held < len(first):
+            found.taps = first.clone()
+        found.spectra[n, kind] = made
+        _kept[w] = found
+    return made
+
+
+def forget() -> None:
+    """Gives the memory back."""
+    _kept.clear()
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    alike = a.dtype == b.dtype and a.device == b.device and a.shape == b.shape
+    return alike and token.same(a, b)
+
+
+def _transform(w: Tensor, n: int) -> Tensor:
+    """(L, …) → (F, G, H, 2, H), some rows of the matrices at a time: the transform wants the lags beside each other."""
+    w = w[:, None] if w.ndim == 3 else w
+    _, G, H, _ = w.shape
+    made = w.new_empty(n // 2 + 1, G, H, 2, H)
+    rows = max(1, SLAB // (n * G * H))
+    for first in range(0, H, rows):
+        part = torch.view_as_real(fft.taps_spectrum(w[:, :, first : first + rows], n))  # (F, G, rows, H, 2)
+        made[:, :, first : first + rows] = part.transpose(3, 4)
+    return made
+
+
+def times(X: Tensor, W: Tensor) -> Tensor:
+    """The product of each frequency: X (F, B, D) complex under what `spectrum` gave → (F, B, D)."""
+    if token.available(W, 3):
+        return token.multiply(X.contiguous(), W)
+    B, (G, H) = X.shape[1], W.shape[1:3]
+    parts = torch.view_as_real(X.unflatten(2, (G, H)).permute(0, 2, 1, 3).contiguous())  # (F, G, B, H, 2)
+    both = parts.movedim(-1, 2).flatten(2, 3) @ W.flatten(3)  # (F, G, 2 B, 2 H): re and im, each under both
+    (re_re, re_im), (im_re, im_im) = (half.chunk(2, -1) for half in both.split(B, 2))
+    y = torch.complex(re_re - im_im, re_im + im_re)
+    return y.transpose(1, 2).flatten(2)

@@ -1,0 +1,58 @@
+"""The lag sum by Fourier transforms in C: channels alone (channels.c), or mixed by a matrix for each lag (matrices.c).
+
+Modulo z^N - i instead of z^N - 1 no zeros are padded (transform.h), so N is the least power of two that is no less
+than the lags, and longer inputs are cut in chunks of N. Only the inputs are kept for the gradients: their transforms
+are made anew.
+
+Source: right-angle convolution, Nussbaumer, Fast Fourier Transform and Convolution Algorithms, 1982; a complex product
+by three real ones is Gauss's.
+"""
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.lag_sum import adjoint
+from seqloom.ops.lag_sum.spectral import kernels
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+def available() -> bool:
+    """Whether there is native code on this machine; the first to ask has it compiled."""
+    return not kernels.why()
+
+
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not."""
+    reason = kernels.why()
+    return {"spectral": reason} if reason else {}
+
+
+def lags(x: Tensor, w: Tensor) -> Tensor:
+    """(B, T, D) under taps of any of the four kinds → (B, T, D). Raises ValueError where there is no native code."""
+    kind = torch.promote_types(x.dtype, w.dtype)
+    exact = torch.promote_types(kind, torch.float32)
+    taps = w.to(exact) if w.ndim > 1 else w.to(exact)[:, None].expand(-1, x.shape[2])
+    return (forward if adjoint.watched(x) else _apply)(x.to(exact), taps).to(kind)
+
+
+def _forward(x: Tensor, w: Tensor) -> Tensor:
+    """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), (L, D, D) or (L, G, D/G, D/G); both float32 or float64."""
+    y = x.new_empty(x.shape)
+    (kernels.channels if w.ndim == 2 else kernels.matrices)("forward", x, w, [x, w], [y])
+    return y
+
+
+def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
+    """What x and w receive for g (B, T, D), each 0 numbers where it is not wanted."""
+    dx = x.new_empty(x.shape if to_x else 0)
+    parts = [kernels.parts(x)] if w.ndim == 2 else []
+    dw = w.new_empty((*parts, *w.shape) if to_w else 0)
+    run = kernels.channels if parts else kernels.matrices
+    run("backward", x, w, [x, w, g], [dx if to_x else None, dw if to_w else None])
+    return dx, dw.sum(0) if parts and to_w else dw
+
+
+_apply = adjoint.differentiable(_forward, _backward)
+forward = torch.library.custom_op("seqloom::spectral_lag_sum_forward", _forward, mutates_args=(), device_types="cpu")
+backward = torch.library.custom_op("seqloom::spectral_lag_sum_backward", _backward, mutates_args=(), device_types="cpu")
+adjoint.register(forward, backward)

@@ -1,0 +1,82 @@
+"""A projection by oneDNN, forward and backward. Torch's operator for it has no derivatives of its own."""
+
+import functools
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+UNLIKE = 2
+"""how many times as wide one side of W must be for its gradient to be faster here than by torch"""
+
+
+def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether oneDNN can do this call: on a CPU, float32 throughout, and not under autocast."""
+    each = [x, weight] if bias is None else [x, weight, bias]
+    alike = all(part.dtype == torch.float32 and part.device.type == "cpu" for part in each)
+    return alike and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and not lacking()
+
+
+@functools.cache
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not."""
+    there = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return {} if there else {"onednn": "this torch has none"}
+
+
+@functools.cache
+def faster() -> bool:
+    """Whether it was measured to be the faster one on processors like this: on AMD's."""
+    try:
+        about = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        about = platform.processor()
+    return "AuthenticAMD" in about
+
+
+def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """See `seqloom.ops.projection.project`."""
+    y: Tensor = _Projection.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return y
+
+
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    """a (…, I) times the rows of b (O, I), and `bias`."""
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, bias, "none", [], "")
+    return y
+
+
+class _Projection(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return product(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        if torch.is_grad_enabled():  # someone wants second derivatives
+            return _differentiable(ctx.needs_input_grad, x, weight, dy)
+        return _gradients(ctx.needs_input_grad, x, weight, dy)
+
+
+def _gradients(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
+    rows, given = x.flatten(0, -2), dy.flatten(0, -2)
+    dx = product(dy, weight.T) if wanted[0] else None
+    dw = None
+    if wanted[1]:
+        outputs, inputs = weight.shape
+        if outputs >= UNLIKE * inputs:
+            dw = product(rows.T, given.T).T
+        else:
+            dw = product(given.T, rows.T) if inputs >= UNLIKE * outputs else given.T @ rows
+    return dx, dw, given.sum(0) if wanted[2] else None
+
+
+def _differentiable(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
+    rows, given = x.flatten(0, -2), dy.flatten(0, -2)
+    dx = linear(dy, weight.T) if wanted[0] else None
+    return dx, given.T @ rows if wanted[1] else None, given.sum(0) if wanted[2] else None

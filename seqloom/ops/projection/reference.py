@@ -1,0 +1,9 @@
+"""The projection as it is written."""
+
+from torch import Tensor
+
+
+def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b: (…, I) → (…, O)."""
+    y = x @ weight.T
+    return y if bias is None else y + bias
