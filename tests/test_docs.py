@@ -1,36 +1,75 @@
-"""The generated pages are those of today's mixers."""
+"""The generated pages are those of today's mixers, and the site is built of them without asking the network."""
 
-import importlib.util
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from docs import pages
+from docs.making.families import FAMILIES, OTHERS, families
+from docs.making.links import moved
 from seqloom.mixers import kinds
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def pages() -> Any:
-    spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_mixer_has_its_page(pages: Any) -> None:
+def test_every_mixer_has_its_page() -> None:
     made = pages.pages()
     assert set(made) == {"README.md", *(f"{kind}.md" for kind in kinds())}
-    found = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "mixers").glob("*.md")}
-    assert found.keys() == made.keys(), "make docs"
+    found = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs/mixers").glob("*.md")}
+    assert found.keys() == made.keys(), "make pages"
     for name, text in made.items():
-        assert found[name] == text, f"{name} is not of today: make docs"
+        assert found[name] == text, f"{name} is not of today: make pages"
 
 
-def test_equations_are_blocks(pages: Any) -> None:
+def test_equations_are_blocks() -> None:
     assert pages.fenced("It is.\n\n    a = b\n    c = d\n\n    e = f\n\nSource: us.\n") == (
         "It is.\n\n```\n    a = b\n    c = d\n\n    e = f\n```\n\nSource: us.\n"
     )
+
+
+def test_families() -> None:
+    listed = [kind for members in FAMILIES.values() for kind in members]
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= set(kinds()), "no mixer is called so any more"
+    assert families(["she", "brand_new", "attention"]) == {
+        "Attention": ["attention"], "Extractors": ["she"], OTHERS: ["brand_new"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "written", "wanted"),
+    [
+        ("README.md", "[a](docs/log.md#x)", "[a](log.md#x)"),
+        ("README.md", "[rows](results/a.jsonl), [b](CONTRIBUTING.md)", "[rows](results/a.jsonl), [b](contributing.md)"),
+        ("docs/log.md", "[a](../README.md) [b](../results/a.jsonl)", "[a](index.md) [b](results/a.jsonl)"),
+        ("docs/mixers/she.md", "[`a`](../log.md)", "[`a`](../log.md)"),
+        ("benchmarks/README.md", "[a](../docs/mixers/she.md)", "[a](mixers/she.md)"),
+        ("README.md", "[a](https://a.b/c) [d](#e)", "[a](https://a.b/c) [d](#e)"),
+        ("README.md", "see [the code](seqloom/face.py).", "see the code."),
+        ("README.md", "[![a](docs/i.png)](docs/i.png)", "[![a](i.png)](i.png)"),
+        ("README.md", "```\n[a](docs/log.md)\n```\n[a](docs/log.md)", "```\n[a](docs/log.md)\n```\n[a](log.md)"),
+    ],
+)
+def test_links(path: str, written: str, wanted: str) -> None:
+    known = {"index.md", "log.md", "contributing.md", "results/a.jsonl", "mixers/she.md", "i.png"}
+    assert moved(written, path, known) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs")
+def test_the_site_asks_nothing_of_the_network(tmp_path: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    for path in (tmp_path / "site").rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for mark in ('<script src="http', '<img src="http', '<link rel="stylesheet" href="http', "fonts.g"):
+            assert mark not in text, f"{path.name}: {mark}"
+    assert {f"{kind}.html" for kind in kinds()} <= {path.name for path in (tmp_path / "site/mixers").iterdir()}
+    shutil.rmtree(tmp_path / "site")

@@ -19,6 +19,12 @@ from tests.contract.test_broken import CHECKS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 TINY = ["data.vocab=300", "training.batches=4", "model.dim=32", "model.context=16", "model.ffn=32"]
+SMALLER = {
+    "paper": ["--scale", "tiny", "--only", "he"],
+    "recall": ["--dim", "8", "--batches", "2"],
+    "distil-taps": ["--order", "4"],
+}
+"""what a command of README gets so that the test is quick; the last of an option counts"""
 
 
 def blocks(language: str) -> list[str]:
@@ -41,12 +47,14 @@ def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
     assert [line.split()[1] for line in lines] == [
         *("train", "generate", "evaluate", "cost"),
-        *("compare", "report", "bench"),
+        *("compare", "report", "bench", "paper", "recall"),
+        *("train", "distil-taps", "generate"),
     ]
     for line in lines:
         words = shlex.split(line)[1:]
         if words[0] == "bench":
             words += ["--dim", "32", "--context", "16", "--batch", "2", "--repeats", "1"]
+        words += SMALLER.get(words[0], [])
         smaller = [word for change in TINY for word in ("--set", change)] if words[0] in ("train", "compare") else []
         assert command([*words, *smaller]) == 0, line
         assert capsys.readouterr().out.strip(), f"{line} printed nothing"

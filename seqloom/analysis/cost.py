@@ -4,25 +4,28 @@
 
 Conventions as in `seqloom.core.cost`; a ReLU is a comparison and a root is one operation, both counted in `other`.
 Dropout is not priced: it is nothing at inference. Mixers and what follows them (`channel`) price themselves.
+A backward is not priced either; it is taken as two forwards, having two products for each of theirs.
 
 Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Tables 3-7); the rest is counted here.
 """
 
+from collections.abc import Sequence
+
 from seqloom.core.cost import Cost, Per, layernorm, linear, rootnorm
 from seqloom.models.block import Block
-from seqloom.models.decoder import Decoder
+from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.norm import Norm
 
 
 def model_cost(model: Decoder, T: int, per: Per = "sequence") -> Cost:
     """The price of one row of T tokens, or of the token at place T alone. The model may be on the meta device."""
     rows = T if per == "sequence" else 1
-    D, W, norm = model.config.dim, model.config.vocab, model.config.norm
-    price = _embed(model, rows)
-    for block in model.blocks:
-        price = price + block_cost(block, T, per, norm)
-    softmax = Cost(add=rows * (W - 1), div=rows * W, exp=rows * W, path=("exponentiation", "cumulation", "division"))
-    return price + norm_cost(rows, D, norm) + linear(rows, D, W, bias=True) + softmax
+    return layers_cost(model.config, model.blocks, T, per) + output_cost(model.config, rows)
+
+
+def prefill_cost(model: Decoder, T: int) -> Cost:
+    """The price of a prompt of T tokens: all are read, and what follows the last alone is predicted."""
+    return layers_cost(model.config, model.blocks, T, "sequence") + output_cost(model.config, 1)
 
 
 def block_cost(block: Block, T: int, per: Per, norm: Norm) -> Cost:
@@ -38,9 +41,22 @@ def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
     return layernorm(rows, dim) if kind == "layer" else rootnorm(rows, dim)
 
 
-def _embed(model: Decoder, rows: int) -> Cost:
-    D, W = model.config.dim, model.config.vocab
+def layers_cost(config: DecoderConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
+    """Embedding and layers, of T tokens or of the token at place T."""
+    layers = (block_cost(block, T, per, config.norm) for block in blocks)
+    return sum(layers, _embed(config, T if per == "sequence" else 1))
+
+
+def output_cost(config: DecoderConfig, rows: int) -> Cost:
+    """What predicts at so many places: norm, output and softmax."""
+    D, W = config.dim, config.vocab
+    softmax = Cost(add=rows * (W - 1), div=rows * W, exp=rows * W, path=("exponentiation", "cumulation", "division"))
+    return norm_cost(rows, D, config.norm) + linear(rows, D, W, bias=True) + softmax
+
+
+def _embed(config: DecoderConfig, rows: int) -> Cost:
+    D, W = config.dim, config.vocab
     scaled = Cost(mul=rows * D, params=D * W, path=("multiplication",))
-    if model.position is not None:
-        scaled = Cost(add=rows * D, params=D * model.config.context, path=("addition",)) + scaled
-    return scaled + norm_cost(rows, D, model.config.norm) if model.config.embed_norm else scaled
+    if config.positions == "learned":
+        scaled = Cost(add=rows * D, params=D * config.context, path=("addition",)) + scaled
+    return scaled + norm_cost(rows, D, config.norm) if config.embed_norm else scaled

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from seqloom.cli.paper import paper
+from seqloom.cli.recalling import recall
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -56,7 +59,9 @@ def cost(
 ) -> None:
     """What a mixer costs: `seqloom cost attention --dim 128 --context 128 --heads 32 [--tokens T] [--per token]`.
 
-    The equation in the paper's conventions beside what its fast path executes; a preset prices its whole model.
+    The equation in the paper's conventions beside what its fast path executes. A preset prices its whole model, in
+    training, prefill and for one more token; `--set` changes its settings. `seqloom cost --all --sort total` prices it
+    with every mixer in turn.
     """
     from seqloom.cli.pricing import price
 
@@ -79,7 +84,10 @@ def train(
     within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
     allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
 ) -> int:
-    """Trains a model, or goes on with its training; Ctrl-C saves."""
+    """Trains a model, or goes on with its training; Ctrl-C saves.
+
+    On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
+    """
     from seqloom.core.table import written
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
@@ -175,6 +183,9 @@ def compare(
     )
 
 
+app.command()(recall)
+
+
 @app.command()
 def report(
     comparison: Annotated[Path, typer.Argument(help="the folder of a comparison: the --out of seqloom compare")],
@@ -211,6 +222,24 @@ def bench(
     print(said)
 
 
+@app.command("distil-taps")
+def distil_taps(
+    run: Run,
+    order: Annotated[int, typer.Option(help="poles of each channel: complex numbers of its state")],
+    out: Annotated[Path, typer.Option(help="the folder of the new run", parser=_named, metavar="PATH")],
+    data: Annotated[
+        str | None,
+        typer.Option("--data", "--source", help="the text to predict; the held-out part of the run's own unless given"),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
+    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+) -> None:
+    """Turns a run's taps (HE, WE, ME) into poles, so that it generates from a state of one size, and says the price."""
+    from seqloom.cli.distilling import distilled
+
+    print(distilled(run, order, out, data=data, batch=batch, step=step))
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=_named, metavar="PATH")] = Path(
@@ -222,3 +251,6 @@ def demo(
     from seqloom.cli.showing import shown
 
     return shown(out, scale)
+
+
+app.command()(paper)

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seqloom.analysis import reach
 from seqloom.core.view import View
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.draws import tokens
@@ -40,14 +41,15 @@ def sample(model: Decoder, tokenizer: Tokenizer, prompt: str, seed: int) -> dict
 
 
 def views(model: Decoder, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
-    """The views of the first, the middle and the last layer's mixer while the model reads `ids`."""
+    """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach."""
     text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.token.weight.device)
     found = []
     last = model.config.depth - 1
     for layer in dict.fromkeys((0, last // 2, last)):
         mixer = model.blocks[layer].mixer
         with torch.no_grad():
-            shown = mixer.views(_read_by(model, mixer, text))[:VIEWS]
+            read = _read_by(model, mixer, text)
+            shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read)]
         found += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
     return found
 
@@ -73,7 +75,7 @@ def _plain(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict
         "axes": list(view.axes),
         "values": _rounded(values.tolist()),
         "signed": bool((values < 0).any()),
-        "labels": _words(tokenizer, ids) if of_tokens else None,
+        "labels": _words(tokenizer, ids[: len(values)]) if of_tokens else None,
     }
 
 

@@ -6,7 +6,7 @@ Whoever asks for mixers by name asks here, so that they are registered by then, 
 from seqloom.core.mixer import kinds, mixer_config
 
 # isort: off
-from seqloom.mixers import attention, extractors
+from seqloom.mixers import attention, extractors, modal_extractor
 from seqloom.mixers import linear, performer, rfa, retention
 from seqloom.mixers import aft_full, aft_local, aft_conv, aft_simple, rwkv
 from seqloom.mixers import elman, lstm, gru
@@ -34,6 +34,7 @@ __all__ = [
     "lstm",
     "mamba",
     "mixer_config",
+    "modal_extractor",
     "performer",
     "retention",
     "rfa",

@@ -15,7 +15,10 @@ from seqloom.runs.layout import find_run
 from tests.cli.conftest import STEP, TINY, Answer
 
 Seqloom = Callable[..., Answer]
-NAMES = ("list", "cost", "train", "generate", "evaluate", "data", "compare", "demo")
+NAMES = (
+    *("list", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
+    *("recall", "paper", "distil-taps", "report", "bench"),
+)
 
 
 def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> None:
@@ -75,6 +78,10 @@ def test_help(seqloom: Seqloom, name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert (answer.code, answer.err) == (0, "")
     assert f"seqloom {name}" in answer.out
     assert name in seqloom("--help").out
+
+
+def test_the_help_of_train_says_how_to_hand_freed_memory_back(seqloom: Seqloom) -> None:
+    assert "SEQLOOM_KEEP_MEMORY=0" in seqloom("train", "--help").out
 
 
 def test_no_command_shows_the_help(seqloom: Seqloom) -> None:

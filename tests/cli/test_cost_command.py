@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import seqloom as face
+from seqloom.analysis.cost import model_cost, prefill_cost
 from seqloom.mixers import kinds
+from seqloom.models.decoder import Decoder
+from seqloom.training.settings import resolve
 from tests.cli.conftest import Answer
 
 Seqloom = Callable[..., Answer]
@@ -50,3 +54,91 @@ def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
     one = json.loads(seqloom("cost", "tiny", "--per", "token", "--tokens", 4, "--json").out)["equation"]
     row = json.loads(seqloom("cost", "tiny", "--tokens", 4, "--json").out)["equation"]
     assert 0 < one["total"] < row["total"]
+
+
+def test_settings_change_the_model_of_a_preset(seqloom: Seqloom) -> None:
+    she = ("--set", "model.mixer.kind=she", "--set=model.mixer.groups=4")
+    said = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--json").out)
+    assert said["training"] == {name: said["equation"][name] for name in said["training"]}
+    config = resolve("tiny", ["model.mixer.kind=she", "model.mixer.groups=4"]).model
+    model = Decoder(config)
+    assert said["training"]["params"] == sum(parameter.numel() for parameter in model.parameters())
+    assert said["prefill"]["mul"] == prefill_cost(model, 4).mul < said["training"]["mul"]
+    assert said["token"]["mul"] == model_cost(model, 4, "token").mul < said["prefill"]["mul"]
+    alone = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--per", "prefill", "--json").out)
+    assert list(alone) == ["equation"]
+    assert alone["equation"]["mul"] == said["prefill"]["mul"]
+    table = seqloom("cost", "tiny", *she, "--tokens", 4).out
+    assert all(f"{said[use]['total']:,}" in table for use in ("training", "prefill", "token"))
+
+
+def test_a_preset_may_be_a_file(seqloom: Seqloom, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("model: {dim: 8, depth: 1, context: 4, mixer: {kind: me}}\ndata: {source: stories, vocab: 300}\n")
+    said = json.loads(seqloom("cost", file, "--json").out)["equation"]
+    assert said["params"] == sum(p.numel() for p in Decoder(resolve(str(file)).model).parameters())
+
+
+def test_every_mixer_in_one_table(seqloom: Seqloom) -> None:
+    said = json.loads(seqloom("cost", "tiny", "--all", "--json").out)
+    assert said["refused"] == {}
+    for use in ("training", "prefill", "token"):
+        assert [row["mixer"] for row in said[use]] == list(kinds())
+        for row in said[use]:
+            assert row["total"] == row["mul"] + row["add"] + row["div"] + row["exp"]
+            assert row["path"] > 0
+    she = json.loads(seqloom("cost", "tiny", "--set", "model.mixer.kind=she", "--json").out)
+    row = next(row for row in said["token"] if row["mixer"] == "she")
+    assert {name: row[name] for name in she["token"]} == she["token"]
+    table = seqloom("cost", "tiny", "--all").out
+    assert table.count("\nshe ") == 3
+    assert table.count(f"{row['total']:,}") >= 1
+
+
+@pytest.mark.parametrize("column", ["mixer", "mul", "exp", "params", "state", "path"])
+def test_the_table_is_sorted_by_a_column(seqloom: Seqloom, column: str) -> None:
+    said = json.loads(seqloom("cost", "tiny", "--all", "--per", "token", "--sort", column, "--json").out)
+    assert list(said) == ["preset", "tokens", "token", "refused"]
+    found = [row[column] for row in said["token"]]
+    assert found == sorted(found)
+    assert len(set(found)) > 2
+
+
+def test_without_a_preset_it_is_table_1(seqloom: Seqloom) -> None:
+    words = ("--sort", "total", "--all", "--per", "sequence")
+    said = json.loads(seqloom("cost", *words, "--json").out)
+    assert (said["preset"], said["tokens"]) == ("paper/table1", 128)
+    params = {row["mixer"]: row["params"] for row in said["training"]}
+    assert (params["attention"], params["she"], params["me"]) == (4_861_320, 42_020_232, 3_683_976)
+    assert "the model of paper/table1 with each mixer: training" in seqloom("cost", *words).out
+
+
+def test_mixers_that_do_not_fit_are_named_below_the_table(seqloom: Seqloom) -> None:
+    words = ("--set", "model.dim=6", "--set", "model.mixer.kind=she")
+    table = seqloom("cost", "tiny", "--all", *words).out
+    assert "\nno linear: dim 6 is not divisible by heads 4" in table
+    assert "\nno she" not in table
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tiny", "--all", "--tokens", 17), "at most 16 tokens, not 17"),
+        (("tiny", "--all", "--sort", "totl"), "did you mean 'total'"),
+        (("tiny", "--all", "--per", "day"), "sequence, prefill or token"),
+        (("tiny", "--all=yes"), "unknown option '--all'"),
+        (("tiny", "--set", "model.dimm=3"), "did you mean 'dim'"),
+        (("tiny", "--set"), "--set needs a value"),
+        (("tiny", "--sort", "mul"), "unknown option '--sort'"),
+        (("she", "--set", "model.dim=3"), "seqloom cost paper/table1 --set"),
+        (("she", "--all"), "seqloom cost paper/table1 --all"),
+        (("she", "--per", "prefill"), "sequence or token"),
+        (("--sort", "mul"), "say --all"),
+        (("gone.yaml",), "no such preset file"),
+    ],
+)
+def test_what_cannot_be_priced_is_said_in_one_line(seqloom: Seqloom, words: tuple[object, ...], said: str) -> None:
+    refused = seqloom("cost", *words)
+    assert (refused.code, refused.out) == (2, "")
+    assert said in refused.err
+    assert len(refused.err.splitlines()) == 1

@@ -67,6 +67,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
         "mean weights of 2 heads",
         "weights of head 0",
         "weights of head 1",
+        "reach",
     ]
     assert len(attention["views"][0]["labels"]) == len(attention["views"][0]["values"]) == 16
     she = next(each for each in said["contenders"] if each["kind"] == "she")

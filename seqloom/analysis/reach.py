@@ -1,0 +1,130 @@
+"""What a mixer reads: how much each output moves when an input does.
+
+    reach_ts = |∂y_t / ∂x_s|      the Frobenius norm of D × D slopes; over several rows, their root mean square
+
+All of them from few backward passes: a row does not depend on the others, so a batch of copies of one row asks for one
+number of one output in each copy. Wide mixers are asked by random signs v instead: the mean of |vᵀJ|² is |J|².
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import functional_call
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.shapes import Stream
+from seqloom.core.view import View
+
+COPIES = 1 << 20
+"""numbers of one batch of copies at most"""
+DECADES, PROBES, SHOWN = 3, 8, 32
+"""of a view: powers of ten that it tells apart, directions that a place is asked in, tokens at most"""
+
+
+def reach(mixer: Mixer, T: int, *, rows: int = 1, seed: int = 0) -> Float[Tensor, "T T"]:
+    """|∂y_t/∂x_s| at [t, s], where the mixer reads `rows` rows of T tokens of standard normal numbers.
+
+    The numbers are a function of the seed and the sizes. ValueError for less than one token or row.
+    """
+    if T < 1 or rows < 1:
+        raise ValueError(f"a reach map is of 1 or more tokens and rows, not of {T} and {rows}")
+    drawn = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, T, mixer.dim, generator=drawn, dtype=torch.float64)
+    return reach_of(mixer, x.to(mixer.device, mixer.dtype))
+
+
+def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 0) -> Float[Tensor, "T T"]:
+    """|∂y_t/∂x_s| at [t, s], where the mixer reads x (B, T, D); exact, or estimated from `probes` directions a place.
+
+    An estimate is within about √(1 / (2·probes)) of a slope that goes one way only, nearer where it goes many ways.
+    Gradients of parameters are left alone. ValueError for fewer than one probe.
+    """
+    if probes is not None and probes < 1:
+        raise ValueError(f"a slope is estimated from 1 or more probes, not from {probes}")
+    T, D = x.shape[1:]
+    frozen = {name: each.detach() for name, each in mixer.named_parameters()}
+    directions = _directions(T, D, probes, seed).to(x)
+    many = directions.shape[1]
+    copies = max(1, COPIES // max(T * D, 1))
+    squares = torch.zeros(T, T, dtype=torch.float64)
+    asked = directions.flatten(0, 1)  # (T·many, D)
+    for row in x.detach():
+        for first in range(0, len(asked), copies):
+            some = asked[first : first + copies]
+            places = torch.arange(first, first + len(some)) // many
+            with torch.enable_grad():
+                read = row.expand(len(some), T, D).clone().requires_grad_()
+                y = functional_call(mixer, frozen, (read,))
+            wanted = torch.zeros_like(y)
+            wanted[torch.arange(len(some)), places] = some
+            (slope,) = torch.autograd.grad(y, read, wanted)
+            squares.index_add_(0, places, slope.detach().double().square().sum(-1).cpu())
+    scale = len(x) * (1 if probes is None else probes)
+    return (squares / scale).sqrt()
+
+
+def view(mixer: Mixer, x: Stream) -> View:
+    """The map of a report: of the first row of x (B, T, D) and its first tokens, estimated, as a logarithm."""
+    found = reach_of(mixer, x[:1, :SHOWN], probes=PROBES)
+    largest = found.max()
+    powers = (DECADES + (found / largest).log10()).clamp(min=0) if largest > 0 else found
+    meaning = (
+        f"How much each output moves with each input, |∂y_t/∂x_s|: {DECADES} is the largest slope, one less a tenth, "
+        "0 a thousandth or less."
+    )
+    return View("reach", meaning, ("query", "key"), powers)
+
+
+def _directions(T: int, D: int, probes: int | None, seed: int) -> Tensor:
+    """What each copy asks of its place: one channel each, or random signs of all. (T, D or probes, D)"""
+    if probes is None:
+        return torch.eye(D, dtype=torch.float64).expand(T, D, D)
+    drawn = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2, (T, probes, D), generator=drawn).double() * 2 - 1
+
+
+@final
+@dataclass(frozen=True)
+class Span:
+    """A reach map in four numbers: means over the second half of its places, where there is enough to look back on."""
+
+    now: float
+    """the share of an output's slopes that is on its own token"""
+    half: float
+    """tokens back, 0 for its own, within which half of the slopes lie"""
+    most: float
+    """tokens back within which nine tenths of them lie"""
+    seen: float
+    """the share of all tokens so far whose slope is at least a thousandth of the largest"""
+
+
+def span(found: Float[Tensor, "T T"]) -> Span:
+    """The numbers of a map of a mixer that looks back only; places without any slope are left out.
+
+    ValueError where there is no slope at all.
+    """
+    T = len(found)
+    places = [t for t in range(T // 2, T) if float(found[t, : t + 1].sum()) > 0]
+    if not places:
+        raise ValueError("the map has no slope in its second half: nothing is read there")
+    back = [found[t, : t + 1].flip(0) for t in places]  # from lag 0 on
+    shares = [lags / lags.sum() for lags in back]
+    return Span(
+        now=_mean([float(share[0]) for share in shares]),
+        half=_mean([_within(share, 0.5) for share in shares]),
+        most=_mean([_within(share, 0.9) for share in shares]),
+        seen=_mean([float((lags >= lags.max() / 1000).double().mean()) for lags in back]),
+    )
+
+
+def _within(share: Tensor, part: float) -> float:
+    """The first lag by which `part` of the shares has come."""
+    return float((share.cumsum(0) >= part - 1e-12).nonzero()[0])
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,123 @@
+"""How operations and memory grow with length and width: exponents that are fitted, beside those that a text prints.
+
+    slope of y over x = Σ (log x - mean)(log y - mean) / Σ (log x - mean)²
+
+A printed formula is fitted at the same sizes as what was found, so that a logarithm or a sum of two terms is held
+against what it amounts to there. Operations are priced, bytes are measured.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final, get_args
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from seqloom.analysis.claims import Claim, Formula
+from seqloom.analysis.measure import peak_bytes
+from seqloom.core.cost import linear
+from seqloom.core.mixer import Mixer
+from seqloom.mixers import mixer_config
+from seqloom.ops.backends import use
+from seqloom.ops.projection import Linear
+
+Quantity: TypeAlias = Literal["core", "operations", "forward", "kept", "state"]
+"""operations without those of learned matrices, all operations, bytes at the peak of a forward without gradients, bytes
+that a forward keeps for its backward, numbers of state after n tokens"""
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+PRICED = {"n": ((2**14, 2**15, 2**16), 128), "d": ((256, 512, 1024), 2**16)}
+MEASURED = {"n": ((512, 1024, 2048), 16), "d": ((32, 64, 128), 1024)}
+"""the sizes that move, and the other one meanwhile"""
+
+
+@final
+@dataclass(frozen=True)
+class Growth:
+    """The exponents of a quantity over length n and width d, and those of the formula that was printed for it."""
+
+    system: str
+    quantity: Quantity
+    found: tuple[float, float]
+    printed: tuple[float, float]
+
+    def agrees(self, within: float = 0.2) -> bool:
+        """Whether both exponents are as printed, but for what constants and smaller terms still do at these sizes."""
+        return near(self.found, self.printed, within)
+
+
+def near(found: tuple[float, float], other: tuple[float, float], within: float = 0.2) -> bool:
+    """Whether two pairs of exponents are the same."""
+    return all(abs(a - b) <= within for a, b in zip(found, other, strict=True))
+
+
+def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """The exponent that fits best. ValueError unless there are two sizes or more, and all is above 0."""
+    if len(sizes) != len(values) or len(set(sizes)) < 2 or min(*sizes, *values) <= 0:
+        raise ValueError(f"no line fits {len(values)} values at {len(sizes)} sizes: give two or more, all above 0")
+    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
+    middle, height = sum(x) / len(x), sum(y) / len(y)
+    rises = sum((a - middle) * (b - height) for a, b in zip(x, y, strict=True))
+    return rises / sum((a - middle) ** 2 for a in x)
+
+
+def growth(claim: Claim, quantity: Quantity) -> Growth:
+    """The exponents of one system, priced or measured here. ValueError where it is not in seqloom."""
+    if claim.settings is None:
+        raise ValueError(f"{claim.system} is not in seqloom yet")
+    printed = claim.time if quantity in ("core", "operations") else claim.space
+    sizes = MEASURED if quantity in ("forward", "kept") else PRICED
+    return Growth(
+        claim.system, quantity, slopes(lambda n, d: amount(claim, quantity, n, d), sizes), slopes(printed, sizes)
+    )
+
+
+def slopes(formula: Formula, sizes: Mapping[str, tuple[tuple[int, ...], int]]) -> tuple[float, float]:
+    """The exponents of a function of n and d, over each while the other stays."""
+    (lengths, d), (widths, n) = sizes["n"], sizes["d"]
+    return (
+        slope(lengths, [formula(length, d) for length in lengths]),
+        slope(widths, [formula(n, width) for width in widths]),
+    )
+
+
+def amount(claim: Claim, quantity: Quantity, n: int, d: int) -> float:
+    """How much of a quantity the system takes for a row of n tokens of width d."""
+    assert claim.settings is not None
+    config = mixer_config(claim.settings(d))
+    if quantity not in ("forward", "kept"):
+        with torch.device("meta"):
+            mixer = config.build(d, n)
+        return mixer.cost(n).state if quantity == "state" else operations(mixer, n, projections=quantity != "core")
+    torch.manual_seed(0)
+    mixer, x = config.build(d, n), torch.randn(1, n, d)
+    with use(**claim.backends):
+        if quantity == "kept":
+            return kept_bytes(lambda: mixer(x.requires_grad_()), [*mixer.parameters(), *mixer.buffers()])
+        with torch.no_grad():
+            mixer(x)  # what is made once is made now
+            return peak_bytes(lambda: mixer(x))
+
+
+def operations(mixer: Mixer, n: int, projections: bool = True) -> int:
+    """Multiplications, additions, divisions and exponentials of a row; or of what is not a learned matrix."""
+    matrices = [module for module in mixer.modules() if isinstance(module, Linear) and not projections]
+    spared = sum(linear(n, w.in_features, w.out_features, w.bias is not None).total for w in matrices)
+    return mixer.cost(n).total - spared
+
+
+def kept_bytes(run: Callable[[], object], beside: Sequence[Tensor] = ()) -> int:
+    """The bytes of all memory that the graph of `run()` holds for its backward, but for that of tensors `beside`."""
+    known = {tensor.untyped_storage().data_ptr() for tensor in beside}
+    held: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        held[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        graph = run()
+    total = sum(tensor.untyped_storage().nbytes() for place, tensor in held.items() if place not in known)
+    del graph
+    return total

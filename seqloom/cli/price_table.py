@@ -1,0 +1,72 @@
+"""`seqloom cost --all`: a whole model with every mixer, what it costs to train, to read a prompt, to write on."""
+
+import json
+from typing import Any, get_args
+
+from seqloom.analysis.whole import Refused, Use, Whole, each
+from seqloom.cli.price_options import choice, options, whole
+from seqloom.core.config import near
+from seqloom.core.cost import Cost
+from seqloom.core.table import table
+from seqloom.training.settings import resolve
+
+SHORT = {
+    "mul": "multiplications",
+    "add": "additions",
+    "div": "divisions",
+    "exp": "exponentiations",
+    "other": "others",
+    "total": "total",
+    "params": "parameters",
+    "state": "state",
+    "path": "path",
+}
+COLUMNS = ("mixer", *SHORT)
+TITLES: dict[Use, str] = {
+    "training": "training, the forward of one row of {T:,} tokens",
+    "prefill": "prefill, a prompt of {T:,} tokens of which the last predicts",
+    "token": "one more token, at place {T:,}",
+}
+NOTES = (
+    "total: mul, add, div and exp; others: comparisons, roots; state: numbers kept for the next token;\n"
+    "path: operations of a token that must follow each other, the tokens before it read;\n"
+    "a backward is not counted: it is taken as two forwards, having two products for each of theirs"
+)
+
+
+def priced(preset: str, arguments: list[str]) -> str:
+    """One table for each use, or the one that --per names. ValueError for unknown names, with what was near."""
+    given, changes = options(arguments, ("all", "set", "tokens", "per", "sort", "json"))
+    by = given.get("sort")
+    if by is not None and by not in COLUMNS:
+        raise ValueError(f"--sort {by!r} is no column; {near(by, COLUMNS)}")
+    use = choice(given, "per", ("sequence", "prefill", "token"))
+    config = resolve(preset, ["data.source=stories", *changes]).model
+    T = whole(given, "tokens", config.context)
+    found = list(each(config, T))
+    models = [one for one in found if isinstance(one, Whole)]
+    refused = {one.mixer: one.reason for one in found if isinstance(one, Refused)}
+    if not models:
+        raise ValueError(f"the model of {preset} with any mixer: {next(iter(refused.values()))}")
+    uses: tuple[Use, ...] = get_args(Use) if use is None else ("training" if use == "sequence" else use,)
+    rows = {use: _sorted([_row(one.mixer, one.costs[use]) for one in models], by) for use in uses}
+    if "json" in given:
+        return json.dumps({"preset": preset, "tokens": T, **rows, "refused": refused})
+    head = ("mixer", *SHORT.values())
+    parts = [
+        f"the model of {preset} with each mixer: {TITLES[use].format(T=T)}\n\n"
+        + table(head, [tuple(row.values()) for row in lines])
+        for use, lines in rows.items()
+    ]
+    without = [f"no {kind}: {reason}" for kind, reason in refused.items()]
+    return "\n\n".join([*parts, NOTES, *without])
+
+
+def _row(kind: str, cost: Cost) -> dict[str, Any]:
+    """A line: the path by its length."""
+    return {"mixer": kind, **{name: getattr(cost, name) for name in SHORT if name != "path"}, "path": len(cost.path)}
+
+
+def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
+    """The least first; as the registry has them where no column is named."""
+    return rows if by is None else sorted(rows, key=lambda row: row[by])

@@ -1,0 +1,108 @@
+"""`seqloom recall`: small models trained on probes, a table for each setting of the dial, rows for a report."""
+
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Numbers = Annotated[
+    list[int] | None, typer.Option("--dim", help="channels of the models; may be given again (64)", min=1)
+]
+Rates = Annotated[
+    list[float] | None, typer.Option("--lr", help="learning rate; of several the best counts, mixer by mixer (0.001)")
+]
+
+
+def recall(
+    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as mamba:state_dim=4")],
+    out: Annotated[str, typer.Option(help="the folder for the models; the same command goes on there", metavar="PATH")],
+    probe: Annotated[
+        list[str] | None,
+        typer.Option(help="mqar, induction, copying, selective-copying, parity, compression, needle; may be repeated"),
+    ] = None,
+    difficulty: Annotated[str, typer.Option(help="the dial: 3, 1..4 or 1,3,5; each doubles what is remembered")] = "1",
+    dim: Numbers = None,
+    depth: Annotated[int, typer.Option(help="layers", min=1)] = 2,
+    batches: Annotated[int, typer.Option(help="training batches at most; a probe that is solved ends before")] = 3000,
+    batch: Annotated[int, typer.Option(help="rows of a batch")] = 64,
+    lr: Rates = None,
+    seeds: Annotated[int, typer.Option(help="models of each kind, with other initial weights")] = 1,
+    change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.positions=none")] = None,
+) -> int:
+    """Trains mixers on probes of one skill each and says how often each is right, by distance; Ctrl-C saves."""
+    from seqloom.cli.comparing import typed
+    from seqloom.experiments.compare import Stopped
+    from seqloom.experiments.contenders import contender
+    from seqloom.experiments.recall import ROWS
+    from seqloom.experiments.recall import recall as run
+
+    if not out.strip():
+        raise typer.BadParameter("the folder has no name")
+    try:
+        rows = run(
+            [contender(text) for text in mixers],
+            probe or ["mqar"],
+            levels(difficulty),
+            Path(out),
+            dims=dim or [64],
+            depth=depth,
+            batches=batches,
+            batch=batch,
+            lrs=lr or [1e-3],
+            seeds=seeds,
+            changes=change or [],
+            command=typed(),
+        )
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.code
+    for _, those in groupby(rows, key=lambda row: (row["probe"], row["difficulty"])):
+        print("\n" + printed(list(those)))
+    print(f"\nthe rows are in {Path(out) / ROWS}")
+    return 0
+
+
+def levels(text: str) -> list[int]:
+    """The difficulties that `3`, `1..4` or `1,3,5` names."""
+    first, dots, last = text.partition("..")
+    words = [first, last] if dots else text.split(",")
+    if not all(word.isdecimal() for word in words) or (dots and int(last) < int(first)):
+        raise ValueError(f"--difficulty is a number, or some, as 3, 1..4 or 1,3,5, not {text!r}")
+    return list(range(int(first), int(last) + 1)) if dots else [int(word) for word in words]
+
+
+def printed(rows: Sequence[dict[str, Any]]) -> str:
+    """The table of one probe at one difficulty: the best mixer first, each at its best learning rate."""
+    from seqloom.core.table import table
+    from seqloom.experiments.recall_scores import standing
+
+    one, seeds = rows[0], len({row["seed"] for row in rows})
+    settings = ", ".join(f"{name} {value:,}" for name, value in one["settings"].items())
+    spans = sorted({tuple(row["distance"]) for row in rows if row["distance"]})
+    head = ["mixer", "dim", "parameters", "learning rate", "batches", "seconds", "right"]
+    cells = [
+        [
+            *(each["mixer"], each["dim"], each["parameters"], f"{each['lr']:g}", round(each["batches"])),
+            *(each["seconds"], _share(each["accuracy"])),
+            *(_share(each["by_distance"].get(span)) for span in spans),
+        ]
+        for each in standing(rows)
+    ]
+    heads = [*head, *(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)]
+    note = "right: of all questions, then of those whose answer stands so many tokens back"
+    return "\n".join(
+        [
+            f"{one['probe']} at difficulty {one['difficulty']} ({settings}): chance is {_share(one['chance'])}",
+            "",
+            table(heads, cells),
+            "",
+            note + (f"; means of {seeds} seeds" if seeds > 1 else ""),
+        ]
+    )
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1%}"

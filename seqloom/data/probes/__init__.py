@@ -1,0 +1,45 @@
+"""Probes: small tasks that ask for one skill each, with a dial of difficulty and a known optimum.
+
+probe("mqar", 3).questions(seed=0, step=0, rows=64)          the same rows wherever and whenever they are asked for
+"""
+
+from seqloom.core.config import near, read
+from seqloom.data.probes.compression import Compression
+from seqloom.data.probes.copying import Copying
+from seqloom.data.probes.induction import Induction
+from seqloom.data.probes.mqar import MQAR
+from seqloom.data.probes.needle import Needle
+from seqloom.data.probes.parity import Parity
+from seqloom.data.probes.probe import HELD_OUT, Probe, Questions
+from seqloom.data.probes.selective_copying import SelectiveCopying
+
+__all__ = ["HARDEST", "HELD_OUT", "PROBES", "Probe", "Questions", "probe"]
+
+PROBES: dict[str, type[Probe]] = {
+    kind.name: kind for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Compression, Needle)
+}
+HARDEST = 15
+"""of the dial; beyond, rows would be longer than any machine here reads"""
+
+
+def probe(text: str, difficulty: int = 1) -> Probe:
+    """The probe `NAME` or `NAME:SETTING=NUMBER,…` (as `mqar:pairs=8`) at a difficulty; what is named is not the dial's.
+
+    ValueError, in one line, for unknown names, a difficulty outside 1 … HARDEST, and settings that do not fit.
+    """
+    name, _, rest = text.partition(":")
+    if name not in PROBES:
+        raise ValueError(f"unknown probe {name!r}; {near(name, PROBES)}")
+    if not 1 <= difficulty <= HARDEST:
+        raise ValueError(f"the difficulty of a probe is 1 … {HARDEST}, not {difficulty}")
+    settings: dict[str, int] = PROBES[name].at(difficulty)
+    for entry in rest.split(",") if rest else ():
+        setting, sign, number = entry.partition("=")
+        if not sign or not number.isdecimal():
+            raise ValueError(f"a probe is NAME or NAME:SETTING=NUMBER,…, as mqar:pairs=8, not {text!r}")
+        settings[setting] = int(number)
+    try:
+        found: Probe = read(PROBES[name], settings)
+    except ValueError as error:
+        raise ValueError(f"probe {text} at difficulty {difficulty}: {error}") from None
+    return found

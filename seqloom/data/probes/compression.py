@@ -1,0 +1,61 @@
+"""Compress and reconstruct: words, then a sign; from what stands at the sign alone, all the words again.
+
+    w3 w1 w7 w2 #  | ? ? ? ?  → w3 w1 w7 w2            ids: 0 is #, 1 is ?, then the words
+
+Nothing after the sign is read: the stream at the sign must hold every word, and a network that knows which place is
+asked for takes it from there. A word's distance is that from the sign. Source: Poli et al., MAD, arXiv:2403.17844, and
+its code. Nothing differs but the sizes.
+"""
+
+from typing import ClassVar, final
+
+import numpy as np
+from pydantic import Field
+
+from seqloom.data.probes.draws import Draws
+from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
+
+ASK = 1
+
+
+@final
+class Compression(Probe):
+    """All of it, from one place."""
+
+    name: ClassVar = "compression"
+    count: int = Field(ge=1, le=LONGEST // 4, description="words to be packed into one place")
+    words: int = Field(16, ge=2, le=LONGEST, description="different words")
+
+    @classmethod
+    def at(cls, difficulty: int) -> dict[str, int]:
+        """4, 8, 16, … words."""
+        return {"count": 2 ** (difficulty + 1)}
+
+    @property
+    def vocab(self) -> int:
+        """See `Probe.vocab`."""
+        return 2 + self.words
+
+    @property
+    def places(self) -> int:
+        """See `Probe.places`."""
+        return 2 * self.count + 1
+
+    @property
+    def chance(self) -> float:
+        """Words are all equally likely."""
+        return 1 / self.words
+
+    @property
+    def summary(self) -> int:
+        """The place of the sign."""
+        return self.count
+
+    def drawn(self, draws: Draws) -> Questions:
+        """See `Probe.drawn`."""
+        sign = self.count
+        tokens, targets, distance = empty(draws.rows, self.places)
+        tokens[:, :sign] = targets[:, sign + 1 :] = 2 + draws.below(self.words, self.count)
+        tokens[:, sign + 1 :] = ASK
+        distance[:, sign + 1 :] = sign - np.arange(self.count)
+        return Questions(tokens, targets, distance)

@@ -1,0 +1,51 @@
+"""Copying: words, then as many questions; the answers are the words in their order.
+
+    w3 w1 w7 w2 ? ? ? ?  → w3 w1 w7 w2            ids: 0 is ?, then the words
+
+Every answer stands at the same distance, which one fixed tap reaches; a small state has no room for all the words.
+Source: the copying problem of Hochreiter and Schmidhuber 1997 as in Arjovsky et al., arXiv:1511.06464, here
+without a pause before the questions, and the dial is the number of words.
+"""
+
+from typing import ClassVar, final
+
+from pydantic import Field
+
+from seqloom.data.probes.draws import Draws
+from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
+
+
+@final
+class Copying(Probe):
+    """Say it again."""
+
+    name: ClassVar = "copying"
+    count: int = Field(ge=1, le=LONGEST // 2, description="words to be copied")
+    words: int = Field(16, ge=2, le=LONGEST, description="different words")
+
+    @classmethod
+    def at(cls, difficulty: int) -> dict[str, int]:
+        """4, 8, 16, … words."""
+        return {"count": 2 ** (difficulty + 1)}
+
+    @property
+    def vocab(self) -> int:
+        """See `Probe.vocab`."""
+        return 1 + self.words
+
+    @property
+    def places(self) -> int:
+        """See `Probe.places`."""
+        return 2 * self.count
+
+    @property
+    def chance(self) -> float:
+        """Words are all equally likely."""
+        return 1 / self.words
+
+    def drawn(self, draws: Draws) -> Questions:
+        """See `Probe.drawn`."""
+        tokens, targets, distance = empty(draws.rows, self.places)
+        tokens[:, : self.count] = targets[:, self.count :] = 1 + draws.below(self.words, self.count)
+        distance[:, self.count :] = self.count
+        return Questions(tokens, targets, distance)

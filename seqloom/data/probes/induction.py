@@ -1,0 +1,55 @@
+"""Induction: a sign stands once among random words, and again at the end; the answer is the word after the first.
+
+    w3 w1 # w7 w2 w2 … w5 #  → w7            ids: 0 is #, then the words
+
+Source: Fu et al., H3, arXiv:2212.14052, section 3.1, after Olsson et al., arXiv:2209.11895; Gu and Dao, Mamba,
+arXiv:2312.00752, section 4.1.2, whose length of 256 and 16 words are difficulty 5 here. Nothing differs.
+"""
+
+from typing import ClassVar, final
+
+import numpy as np
+from pydantic import Field
+
+from seqloom.data.probes.draws import Draws
+from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
+
+
+@final
+class Induction(Probe):
+    """What came after this sign, before?"""
+
+    name: ClassVar = "induction"
+    length: int = Field(ge=3, le=LONGEST, description="tokens of a row")
+    words: int = Field(16, ge=2, le=LONGEST, description="different words")
+
+    @classmethod
+    def at(cls, difficulty: int) -> dict[str, int]:
+        """16, 32, 64, … tokens."""
+        return {"length": 2 ** (difficulty + 3)}
+
+    @property
+    def vocab(self) -> int:
+        """See `Probe.vocab`."""
+        return 1 + self.words
+
+    @property
+    def places(self) -> int:
+        """See `Probe.places`."""
+        return self.length
+
+    @property
+    def chance(self) -> float:
+        """Words are all equally likely."""
+        return 1 / self.words
+
+    def drawn(self, draws: Draws) -> Questions:
+        """See `Probe.drawn`."""
+        last, row = self.length - 1, np.arange(draws.rows)
+        tokens, targets, distance = empty(draws.rows, self.length)
+        tokens[:] = 1 + draws.below(self.words, self.length)
+        sign = draws.below(self.length - 2, 1)[:, 0]
+        tokens[row, sign] = tokens[:, last] = 0
+        targets[:, last] = tokens[row, sign + 1]
+        distance[:, last] = last - (sign + 1)
+        return Questions(tokens, targets, distance)

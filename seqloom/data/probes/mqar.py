@@ -1,0 +1,68 @@
+"""Multi-query associative recall: pairs of key and value, then each key again, once; the answer is its value.
+
+    k1 v1 k2 v2 … kn vn  · k2 · · k1 · …            ids: 0 is ·, then the keys, then the values
+
+Source: Arora et al., Zoology, arXiv:2312.04927, and its code. There early questions are likelier (a power law) and
+every other place may ask, where here all places after the pairs are alike; and there the values of a row differ, so
+that some can be guessed by elimination.
+"""
+
+from typing import ClassVar, final
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from seqloom.data.probes.draws import Draws
+from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
+
+
+@final
+class MQAR(Probe):
+    """Recall of many pairs."""
+
+    name: ClassVar = "mqar"
+    pairs: int = Field(ge=1, description="pairs to be remembered, each asked for once")
+    length: int = Field(ge=3, le=LONGEST, description="tokens of a row, at least three a pair")
+    keys: int = Field(ge=1, le=LONGEST, description="different keys")
+    values: int = Field(ge=2, le=LONGEST, description="different values")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "MQAR":
+        if self.keys < self.pairs:
+            raise ValueError(f"{self.pairs} pairs need as many keys, and there are {self.keys}")
+        if self.length < 3 * self.pairs:
+            raise ValueError(f"{self.pairs} pairs and their questions need a length of {3 * self.pairs} or more")
+        return self
+
+    @classmethod
+    def at(cls, difficulty: int) -> dict[str, int]:
+        """4, 8, 16, … pairs in four tokens a pair; four keys and four values a pair to choose from."""
+        pairs = 2 ** (difficulty + 1)
+        return {"pairs": pairs, "length": 4 * pairs, "keys": 4 * pairs, "values": 4 * pairs}
+
+    @property
+    def vocab(self) -> int:
+        """See `Probe.vocab`."""
+        return 1 + self.keys + self.values
+
+    @property
+    def places(self) -> int:
+        """See `Probe.places`."""
+        return self.length
+
+    @property
+    def chance(self) -> float:
+        """Values are drawn one by one, all equally likely."""
+        return 1 / self.values
+
+    def drawn(self, draws: Draws) -> Questions:
+        """See `Probe.drawn`."""
+        told, row = 2 * self.pairs, np.arange(draws.rows)[:, None]
+        keys = 1 + draws.different(self.keys, self.pairs)
+        values = 1 + self.keys + draws.below(self.values, self.pairs)
+        asked = told + draws.different(self.length - told, self.pairs)
+        tokens, targets, distance = empty(draws.rows, self.length)
+        tokens[:, 0:told:2], tokens[:, 1:told:2], tokens[row, asked] = keys, values, keys
+        targets[row, asked] = values
+        distance[row, asked] = asked - np.arange(1, told, 2)
+        return Questions(tokens, targets, distance)

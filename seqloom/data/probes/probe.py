@@ -1,0 +1,92 @@
+"""What a probe is: rows of tokens in which some places ask for what stands further back.
+
+Every probe can be answered in full from the tokens up to the question (`optimum` is 1), and its answers are drawn so
+that whoever does not look back is right in `chance` of the cases, whatever he guesses.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+from seqloom.core.config import Config
+from seqloom.data.probes.draws import Draws, Ints
+
+HELD_OUT = 2**40
+"""the first step whose rows are never trained on"""
+LONGEST = 2**20
+"""tokens of a row at most"""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """A batch. tokens (B, T): what is read; targets (B, T): the right answers, 0 where nothing is asked.
+
+    distance (B, T): how far back that stands which must be known, in tokens; 0 where nothing is asked.
+    """
+
+    tokens: Ints
+    targets: Ints
+    distance: Ints
+
+    @property
+    def scored(self) -> npt.NDArray[np.bool_]:
+        """(B, T): the places whose answers count."""
+        return self.distance > 0
+
+
+class Probe(Config, ABC):
+    """The settings of one kind of probe, and the rows that they make."""
+
+    name: ClassVar[str]
+    optimum: ClassVar[float] = 1.0
+    """accuracy of a reader who remembers all"""
+
+    @classmethod
+    @abstractmethod
+    def at(cls, difficulty: int) -> dict[str, int]:
+        """The settings at a difficulty, from 1 on: each has about twice as much to remember as the one before it."""
+
+    @property
+    @abstractmethod
+    def vocab(self) -> int:
+        """Ids lie in 0 … vocab - 1, those of answers too."""
+
+    @property
+    @abstractmethod
+    def places(self) -> int:
+        """Tokens of a row."""
+
+    @property
+    @abstractmethod
+    def chance(self) -> float:
+        """Expected accuracy of whoever sees nothing but the token that asks."""
+
+    @property
+    def summary(self) -> int | None:
+        """Where there is one: the place whose stream alone may answer; no token after it is read."""
+        return None
+
+    @abstractmethod
+    def drawn(self, draws: Draws) -> Questions:
+        """Rows made of these draws."""
+
+    def questions(self, seed: int, step: int, rows: int) -> Questions:
+        """The batch of a step, counted from 0; sample step · rows + r is row r, whatever `rows` is.
+
+        Rows to be judged by begin at step `HELD_OUT`. ValueError where step or rows are negative.
+        """
+        if step < 0 or rows < 1:
+            raise ValueError(f"a batch needs step >= 0 and rows >= 1, not {step} and {rows}")
+        settings = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return self.drawn(Draws(f"{self.name} {settings} {seed}", step * rows, rows))
+
+
+def empty(rows: int, places: int) -> tuple[Ints, Ints, Ints]:
+    """Tokens, targets and distances (rows, places) of nothing but 0."""
+    tokens, targets, distance = (np.zeros((rows, places), np.int64) for _ in range(3))
+    return tokens, targets, distance

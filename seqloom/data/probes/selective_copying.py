@@ -1,0 +1,64 @@
+"""Selective copying: words strewn among blanks, then a question for each; the answers are the words in their order.
+
+    · w3 · · w1 w7 · ? ? ?  → w3 w1 w7            ids: 0 is ·, 1 is ?, then the words
+
+Where a word stood differs from row to row, so that no fixed tap finds it. Source: Gu and Dao, Mamba, arXiv:2312.00752,
+section 4.1.1 (16 words in 4,096 tokens); Poli et al., MAD, arXiv:2403.17844. Nothing differs but the sizes.
+"""
+
+from typing import ClassVar, final
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from seqloom.data.probes.draws import Draws
+from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
+
+ASK = 1
+
+
+@final
+class SelectiveCopying(Probe):
+    """Say it again, without the blanks."""
+
+    name: ClassVar = "selective-copying"
+    count: int = Field(ge=1, description="words to be copied")
+    length: int = Field(ge=1, le=LONGEST, description="places that the words are strewn among")
+    words: int = Field(16, ge=2, le=LONGEST, description="different words")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "SelectiveCopying":
+        if self.length < self.count:
+            raise ValueError(f"{self.count} words need a length of {self.count} or more")
+        return self
+
+    @classmethod
+    def at(cls, difficulty: int) -> dict[str, int]:
+        """4, 8, 16, … words among four times as many places."""
+        count = 2 ** (difficulty + 1)
+        return {"count": count, "length": 4 * count}
+
+    @property
+    def vocab(self) -> int:
+        """See `Probe.vocab`."""
+        return 2 + self.words
+
+    @property
+    def places(self) -> int:
+        """See `Probe.places`."""
+        return self.length + self.count
+
+    @property
+    def chance(self) -> float:
+        """Words are all equally likely."""
+        return 1 / self.words
+
+    def drawn(self, draws: Draws) -> Questions:
+        """See `Probe.drawn`."""
+        words = 2 + draws.below(self.words, self.count)
+        stand = np.sort(draws.different(self.length, self.count), axis=1)
+        tokens, targets, distance = empty(draws.rows, self.places)
+        tokens[np.arange(draws.rows)[:, None], stand] = words
+        tokens[:, self.length :], targets[:, self.length :] = ASK, words
+        distance[:, self.length :] = np.arange(self.length, self.places) - stand
+        return Questions(tokens, targets, distance)

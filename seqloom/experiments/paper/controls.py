@@ -1,0 +1,70 @@
+"""What the paper leaves open, as studies of the same kind: equal size or price, groups, and parts left out.
+
+equal-params, equal-mul, equal-time   32-head attention resized until it equals each Extractor in that quantity
+groups                                SHE with more and more groups, down to WE: what mixing of channels is worth
+controls                              without learned positions, output projection, adjustment
+"""
+
+from functools import partial
+
+from seqloom.analysis.match import Equal
+from seqloom.experiments.paper.figures import EXTRACTORS, HEADS32, MIXERS
+from seqloom.experiments.paper.grid import Grid
+from seqloom.experiments.paper.sizing import resized
+from seqloom.experiments.paper.study import Line, Study, line
+
+WORDS = {"params": "parameters", "mul": "multiplications", "time": "time of a training step"}
+
+
+def equal(grid: Grid, quantity: Equal) -> Study:
+    """Each Extractor beside 32-head attention of its own size or price."""
+    lines, notes = [line(grid, HEADS32)], []
+    for text in EXTRACTORS:
+        found = resized(grid, HEADS32, text, quantity)
+        lines.append(line(grid, text, family=text))
+        if found.changes:
+            lines.append(Line(grid.model(HEADS32, *found.changes), f"attention as {text}", text, family=text))
+        notes.append((text, f"attention as {text}: {found.says}" if found.changes else found.says))
+    says = f"Each Extractor beside 32-head attention of equal {WORDS[quantity]}, embeddings and head aside."
+    if quantity == "time":
+        says = "Each Extractor beside 32-head attention whose training step takes as long."
+    name = f"equal-{quantity}"
+    return Study(name, f"Equal {WORDS[quantity]}", says, "points", tuple(lines), notes=tuple(notes))
+
+
+def groups(grid: Grid) -> Study:
+    """From SHE (1 group) to WE (as many groups as channels)."""
+    between = [(f"she:groups={count}", count) for count in grid.scale.groups]
+    dim = grid.config(grid.model("she")).model.dim
+    ends = [("she", 1), *between, ("we", dim)]
+    says = "SHE with its channels in 1, 2, 4 … groups that mix inside alone: 1 is SHE, as many as channels is WE."
+    lines = tuple(line(grid, text, x=count) for text, count in ends)
+    return Study("groups", "Between SHE and WE", says, "points", lines)
+
+
+def controls(grid: Grid) -> Study:
+    """Each mixer as it is, and with a part left out."""
+    dim = grid.config(grid.model("she")).model.dim
+    bare = {
+        "she": "extractor:groups=1,adjust=false",
+        "he": f"extractor:groups={dim},in_proj=true,adjust=false",
+        "we": f"extractor:groups={dim},adjust=false",
+    }
+    lines = []
+    for text in MIXERS[1:]:
+        whole = line(grid, text)
+        parts = [("", grid.model(text)), ("no positions", grid.model(text, "model.positions=none"))]
+        if text in bare:
+            parts.append(("no output projection", grid.model(f"{text}:out_proj=false")))
+            parts.append(("no adjustment", grid.model(bare[text])))
+        if text == "he":
+            parts.append(("extraction alone", grid.model("he_extraction")))
+        lines += [
+            Line(model, f"{whole.series}, {part}" if part else whole.series, whole.of, family=text)
+            for part, model in parts
+        ]
+    says = "Each mixer as it is, and without learned positions, output projection or adjustment."
+    return Study("controls", "Parts left out", says, "curves", tuple(lines))
+
+
+equal_params, equal_mul, equal_time = (partial(equal, quantity=each) for each in ("params", "mul", "time"))

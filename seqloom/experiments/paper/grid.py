@@ -1,0 +1,121 @@
+"""The cells of a study: mixer × settings × seed, each a run of its own in OUT/cells/NAME.
+
+A cell is called by what differs from its scale, as `she.depth=4.seed-1`, so that figures which need the same run share
+it. How many batches are asked for is not part of the name: a longer study goes on with the runs of a shorter one. OUT
+belongs to one scale and one text, and refuses others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+from seqloom.data.prepare import Corpus
+from seqloom.evaluation.scores import unigram_entropy
+from seqloom.evaluation.stories import floor
+from seqloom.experiments.contenders import contender
+from seqloom.experiments.paper.scales import Scale
+from seqloom.runs.layout import open_run
+from seqloom.runs.lock import lock
+from seqloom.training.config import RunConfig
+from seqloom.training.settings import resolve
+from seqloom.training.train import with_text
+
+
+@final
+@dataclass(frozen=True)
+class Model:
+    """What is trained, whatever the seed: its name, and the settings that differ from the scale's."""
+
+    name: str
+    changes: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One run of a grid."""
+
+    model: Model
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Its folder in OUT/cells."""
+        return f"{self.model.name}.seed-{self.seed}"
+
+
+@final
+class Grid:
+    """A scale on a text, in OUT. `sets` changes all cells, `batches` replaces each count of batches."""
+
+    def __init__(
+        self,
+        scale: Scale,
+        out: Path,
+        *,
+        source: str | None = None,
+        sets: Sequence[str] = (),
+        batches: int | None = None,
+    ) -> None:
+        """Makes the text ready. ValueError where settings do not fit or `batches` is less than 1."""
+        self.scale, self.out, self._source = scale, out, source
+        self._sets = tuple(sets)
+        self._last = () if batches is None else (f"training.batches={batches}",)
+        self._base = resolve(scale.preset, [*scale.changes, *sets, *self._last], source)
+        self._known: dict[Model, RunConfig] = {}
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The text, made ready once."""
+        return with_text(self._base)[1]
+
+    @cached_property
+    def entropies(self) -> dict[str, float | None]:
+        """Costs of the held-out text, nats a token: of its tokens' frequencies alone, and its floor where known."""
+        held = self.corpus.held
+        return {"unigram": unigram_entropy(held), "floor": floor(held, self.corpus.tokenizer)}
+
+    def model(self, text: str, *changes: str) -> Model:
+        """The model of a contender (`KIND` or `KIND:NAME=VALUE,…`) with further settings."""
+        mixer = contender(text)
+        moved = dict(change.split("=", 1) for change in changes)  # the last word on each place
+        kept = {place: value for place, value in moved.items() if _at(self._base, place) != value}
+        named = [f".{place.rsplit('.', 1)[-1]}={kept[place]}" for place in sorted(kept) if place != "training.batches"]
+        return Model(mixer.name + "".join(named), (*mixer.changes, *(f"{a}={b}" for a, b in kept.items())))
+
+    def config(self, model: Model, seed: int = 0) -> RunConfig:
+        """The settings of a cell, with the vocabulary of the text."""
+        if model not in self._known:
+            changes = [*self.scale.changes, *self._sets, *model.changes, *self._last]
+            config = resolve(self.scale.preset, changes, self._source)
+            vocab = {"vocab": self.corpus.tokenizer.vocab}
+            self._known[model] = config.model_copy(update={"model": config.model.model_copy(update=vocab)})
+        found = self._known[model]
+        return found.model_copy(update={"training": found.training.model_copy(update={"seed": seed})})
+
+    def folder(self, cell: Cell) -> Path:
+        """Where its run lies."""
+        return self.out / "cells" / cell.name
+
+    def check(self, cell: Cell) -> None:
+        """ValueError where the cell's folder holds a run of other settings."""
+        if (self.folder(cell) / "config.json").exists():
+            config = self.config(cell.model, cell.seed)
+            open_run(self.folder(cell), config.identity(self.corpus.identity), create=False)
+
+    def claim(self) -> None:
+        """Claims OUT for this scale, its settings and its text. ValueError where it belongs to others."""
+        shared = self._base.identity(self.corpus.identity)
+        del shared["model"]["mixer"], shared["training"]["seed"]
+        with lock(self.out):
+            open_run(self.out, {"paper": 1, "scale": self.scale.name, **shared})
+
+
+def _at(config: RunConfig, place: str) -> str:
+    """The value of a setting as text; empty where there is none of that name."""
+    value: Any = config
+    for part in place.split("."):
+        value = getattr(value, part, "")
+    return str(value)

@@ -1,0 +1,115 @@
+"""A study's rows in OUT/NAME.jsonl, all that its picture and its tables are drawn from.
+
+{"row": "figure", …}   once: what it is, at which size, on which text, from where
+{"row": "cell", …}     each cell: how far it is, its size, its costs at the end
+{"row": "median", …}   each whole stretch of batches of a cell: first, last, cost
+{"row": "held-out", …} each scoring of the held-out text: step, cost
+{"row": "batches", …}  Figure 9: all costs of a cell, from the first batch on
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from seqloom.analysis.cost import model_cost
+from seqloom.analysis.origin import origin
+from seqloom.experiments.paper.grid import Cell, Grid, Model
+from seqloom.experiments.paper.running import Failures, asked
+from seqloom.experiments.paper.settings import differences
+from seqloom.experiments.paper.standing import Standing, standing
+from seqloom.experiments.paper.study import Line, Study
+from seqloom.models.decoder import Decoder
+from seqloom.runs.durable import replace
+
+Row = dict[str, Any]
+FORMAT = 1
+
+
+def write(
+    grid: Grid, study: Study, seeds: int, *, command: str = "", failed: Failures | None = None,
+    raced: Mapping[Model, float] | None = None,
+) -> list[Row]:  # fmt: skip
+    """Reads what the cells have by now, and writes and returns the rows. `raced`: seconds of a step, all by turns."""
+    rows = [_figure(grid, study, seeds, command), *_cells(grid, study, seeds, failed or {}, raced or {})]
+    lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    replace(grid.out / f"{study.name}.jsonl", "".join(lines).encode())
+    return rows
+
+
+def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
+    batches = max(grid.config(one.model).training.batches for one in study.lines)
+    corpus, config = grid.corpus, grid.config(study.lines[0].model)
+    return {
+        "row": "figure",
+        "format": FORMAT,
+        "name": study.name,
+        "heading": study.heading,
+        "says": study.says,
+        "kind": study.kind,
+        "over": study.over,
+        "scale": grid.scale.name,
+        "differs": differences(grid, study),
+        "batches": batches,
+        "batch": config.training.batch,
+        "stretch": study.batches(batches),
+        "seeds": min(seeds, study.most_seeds or seeds),
+        "notes": [said for _, said in study.notes],
+        "text": corpus.description.rpartition("/")[2],
+        "identity": corpus.identity,
+        "held_out_tokens": len(corpus.held),
+        **grid.entropies,
+        "origin": origin(command),
+    }
+
+
+def _cells(
+    grid: Grid, study: Study, seeds: int, failed: Mapping[str, str], raced: Mapping[Model, float]
+) -> Iterator[Row]:
+    for number, one in enumerate(study.lines):
+        sizes = _sizes(grid, one.model) | ({"raced": raced[one.model]} if one.model in raced else {})
+        for seed in range(min(seeds, study.most_seeds or seeds)):
+            cell = Cell(one.model, seed)
+            found = standing(grid.folder(cell), asked(grid, cell))
+            mark = {"cell": cell.name, "line": number, "seed": seed}
+            stretch = study.batches(found.asked)
+            yield {"row": "cell", **mark, **_cell(one, found, stretch, failed.get(cell.name)), **sizes}
+            for first, last, cost in found.medians(stretch):
+                yield {"row": "median", **mark, "first": first, "last": last, "cost": cost}
+            for step, cost in found.held_out:
+                yield {"row": "held-out", **mark, "step": step, "cost": cost}
+            if study.kind == "batches" and found.costs:
+                yield {
+                    "row": "batches",
+                    **mark,
+                    "steps": [s for s, _ in found.costs],
+                    "costs": [c for _, c in found.costs],
+                }
+
+
+def _cell(one: Line, found: Standing, stretch: int, why: str | None) -> Row:
+    medians = found.medians(stretch)
+    return {
+        "series": one.series,
+        "of": one.of,
+        "x": one.x,
+        "family": one.family,
+        "batches": found.batches,
+        "asked": found.asked,
+        "finished": found.finished,
+        "failed": why,
+        "training": medians[-1][2] if medians else None,
+        "held_out": found.held_out[-1][1] if found.finished else None,
+        "seconds": found.seconds,
+    }
+
+
+def _sizes(grid: Grid, model: Model) -> Row:
+    config = grid.config(model).model
+    with torch.device("meta"):
+        built = Decoder(config)
+    return {
+        "parameters": sum(parameter.numel() for parameter in built.parameters()),
+        "operations": model_cost(built, config.context).total // config.context,
+    }

@@ -1,0 +1,69 @@
+"""At which size the paper is done again: its own settings, smaller ones for two cores, or those of a test.
+
+    full    Table 1: dim 128, depth 18, context 128, batch 64, 60,000 batches; Figures 10 and 11 from depth 2, context
+            32, 30,000 batches
+    small   depth 2, context 32, 3,000 batches, all else as in Table 1: hours on two cores
+    tiny    seconds, to see that it works
+
+Source: the Extractor paper's Table 1 and section 6. The text names neither the contexts of Figure 10 nor the depths of
+Figure 11; the powers of two here are ours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+from seqloom.core.config import near
+
+
+@final
+@dataclass(frozen=True)
+class Scale:
+    """A size of the whole paper: the settings of its models, and what its figures vary."""
+
+    name: str
+    preset: str
+    changes: tuple[str, ...] = ()
+    sweep: tuple[str, ...] = ()
+    """what Figures 10 and 11 change before they vary context or depth"""
+    heads: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
+    contexts: tuple[int, ...] = (8, 16, 32, 64, 128)
+    depths: tuple[int, ...] = (1, 2, 4, 8, 16)
+    groups: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    """seeds of a figure where it is not one"""
+
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        Scale(
+            "full",
+            "paper/table1",
+            sweep=("model.depth=2", "model.context=32", "training.batches=30000"),
+        ),
+        Scale(
+            "small",
+            "paper/small",
+            ("training.batches=3000", "training.evaluate_every=1000"),
+            depths=(1, 2, 4, 8),
+            seeds={"fig8": 3, "equal-params": 3, "equal-mul": 3},
+        ),
+        Scale(
+            "tiny",
+            "tiny",
+            ("data.source=stories:60:0", "training.batches=12", "training.evaluate_every=6"),
+            heads=(1, 4, 32),
+            contexts=(8, 16),
+            depths=(1, 2),
+            groups=(4,),
+        ),
+    )
+}
+
+
+def scale_of(name: str) -> Scale:
+    """The scale of a name. ValueError for an unknown one, with what was near."""
+    if name not in SCALES:
+        raise ValueError(f"unknown scale {name!r}; {near(name, SCALES)}")
+    return SCALES[name]

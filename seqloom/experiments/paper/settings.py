@@ -1,0 +1,52 @@
+"""In what the settings of a study differ from those of the paper's figure, in words."""
+
+from typing import Any
+
+from seqloom.experiments.paper.grid import Grid
+from seqloom.experiments.paper.scales import SCALES
+from seqloom.experiments.paper.study import Study
+from seqloom.training.config import RunConfig
+from seqloom.training.settings import resolve
+
+PLACES = {
+    "dim": "model.dim",
+    "depth": "model.depth",
+    "context": "model.context",
+    "width of the feed-forward network": "model.ffn",
+    "dropout": "model.dropout",
+    "batches": "training.batches",
+    "batch": "training.batch",
+    "learning rate": "training.lr",
+    "accumulate": "training.accumulate",
+    "precision": "training.precision",
+    "vocabulary": "data.vocab",
+}
+
+
+def differences(grid: Grid, study: Study) -> str:
+    """The settings that are not the paper's, as `depth 2 (paper: 18)`; empty where all are.
+
+    What the figure itself varies is left aside: the contexts of Figure 10, the depths of Figure 11.
+    """
+    full = SCALES["full"]
+    paper = resolve(full.preset, full.sweep if study.kind == "sweep" else ())
+    here = grid.config(grid.model("she", *(grid.scale.sweep if study.kind == "sweep" else ())))
+    asked = here.data.vocab
+    found = []
+    for name, place in PLACES.items():
+        ours, theirs = _at(here, place), _at(paper, place)
+        if name != study.over and ours != theirs:
+            found.append(f"{name} {_written(ours)} (paper: {_written(theirs)})")
+    made = here.model.vocab
+    return ", ".join([*found, *([f"a vocabulary of {made:,} in fact"] if made != asked else [])])
+
+
+def _at(config: RunConfig, place: str) -> Any:
+    value: Any = config
+    for part in place.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _written(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,53 @@
+"""Attention resized to equal another model of the grid.
+
+The width of its feed-forward network moves where that can do it: `dim` would widen embeddings and head too, which are
+left aside, and another depth is harder or easier to train. A time that was found is kept in OUT/sized.json: measured
+again it would be another one, and its cells could not go on.
+"""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from seqloom.analysis.match import By, Equal
+from seqloom.experiments.contenders import contender, sized
+from seqloom.experiments.paper.grid import Grid
+from seqloom.runs.layout import make_folder, read_json, write_json
+
+ORDER: tuple[By, ...] = ("ffn", "depth", "dim")
+
+
+@final
+@dataclass(frozen=True)
+class Resized:
+    """The settings that make the peer equal, and what moved in words; no settings where nothing does."""
+
+    changes: tuple[str, ...]
+    says: str
+
+
+def resized(grid: Grid, peer: str, beside: str, equal: Equal) -> Resized:
+    """`peer` made equal to `beside`; where no size reaches that quantity, why not."""
+    path = grid.out / "sized.json"
+    known: dict[str, dict[str, Any]] = read_json(path) if path.exists() else {}
+    configs = [grid.config(grid.model(text)) for text in (peer, beside)]
+    sizes = ":".join(str(getattr(configs[1].model, name)) for name in ("dim", "depth", "context", "ffn", "vocab"))
+    key = f"{peer} {equal} {beside} {sizes}"
+    if key not in known:
+        known[key] = _found(grid, peer, beside, equal)
+        if equal == "time":
+            make_folder(grid.out)
+            write_json(path, known)
+    return Resized(tuple(known[key]["changes"]), known[key]["says"])
+
+
+def _found(grid: Grid, peer: str, beside: str, equal: Equal) -> dict[str, Any]:
+    own, to = (grid.config(grid.model(text)) for text in (peer, beside))
+    mixer, refusals = contender(peer), []
+    for by in ORDER:
+        try:
+            made = sized(mixer, own.model, contender(beside), to.model, own.training, equal=equal, by=by)
+        except ValueError as error:
+            refusals.append(str(error))
+        else:
+            return {"changes": list(made.changes[len(mixer.changes) :]), "says": made.matched}
+    return {"changes": [], "says": refusals[0]}

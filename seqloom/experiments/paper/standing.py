@@ -1,0 +1,53 @@
+"""How far a cell is, from the rows of its run alone."""
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from seqloom.runs.metrics import read
+
+
+@final
+@dataclass(frozen=True)
+class Standing:
+    """A cell's rows up to the batches that are asked for: (step, cost) of training, and of held-out text."""
+
+    asked: int
+    costs: list[tuple[int, float]]
+    held_out: list[tuple[int, float]]
+    seconds: float | None
+    """of a batch, median; None before any"""
+
+    @property
+    def batches(self) -> int:
+        """How many are done."""
+        return self.costs[-1][0] if self.costs else 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all batches are done and the held-out text is scored after them."""
+        return bool(self.held_out) and self.held_out[-1][0] == self.asked
+
+    def medians(self, stretch: int) -> list[tuple[int, int, float]]:
+        """(first step, last step, median cost) of each whole stretch of batches; stretches do not overlap."""
+        parts = [self.costs[first : first + stretch] for first in range(0, len(self.costs), stretch)]
+        whole = [part for part in parts if len(part) == stretch]
+        return [(part[0][0], part[-1][0], statistics.median(cost for _, cost in part)) for part in whole]
+
+
+def standing(folder: Path, asked: int) -> Standing:
+    """What is known of the run in a folder, which may not exist yet.
+
+    ValueError where the run went on beyond `asked` and was not scored there: its end says nothing about that batch.
+    """
+    path = folder / "metrics.jsonl"
+    rows = read(path) if path.is_file() else []
+    within = [row for row in rows if row["step"] <= asked]
+    held = [(row["step"], float(row["held_out"])) for row in within if row.get("held_out") is not None]
+    if len(within) < len(rows) and (not held or held[-1][0] < asked):
+        there = rows[-1]["step"]
+        raise ValueError(f"{folder} was trained for {there:,} batches, not {asked:,}: ask for as many or another --out")
+    costs = [(row["step"], float(row["cost"])) for row in within if row.get("cost") is not None]
+    times = [float(row["seconds"]) for row in within if row.get("seconds") is not None]
+    return Standing(asked, costs, held, statistics.median(times) if times else None)

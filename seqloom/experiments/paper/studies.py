@@ -1,0 +1,32 @@
+"""All studies by name, in the order in which they are worth their hours."""
+
+from collections.abc import Callable, Sequence
+
+from seqloom.core.config import near
+from seqloom.experiments.paper import controls, figures
+from seqloom.experiments.paper.grid import Grid
+from seqloom.experiments.paper.study import Study
+
+STUDIES: dict[str, Callable[[Grid], Study]] = {
+    "fig8": figures.fig8,
+    "fig9": figures.fig9,
+    "equal-params": controls.equal_params,
+    "equal-mul": controls.equal_mul,
+    "groups": controls.groups,
+    "fig10": figures.fig10,
+    "fig11": figures.fig11,
+    "fig7": figures.fig7,
+    "equal-time": controls.equal_time,
+    "controls": controls.controls,
+}
+TABLES = ("table2", "table3", "table4", "table5", "table6", "table7")
+
+
+def named(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The studies and the tables that are asked for, each once; `all` is every one. ValueError for an unknown name."""
+    wanted = [each for name in names for each in ([*STUDIES, *TABLES] if name == "all" else [name])]
+    for name in wanted:
+        if name not in STUDIES and name not in TABLES:
+            raise ValueError(f"unknown figure or table {name!r}; {near(name, [*STUDIES, *TABLES, 'all'])}")
+    found = list(dict.fromkeys(wanted))
+    return [name for name in found if name in STUDIES], [name for name in found if name in TABLES]

@@ -1,0 +1,72 @@
+"""A figure of the paper, or a control beside it: which models it trains, and how it is shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, final
+
+from seqloom.core.config import near
+from seqloom.experiments.contenders import contender
+from seqloom.experiments.paper.grid import Cell, Grid, Model
+
+Kind: TypeAlias = Literal["curves", "batches", "sweep", "points"]
+"""medians over batches; each batch; the end of training over a setting; held-out cost against size and time"""
+
+
+@final
+@dataclass(frozen=True)
+class Line:
+    """One model in a figure: what its curve is called, whose it is, and where it stands."""
+
+    model: Model
+    series: str
+    of: str
+    """the contender that it belongs to, as `--only` names it"""
+    x: float | None = None
+    family: str = ""
+    """which panel it is drawn in, where a figure has several"""
+
+
+@final
+@dataclass(frozen=True)
+class Study:
+    """A figure. A median is taken over batches / `stretch`: 30 makes the paper's 2,000 of 60,000."""
+
+    name: str
+    heading: str
+    says: str
+    kind: Kind
+    lines: tuple[Line, ...]
+    stretch: int = 30
+    over: str = ""
+    """what x is, in a sweep"""
+    notes: tuple[tuple[str, str], ...] = ()
+    """what is to be said of a contender, each with its name"""
+    most_seeds: int | None = None
+    """seeds that it can show at most"""
+
+    def batches(self, batches: int) -> int:
+        """The batches of a stretch, where that many are trained."""
+        return max(1, batches // self.stretch)
+
+    def cells(self, seeds: int) -> list[Cell]:
+        """Its cells, each once, seed by seed: every model has one run before any has two."""
+        count = min(seeds, self.most_seeds or seeds)
+        return list(dict.fromkeys(Cell(line.model, seed) for seed in range(count) for line in self.lines))
+
+    def only(self, mixers: Sequence[str]) -> "Study":
+        """The same figure of these contenders alone. ValueError for one that it does not have."""
+        if not mixers:
+            return self
+        known = list(dict.fromkeys(line.of for line in self.lines))
+        wanted = [contender(text).name for text in mixers]
+        for name in wanted:
+            if name not in known:
+                raise ValueError(f"--only {name}: {self.name} has no such model; {near(name, known)}")
+        lines = tuple(line for line in self.lines if line.of in wanted)
+        return replace(self, lines=lines, notes=tuple(note for note in self.notes if note[0] in wanted))
+
+
+def line(grid: Grid, text: str, *changes: str, series: str = "", x: float | None = None, family: str = "") -> Line:
+    """The line of a contender with further settings, called by the contender where no `series` is given."""
+    of = contender(text).name
+    return Line(grid.model(text, *changes), series or of, of, x, family)

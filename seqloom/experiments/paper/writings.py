@@ -1,0 +1,67 @@
+"""Table 2: what the models of Figure 8 with 32 heads and with SHE write after the paper's prompt.
+
+Source: the Extractor paper, section 6: top-p 0.6 and the same random seed for both; the window slides by one token
+(Eq. 2). The paper says neither its seed nor how many tokens; 120 are about as many as its table has.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import final
+
+from seqloom.analysis.origin import origin
+from seqloom.core.progress import progress
+from seqloom.experiments.paper.figures import HEADS32
+from seqloom.experiments.paper.grid import Cell, Grid
+from seqloom.experiments.paper.running import asked
+from seqloom.experiments.paper.standing import standing
+from seqloom.face import load
+from seqloom.generation.decode import generate
+from seqloom.runs.durable import replace
+
+PROMPT = "Once upon a time there was a little princess who"
+TOP_P = 0.6
+TOKENS = 120
+
+
+@final
+@dataclass(frozen=True)
+class Writing:
+    """A text, by a model that has read `batches` of `asked`; None before its first checkpoint."""
+
+    name: str
+    batches: int
+    asked: int
+    text: str | None
+
+
+def cells(grid: Grid) -> list[Cell]:
+    """Those of Figure 8: 32 heads and SHE, the first seed."""
+    return [Cell(grid.model(text), 0) for text in (HEADS32, "she")]
+
+
+def writings(grid: Grid, seed: int = 0) -> list[Writing]:
+    """What each model writes as it is by now."""
+    found = []
+    for cell in cells(grid):
+        grid.check(cell)
+        folder = grid.folder(cell)
+        saved = any((folder / "checkpoints").glob("step_*"))
+        text = None
+        if saved:
+            with progress(f"{cell.model.name} writes", TOKENS, "tokens") as advance:
+                pieces = []
+                for piece in generate(load(folder), PROMPT, max_tokens=TOKENS, top_p=TOP_P, seed=seed, hop=1):
+                    pieces.append(str(piece))
+                    advance()
+                text = PROMPT + "".join(pieces)
+        found.append(Writing(cell.model.name, standing(folder, asked(grid, cell)).batches, asked(grid, cell), text))
+    return found
+
+
+def write(grid: Grid, command: str) -> list[Writing]:
+    """The writings, after they are kept as rows in OUT/table2.jsonl."""
+    found = writings(grid)
+    said = {"prompt": PROMPT, "top_p": TOP_P, "seed": 0, "scale": grid.scale.name, **origin(command)}
+    lines = (json.dumps({**asdict(each), **said}, ensure_ascii=False) + "\n" for each in found)
+    replace(grid.out / "table2.jsonl", "".join(lines).encode())
+    return found

@@ -1,0 +1,69 @@
+"""Poles and weights moved together until the misfit is small: steps between Gauss and Newton's and the gradient's.
+
+    (JᵀJ + ε² s² + μ diag(JᵀJ)) step = Jᵀ r - ε² s² c        over the parts of c, and a and ω of ln λ = -e^a + iω
+
+A step that helps is taken and μ falls, another is not and μ grows; each channel has its own.
+
+Source: Levenberg 1944, Marquardt 1963. a holds every pole inside the unit circle. What s owes to a is left out of J.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.pole_fit.starts import FASTEST
+from seqloom.ops.pole_fit.weights import Target, loudness, misfit, waves
+
+LEAP = 1.0
+"""how far a step may change a or, in radians, ω"""
+
+
+class Refined(NamedTuple):
+    """Rates and weights (D, N), and the sum that is to be small (D,), as `weights.misfit` says."""
+
+    rates: Tensor
+    weights: Tensor
+    cost: Tensor
+
+
+def refine(rates: Tensor, weights: Tensor, target: Target, steps: int) -> Refined:
+    """The same poles after so many steps; no channel is worse than before."""
+    a, omega, c = torch.log(-rates.real), rates.imag, weights
+    slowest, fastest = math.log(target.slowest), math.log(FASTEST)
+    mu = torch.full((len(a), 1), 1e-3, dtype=a.dtype)
+    wave = waves(rates, target)
+    r, cost = misfit(wave, c, target)
+    for _ in range(steps):
+        by_c, by_a, by_omega = _step(a, c, wave, r, target, mu)
+        tried = (
+            (a + by_a.clamp(-LEAP, LEAP)).clamp(slowest, fastest),
+            omega + by_omega.clamp(-LEAP, LEAP),
+            c + by_c,
+        )
+        new = waves(torch.complex(-tried[0].exp(), tried[1]), target)
+        left, sum_left = misfit(new, tried[2], target)
+        helps = (sum_left < cost)[:, None]
+        a, omega, c = (torch.where(helps, there, here) for there, here in zip(tried, (a, omega, c), strict=True))
+        wave, r = torch.where(helps[..., None], new, wave), torch.where(helps, left, r)
+        cost = torch.where(helps[:, 0], sum_left, cost)
+        mu = torch.where(helps, mu / 3, mu * 4).clamp(1e-14, 1e8)
+    return Refined(torch.complex(-a.exp(), omega), c, cost)
+
+
+def _step(a: Tensor, c: Tensor, wave: Tensor, r: Tensor, target: Target, mu: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The changes of c, a and ω (D, N)."""
+    N, slope = c.shape[1], c[..., None] * target.lag * wave
+    fading = -a.exp()[..., None] * slope.real
+    J = 2 * torch.cat([wave.real, -wave.imag, fading, -slope.imag], 1)  # (D, 4N, K)
+    held = (target.epsilon[:, None] * loudness(wave)).square()
+    down = (J @ r[..., None])[..., 0]
+    down = down - torch.cat([held * c.real, held * c.imag, 0 * a, 0 * a], 1)
+    curve = J @ J.mT + torch.diag_embed(torch.cat([held, held, 0 * a, 0 * a], 1))
+    steep = curve.diagonal(dim1=1, dim2=2)
+    damp = mu * (steep + 1e-12 * steep.amax(1, keepdim=True)) + 1e-300  # nothing to solve where all taps are 0
+    move = torch.linalg.solve_ex(curve + torch.diag_embed(damp), down[..., None]).result[..., 0]
+    move = torch.where(move.isfinite(), move, 0.0)
+    real, imaginary, by_a, by_omega = move.split(N, 1)
+    return torch.complex(real, imaginary), by_a, by_omega

@@ -1,0 +1,85 @@
+"""Poles to begin with, from the singular vectors of a Hankel matrix H_ij = w_{i+j+1}, or from nothing.
+
+    truncated   H of all taps, zeros after the last; A = Uᵀ U', U' is U moved up by a row: balanced truncation of the
+                filter as it is, finite. The eigenvalues of A are never outside the unit circle
+    windowed    H of half as many rows, all of it taps; U A = U' in the least squares: finds sums of waves exactly
+    circle      evenly around a circle on which waves have faded to 1/1000 at lag L: the weights of L/2 meet any taps
+
+U are the vectors of the 2N largest singular values: N waves are 2N poles. What they have in conjugate pairs is one
+wave, what is real another; of those, the N loudest are kept.
+
+Source: Kung, A new identification and model reduction algorithm via singular value decompositions, 1978. The vectors
+come from a random subspace that H is applied to (Halko, Martinsson and Tropp, arXiv:0909.4061), through the FFT.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.linalg import eigh, eigvals, lstsq, qr
+
+from seqloom.ops.pole_fit.weights import Target, loudness, waves, weigh
+
+FASTEST = 5.0
+"""the most that a wave fades in a token: more would only make its weight large"""
+SPARE, TIMES = 8, 6
+"""further vectors of the random subspace, and how often H is applied to it"""
+
+
+def truncated(target: Target, order: int) -> tuple[Tensor, Tensor]:
+    """Rates and weights (D, N), as all of these."""
+    w = target.wanted[:, : target.length - 1]
+    U = leading(w, max(1, w.shape[1]), 2 * order)
+    moved = torch.cat([U[:, 1:], torch.zeros_like(U[:, :1])], 1)
+    return loudest(eigvals(U.mT @ moved), target, order)
+
+
+def windowed(target: Target, order: int) -> tuple[Tensor, Tensor]:
+    """See above."""
+    w = target.wanted[:, : target.length - 1]
+    rows = max(2, (w.shape[1] + 1) // 2)
+    U = leading(w, rows, min(2 * order, rows - 1))
+    return loudest(eigvals(lstsq(U[:, :-1], U[:, 1:], driver="gelsd").solution), target, order)
+
+
+def circle(target: Target, order: int) -> tuple[Tensor, Tensor]:
+    """See above."""
+    angle = math.pi * (torch.arange(order, dtype=torch.float64) + 0.5) / order
+    radius = torch.full_like(angle, 1e-3 ** (1 / target.length))
+    return loudest(torch.polar(radius, angle).expand(len(target.wanted), -1), target, order)
+
+
+ALL = (truncated, windowed, circle)
+
+
+def leading(w: Tensor, rows: int, count: int) -> Tensor:
+    """The singular vectors (D, rows, count) of the largest singular values of H (rows, rows), for w (D, L-1)."""
+    count = min(count, rows)
+    drawn = torch.Generator().manual_seed(0)
+    q = torch.randn(rows, min(rows, count + SPARE), generator=drawn, dtype=w.dtype).expand(len(w), -1, -1)
+    for _ in range(TIMES):
+        q, _ = qr(_applied(w, q))
+    values, vectors = eigh(q.mT @ _applied(w, q))  # H is symmetric
+    largest = values.abs().argsort(-1, descending=True)[:, None, :count]
+    return q @ vectors.gather(2, largest.expand(-1, vectors.shape[1], -1))
+
+
+def loudest(poles: Tensor, target: Target, order: int) -> tuple[Tensor, Tensor]:
+    """Of poles (D, M) the waves that are loudest together, with weights; plain decays where there are too few."""
+    logs = torch.log(torch.where(poles == 0, 1e-9, poles))
+    rates = torch.complex(logs.real.clamp(-FASTEST, -target.slowest), logs.imag)
+    used = rates.imag >= 0
+    heard = weigh(rates, target, used).abs() * loudness(waves(rates, target))
+    best = torch.where(used, heard, -1.0).argsort(1, descending=True)[:, :order]
+    rates = rates.gather(1, best)
+    rates = torch.complex(rates.real, rates.imag.abs())
+    missing = rates.new_full((len(rates), order - rates.shape[1]), -1 / target.length)
+    rates = torch.cat([rates, missing], 1)
+    return rates, weigh(rates, target)
+
+
+def _applied(w: Tensor, q: Tensor) -> Tensor:
+    """H q (D, rows, p)."""
+    rows, size = q.shape[1], w.shape[1] + q.shape[1]
+    spectrum = torch.fft.rfft(w, size)[:, :, None] * torch.fft.rfft(q, size, 1).conj()
+    return torch.fft.irfft(spectrum, size, 1)[:, :rows]

@@ -1,0 +1,89 @@
+"""The weights of given poles: the least squares that is left when the poles are known.
+
+    r_k = ρ_k (w_k - 2 Re Σ_n c_n λ_n^k),   w_k = 0 from L on;   ρ_k = 1 below L, √beyond from there
+    min  Σ_k r_k² + ε² Σ_n s_n² |c_n|²,     s_n² = 4 Σ_k ρ_k² |λ_n|^{2k}
+
+k is every lag from 1 to 2L, and from there on the lags 2L 2^{j/4}, each standing for all up to the next one. ε holds
+back waves that are loud alone and cancel each other, as float32 could not keep them apart; it is a share of the misfit,
+so that taps that can be met are met.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.linalg import lstsq
+
+EPSILON, SHARE = 1e-7, 1e-3
+"""the least ε, and its share of the misfit"""
+EVERY, FAR = 4, 16
+"""lags beyond 2L that are looked at: so many in each doubling, so many in all"""
+SLOWEST = 1e-6
+"""the least that a wave fades over a window where nobody looks beyond it; else it fades to 1/e"""
+
+
+class Target(NamedTuple):
+    """What the waves are fitted to, without lag 0."""
+
+    lag: Tensor
+    """k (K,), from 1"""
+    importance: Tensor
+    """ρ (K,)"""
+    wanted: Tensor
+    """ρ_k w_k (D, K)"""
+    length: int
+    """L"""
+    slowest: float
+    """the least rate of fading of a wave, -Re ln λ"""
+    epsilon: Tensor
+    """ε (D,)"""
+
+    @staticmethod
+    def of(w: Tensor, beyond: float) -> "Target":
+        """The target of taps (D, L), channel first."""
+        D, L = w.shape
+        lag = torch.arange(1, L, dtype=w.dtype)
+        importance = torch.ones_like(lag)
+        if beyond:
+            far = torch.round(2 * L * 2 ** (torch.arange(FAR + 1, dtype=w.dtype) / EVERY))
+            late = torch.cat([torch.arange(L, 2 * L, dtype=w.dtype), far])
+            lag, importance = torch.cat([lag, late[:-1]]), torch.cat([importance, (beyond * late.diff()).sqrt()])
+        wanted = torch.cat([w[:, 1:], w.new_zeros(D, len(lag) + 1 - L)], 1)
+        slowest = (1 if beyond else SLOWEST) / L
+        return Target(lag, importance, wanted, L, slowest, w.new_full((D,), EPSILON))
+
+    def held(self, cost: Tensor) -> "Target":
+        """The same with ε after what has been left so far (D,)."""
+        return self._replace(epsilon=(SHARE * cost.sqrt()).clamp(min=EPSILON))
+
+
+def waves(rates: Tensor, target: Target) -> Tensor:
+    """ρ_k λ^k (D, N, K) of ln λ (D, N)."""
+    return torch.exp(rates[..., None] * target.lag) * target.importance
+
+
+def loudness(wave: Tensor) -> Tensor:
+    """s (D, N) of waves (D, N, K)."""
+    return 2 * wave.abs().square().sum(-1).sqrt()
+
+
+def misfit(wave: Tensor, weights: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+    """r (D, K), and the whole sum that is to be small (D,)."""
+    r = target.wanted - 2 * (weights[..., None] * wave).real.sum(1)
+    held = (target.epsilon[:, None] * loudness(wave) * weights.abs()).square().sum(1)
+    return r, r.square().sum(1) + held
+
+
+def weigh(rates: Tensor, target: Target, used: Tensor | None = None) -> Tensor:
+    """c (D, N) of poles, by QR; 0 of those that are not `used` (D, N)."""
+    wave = waves(rates, target)
+    if used is not None:
+        wave = wave * used[..., None]
+    s = loudness(wave)
+    s = torch.cat([s, s], 1)
+    s = torch.where(s > 0, s, 1.0)
+    A = 2 * torch.cat([wave.real, -wave.imag], 1) / s[..., None]
+    held = target.epsilon[:, None, None] * torch.eye(s.shape[1], dtype=s.dtype)
+    wanted = torch.cat([target.wanted, torch.zeros_like(s)], 1)
+    c: Tensor = lstsq(torch.cat([A, held], 2).mT, wanted[..., None]).solution[..., 0] / s
+    return torch.complex(*c.chunk(2, 1))

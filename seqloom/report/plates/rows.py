@@ -1,0 +1,112 @@
+"""The rows of a figure as `seqloom paper` leaves them: its lines, each with its seeds, and what is known of each."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any, final
+
+FORMAT = 1
+
+
+@final
+@dataclass
+class Seed:
+    """One cell: its row, medians as (first, last, cost), held-out costs as (step, cost); of Figure 9, all costs."""
+
+    row: dict[str, Any]
+    medians: list[tuple[int, int, float]] = field(default_factory=list)
+    held_out: list[tuple[int, float]] = field(default_factory=list)
+    every: list[tuple[int, float]] = field(default_factory=list)
+
+
+@final
+@dataclass
+class Line:
+    """One model of the figure; `slot` is its colour, that of its series."""
+
+    series: str
+    of: str
+    x: float | None
+    family: str
+    slot: int
+    seeds: list[Seed] = field(default_factory=list)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all its cells are done."""
+        return all(seed.row["finished"] for seed in self.seeds)
+
+    @property
+    def name(self) -> str:
+        """What its curve is called: the series, and that it is unfinished where it is."""
+        return self.series if self.finished else f"{self.series} (unfinished)"
+
+    def known(self, column: str) -> list[float]:
+        """A number of the cells' rows, of all seeds that have it."""
+        return [float(seed.row[column]) for seed in self.seeds if seed.row.get(column) is not None]
+
+    def mean(self, column: str) -> float | None:
+        """Its mean over the seeds that have it."""
+        known = self.known(column)
+        return fmean(known) if known else None
+
+    def span(self, column: str) -> tuple[float, float] | None:
+        """Its lowest and highest seed; None where fewer than two have it."""
+        known = self.known(column)
+        return (min(known), max(known)) if len(known) > 1 else None
+
+
+@final
+@dataclass(frozen=True)
+class Plate:
+    """A figure: what it says of itself, and its lines in order."""
+
+    figure: dict[str, Any]
+    lines: list[Line]
+
+    @property
+    def floor(self) -> list[tuple[str, float]]:
+        """The floor of the text as a level, where it is known."""
+        floor = self.figure["floor"]
+        return [] if floor is None else [("floor of the text", float(floor))]
+
+    @property
+    def several(self) -> bool:
+        """Whether there are seeds to compare."""
+        return int(self.figure["seeds"]) > 1
+
+
+def read(path: Path) -> Plate:
+    """The plate in a file of rows. FileNotFoundError, or ValueError in one line, where it cannot be read."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no rows there; `seqloom paper {path.stem}` makes them")
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        figure = rows[0]
+        if figure["format"] > FORMAT:
+            raise ValueError(f"{path}: format {figure['format']} is newer than this seqloom reads; update seqloom")
+        return Plate(figure, _lines(rows[1:]))
+    except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"{path}: no rows of a figure ({error!r}); make them again") from None
+
+
+def _lines(rows: list[dict[str, Any]]) -> list[Line]:
+    lines: dict[int, Line] = {}
+    seeds: dict[tuple[int, int], Seed] = {}
+    slots: dict[str, int] = {}
+    for row in rows:
+        number, key = row["line"], (row["line"], row["seed"])
+        match row["row"]:
+            case "cell":
+                slot = slots.setdefault(row["series"], len(slots))
+                own = lines.setdefault(number, Line(row["series"], row["of"], row["x"], row["family"], slot))
+                seeds[key] = Seed(row)
+                own.seeds.append(seeds[key])
+            case "median":
+                seeds[key].medians.append((row["first"], row["last"], row["cost"]))
+            case "held-out":
+                seeds[key].held_out.append((row["step"], row["cost"]))
+            case "batches":
+                seeds[key].every = list(zip(row["steps"], row["costs"], strict=True))
+    return list(lines.values())

@@ -1,0 +1,127 @@
+"""Reach maps against slopes that are known, and against torch's own Jacobian."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seqloom.analysis import reach as module
+from seqloom.analysis.reach import Span, reach, reach_of, span, view
+from seqloom.core.mixer import Mixer
+from seqloom.mixers import kinds, mixer_config
+from tests.contract.sound_others import Ahead
+
+T, DIM = 12, 8
+
+
+def built(kind: str, context: int | None = T, **settings: object) -> Mixer:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return mixer_config({"kind": kind, **settings}).build(DIM, context).double()
+
+
+def drawn(rows: int, tokens: int = T) -> Tensor:
+    return torch.randn(rows, tokens, DIM, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+
+
+def jacobian(mixer: Mixer, x: Tensor) -> Tensor:
+    found = torch.autograd.functional.jacobian(lambda row: mixer(row[None])[0], x)  # (T, D, T, D)
+    return found.square().sum((1, 3)).sqrt()
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_nothing_ahead_is_read_and_something_behind_is(kind: str) -> None:
+    found = reach(built(kind), T)
+    largest = found.max()
+    assert found.shape == (T, T)
+    assert found.isfinite().all()
+    assert found.triu(1).max() < 1e-12 * largest
+    assert (found.diagonal(-1) > 1e-6 * largest).any(), "the token before is read"
+
+
+@pytest.mark.parametrize("kind", ["attention", "she", "mamba", "rwkv"])
+def test_it_is_the_jacobian(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixer, x = built(kind), drawn(2)
+    whole = (jacobian(mixer, x[0]).square() + jacobian(mixer, x[1]).square()).div(2).sqrt()
+    torch.testing.assert_close(reach_of(mixer, x), whole)
+    monkeypatch.setattr(module, "COPIES", 7 * T * DIM)  # batches that end in the middle of a place
+    torch.testing.assert_close(reach_of(mixer, x), whole)
+
+
+def test_of_me_it_is_its_taps_by_lag() -> None:
+    mixer = built("me")
+    taps = mixer.get_parameter("w_ext").detach().abs() * DIM**0.5
+    lag = torch.arange(T)[:, None] - torch.arange(T)
+    torch.testing.assert_close(reach(mixer, T), torch.where(lag >= 0, taps[lag.clamp(min=0)], 0.0))
+
+
+def test_attention_that_asks_nothing_reads_all_alike() -> None:
+    mixer = built("attention", heads=1)
+    for name in ("w_q", "w_k"):
+        nn.init.zeros_(mixer.get_parameter(f"{name}.weight"))
+    through = mixer.get_parameter("w_out.weight") @ mixer.get_parameter("w_v.weight")
+    wanted = through.norm().detach() / torch.arange(1, T + 1, dtype=torch.float64)
+    torch.testing.assert_close(reach(mixer, T), wanted[:, None].expand(T, T).tril())
+
+
+def test_a_window_ends() -> None:
+    found = reach(built("attention", context=4), T)
+    lag = torch.arange(T)[:, None] - torch.arange(T)
+    assert found[lag > 3].max() == 0
+    assert (found[(lag >= 0) & (lag <= 3)] > 0).all()
+
+
+def test_what_looks_ahead_is_seen() -> None:
+    assert (reach(Ahead().double(), T).triu(1) > 0).any()
+
+
+def test_an_estimate_is_near_and_the_same_again() -> None:
+    mixer, x = built("attention"), drawn(1)
+    exact, found = reach_of(mixer, x), reach_of(mixer, x, probes=200)
+    past = torch.ones(T, T).tril().bool()
+    assert ((found / exact)[past] - 1).abs().max() < 0.2
+    assert torch.equal(found, reach_of(mixer, x, probes=200))
+    assert not torch.equal(found, reach_of(mixer, x, probes=200, seed=1))
+
+
+def test_a_map_is_drawn_by_its_seed_and_leaves_no_gradient() -> None:
+    mixer = built("attention")
+    assert torch.equal(reach(mixer, T), reach(mixer, T))
+    assert not torch.equal(reach(mixer, T), reach(mixer, T, seed=1))
+    assert all(each.grad is None and each.requires_grad for each in mixer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda mixer: reach(mixer, 0), "1 or more tokens"),
+        (lambda mixer: reach(mixer, 3, rows=0), "rows"),
+        (lambda mixer: reach_of(mixer, drawn(1), probes=0), "1 or more probes"),
+        (lambda mixer: span(torch.zeros(4, 4)), "nothing is read"),
+    ],
+)
+def test_errors(call: object, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        call(built("me"))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (torch.eye(4), Span(1.0, 0.0, 0.0, (1 / 3 + 1 / 4) / 2)),
+        (torch.ones(4, 4).tril(), Span((1 / 3 + 1 / 4) / 2, 1.0, 2.5, 1.0)),
+        (torch.ones(4, 4), Span((1 / 3 + 1 / 4) / 2, 1.0, 2.5, 1.0)),
+        (torch.tensor([[1.0, 0, 0], [8, 2, 0], [0, 8, 2]]), Span(0.2, 1.0, 1.0, (1 + 2 / 3) / 2)),
+    ],
+)
+def test_spans_counted_by_hand(found: Tensor, wanted: Span) -> None:
+    for name in ("now", "half", "most", "seen"):
+        assert getattr(span(found.double()), name) == pytest.approx(getattr(wanted, name)), name
+
+
+def test_a_view_is_a_logarithm_of_the_first_tokens() -> None:
+    with torch.no_grad():
+        shown = view(built("me", context=40), drawn(2, 40))
+    assert shown.axes == ("query", "key")
+    assert shown.values.shape == (32, 32)
+    assert shown.values.max() == 3
+    assert shown.values.min() == 0

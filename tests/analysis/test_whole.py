@@ -1,0 +1,133 @@
+"""Whole models with every registered mixer: their three prices are the count of what the references execute."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from seqloom.analysis.cost import model_cost, prefill_cost
+from seqloom.analysis.count import Executed, count
+from seqloom.analysis.whole import Refused, Whole, each, whole
+from seqloom.core.cost import Cost
+from seqloom.core.state import State, nbytes
+from seqloom.mixers import kinds
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.ops.backends import known, use
+
+SIZES = {"vocab": 13, "dim": 8, "depth": 2, "context": 5, "ffn": 12, "positions": "none"}
+LENGTHS = (1, 2, 5, 7)
+"""up to the context, at it, and beyond it"""
+
+
+@pytest.fixture(autouse=True)
+def _reference() -> Iterator[None]:
+    with use(**{op: "reference" for op in known() if "reference" in known()[op]}), torch.no_grad():
+        yield
+
+
+def decoder(kind: str, **settings: Any) -> Decoder:
+    torch.manual_seed(0)
+    mixer = {"kind": kind, **kinds()[kind].examples[0]}
+    return Decoder(DecoderConfig.model_validate({**SIZES, "mixer": mixer, **settings})).double().eval()
+
+
+def predict(model: Decoder, ids: torch.Tensor) -> torch.Tensor:
+    return model(ids).softmax(-1)
+
+
+def predict_last(model: Decoder, ids: torch.Tensor) -> torch.Tensor:
+    return model.logits(model.features(ids)[:, -1:]).softmax(-1)
+
+
+def predict_next(model: Decoder, ids: torch.Tensor, state: State) -> torch.Tensor:
+    return model.step(ids, state)[0].softmax(-1)
+
+
+def lengths(model: Decoder) -> list[int]:
+    return [T for T in LENGTHS if model.longest is None or model.longest >= T]
+
+
+def priced(cost: Cost) -> Executed:
+    return Executed(cost.mul, cost.add, cost.div, cost.exp, cost.other)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_training_is_the_count(kind: str) -> None:
+    model = decoder(kind)
+    for T in lengths(model):
+        price = model_cost(model, T)
+        assert priced(price) == count(partial(predict, model, torch.randint(13, (1, T))))
+        assert price.params == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_prefill_is_the_count(kind: str) -> None:
+    """Of the equation, as a forward has it: what `extend` does besides to keep a state is not priced."""
+    model = decoder(kind)
+    for T in lengths(model):
+        ids, price = torch.randint(13, (1, T)), prefill_cost(model, T)
+        assert priced(price) == count(partial(predict_last, model, ids))
+        _, state = model.read(ids, model.start(1))
+        assert price.state * 8 == nbytes(model.trim(state))
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_a_step_is_the_count_at_every_place(kind: str) -> None:
+    model = decoder(kind)
+    places, state = lengths(model), model.start(1)
+    for t in range(1, max(places) + 1):
+        ids = torch.randint(13, (1,))
+        if t in places:
+            counted, price = count(partial(predict_next, model, ids, state)), model_cost(model, t, "token")
+            assert (counted.mul, counted.add, counted.div, counted.exp) == (price.mul, price.add, price.div, price.exp)
+        _, state = model.step(ids, state)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_layers_built_once_have_the_price_of_the_model(kind: str) -> None:
+    model = decoder(kind, depth=3, positions="learned", embed_norm=True)
+    found = whole(model.config, 4)
+    assert found == {
+        "training": model_cost(model, 4),
+        "prefill": prefill_cost(model, 4),
+        "token": model_cost(model, 4, "token"),
+    }
+
+
+def test_layers_of_several_mixers_take_turns() -> None:
+    mixers = [{"kind": "me"}, {"kind": "attention", "heads": 2}]
+    model = decoder("she", mixer=mixers, depth=5)
+    assert whole(model.config, 4)["token"] == model_cost(model, 4, "token")
+
+
+def test_wrong_prices_are_noticed() -> None:
+    model, ids = decoder("she"), torch.randint(13, (1, 5))
+    counted = count(partial(predict, model, ids))
+    for wrong in (Cost(add=1), Cost(mul=-1), Cost(div=1), Cost(exp=1), Cost(other=1)):
+        assert priced(model_cost(model, 5) + wrong) != counted
+    assert priced(prefill_cost(model, 5)) != counted
+
+
+def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:
+    config = DecoderConfig.model_validate({**SIZES, "mixer": {"kind": "attention", "heads": 8}})
+    rows = {row.mixer: row for row in each(config, 5)}
+    assert list(rows) == list(kinds())
+    eight, four = rows["attention"], each(config.model_copy(update={"mixer": kinds()["she"]()}), 5)
+    assert isinstance(eight, Whole)
+    assert eight.costs == whole(config, 5)
+    default = next(row for row in four if row.mixer == "attention")
+    assert isinstance(default, Whole)
+    assert default.costs["training"].exp < eight.costs["training"].exp
+
+
+def test_what_does_not_fit_is_refused_with_its_reason() -> None:
+    config = DecoderConfig.model_validate({**SIZES, "dim": 6, "mixer": {"kind": "attention", "heads": 3}})
+    rows = {row.mixer: row for row in each(config, 7)}
+    heads, places = rows["linear"], rows["aft_full"]
+    assert isinstance(heads, Refused)
+    assert "heads 4" in heads.reason
+    assert isinstance(places, Refused)
+    assert places.reason == "it reads at most 5 tokens, not 7"
+    assert isinstance(rows["attention"], Whole)

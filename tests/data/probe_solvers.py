@@ -1,0 +1,53 @@
+"""For each probe, who can answer all of it from the tokens up to the question."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from seqloom.data.probes import Probe
+
+Solver = Callable[[Probe, np.ndarray, int], int]
+"""(probe, tokens up to and including the one that asks, how many questions there were before) → answer"""
+
+
+def mqar(probe: Probe, read: np.ndarray, before: int) -> int:
+    told = dict(zip(read[0 : 2 * probe.pairs : 2].tolist(), read[1 : 2 * probe.pairs : 2].tolist(), strict=True))
+    return told[int(read[-1])]
+
+
+def induction(probe: Probe, read: np.ndarray, before: int) -> int:
+    (sign,) = np.flatnonzero(read[:-1] == read[-1])
+    return int(read[sign + 1])
+
+
+def copying(probe: Probe, read: np.ndarray, before: int) -> int:
+    return int(read[before])
+
+
+def selective_copying(probe: Probe, read: np.ndarray, before: int) -> int:
+    return int(read[read >= 2][before])
+
+
+def parity(probe: Probe, read: np.ndarray, before: int) -> int:
+    return int(read.sum()) % 2
+
+
+def compression(probe: Probe, read: np.ndarray, before: int) -> int:
+    assert (read[probe.summary + 1 :] == read[-1]).all()  # what is asked says nothing
+    return int(read[: probe.summary][before])
+
+
+def needle(probe: Probe, read: np.ndarray, before: int) -> int:
+    (key,) = np.flatnonzero(read[:-1] == read[-1])
+    return int(read[key + 1])
+
+
+SOLVERS: dict[str, Solver] = {
+    "mqar": mqar,
+    "induction": induction,
+    "copying": copying,
+    "selective-copying": selective_copying,
+    "parity": parity,
+    "compression": compression,
+    "needle": needle,
+}

@@ -1,0 +1,154 @@
+"""`seqloom paper` end to end: rows, pages and tables of what is done and of what is not."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from seqloom.cli import command
+from seqloom.experiments.paper import racing, writings
+from seqloom.experiments.paper.grid import Grid
+from seqloom.report.plates import page
+from seqloom.report.plates.rows import read
+
+TWO = ["--only", "she", "--only", "attention:heads=32"]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writings, "TOKENS", 5)
+    monkeypatch.setattr(racing, "ROUNDS", 1)
+
+
+def paper(*words: object) -> int:
+    return command(["paper", *(str(word) for word in words)])
+
+
+def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--seeds", 2, *TWO) == 0
+    out = capsys.readouterr().out
+    assert "4 cells of 48 batches in all, 0 finished" in out
+    assert "Reduced: dim 32 (paper: 128), depth 1 (paper: 18)" in out
+    table = [line.split() for line in out[out.index("Figure 8") :].splitlines()]
+    assert [line[0] for line in table if line and line[-1] == "done"] == ["attention-heads=32", "she"]
+    html = (tmp_path / "fig8.html").read_text()
+    for words in ("Figure 8: self-attention and the Extractors", "difference to attention-heads=32", "floor of the"):
+        assert words in html
+    plate = read(tmp_path / "fig8.jsonl")
+    numbers = re.findall(r"<td>attention-heads=32</td><td>1</td><td>([\d.]+)</td><td>([\d.]+)</td><td>([\d.]+)", html)
+    first = sorted(seed.medians[0][2] for seed in plate.lines[0].seeds)
+    assert tuple(float(each) for each in numbers[0]) == pytest.approx((sum(first) / 2, *first), rel=1e-4)
+    assert (tmp_path / "figures" / "fig8-training.csv").is_file()
+    assert paper("fig8", "fig9", "--scale", "tiny", "--out", tmp_path, "--seeds", 2, *TWO) == 0
+    again = capsys.readouterr()
+    assert "4 cells of 48 batches in all, 4 finished" in again.out
+    assert "parameters; in" not in again.err, "nothing is trained again"
+
+
+def test_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert paper("fig10", "--scale", "tiny", "--out", tmp_path / "new", "--plan", "--only", "me") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"me\.context=8 +1 +0 +12 +[\d.]+ +3 steps now", said)
+    assert "2 cells of 24 batches in all" in said
+    assert not (tmp_path / "new").exists()
+
+
+def test_unfinished_cells_are_shown_as_unfinished(tmp_path: Path) -> None:
+    words = ("fig10", "--scale", "tiny", "--out", tmp_path)
+    assert paper(*words, "--only", "me") == 0
+    from seqloom.experiments.paper.rows import write
+    from seqloom.experiments.paper.scales import scale_of
+    from seqloom.experiments.paper.studies import STUDIES
+
+    grid = Grid(scale_of("tiny"), tmp_path)
+    for name in ("fig10", "fig8", "groups"):
+        write(grid, STUDIES[name](grid), 1)
+        path = page.write(tmp_path / f"{name}.jsonl")
+        assert "Unfinished: " in path.read_text()
+    plate = read(tmp_path / "fig10.jsonl")
+    assert {line.series for line in plate.lines if line.finished} == {"me"}
+    assert "Unfinished: 2 of 12 cells are done." in page.caption(plate)
+    html = (tmp_path / "fig10.html").read_text()
+    rows = re.findall(r'<tr><th scope="row" data-value="(\w+)[^"]*">.*?</tr>', html, re.S)
+    assert len(rows) == 12
+    assert html.count(">0 of 12</td>") == 10
+    assert html.count(">unfinished</td>") == 10
+    assert "Nothing is trained yet." in (tmp_path / "groups.html").read_text()
+    assert "she (unfinished)" not in (tmp_path / "fig8.html").read_text(), "a curve without a point is not drawn"
+
+
+def test_a_half_done_curve_says_so(tmp_path: Path) -> None:
+    assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--only", "me", "--batches", 6) == 0
+    assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--only", "we", "--batches", 12) == 0
+    from seqloom.experiments.paper.rows import write
+    from seqloom.experiments.paper.scales import scale_of
+    from seqloom.experiments.paper.studies import STUDIES
+
+    grid = Grid(scale_of("tiny"), tmp_path)
+    write(grid, STUDIES["fig8"](grid), 1)
+    html = page.write(tmp_path / "fig8.jsonl").read_text()
+    assert "me (unfinished)" in html
+    assert "we (unfinished)" not in html
+    assert ">6 of 12</td>" in html
+
+
+def test_matched_attention_is_raced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert paper("equal-params", "--scale", "tiny", "--out", tmp_path, "--only", "he") == 0
+    said = capsys.readouterr().out
+    assert "ms a step, raced" in said
+    assert "attention as he: attention: ffn 64 → 56" in said
+    assert "attention as she" not in said
+    kept = json.loads((tmp_path / "times.json").read_text())
+    assert set(kept["equal-params"]["seconds"]) == {"he", "attention-heads=32.ffn=56"}
+    assert "Held-out cost against price" in (tmp_path / "equal-params.html").read_text()
+
+
+def test_table_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert paper("table2", "--scale", "tiny", "--out", tmp_path) == 0
+    out = capsys.readouterr().out
+    for name in ("attention-heads=32", "she"):
+        assert f"{name}: Once upon a time there was a little princess who" in out
+    rows = [json.loads(line) for line in (tmp_path / "table2.jsonl").read_text().splitlines()]
+    assert [(row["name"], row["batches"], row["top_p"]) for row in rows] == [
+        ("attention-heads=32", 12, 0.6),
+        ("she", 12, 0.6),
+    ]
+
+
+def test_table_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert paper("table7", "table5") == 0
+    out = capsys.readouterr().out
+    for number in ("20,947,008", "21,710,848", "278,888,448", "14,647,296", "10,469,376", "2,097,152"):
+        assert number in out
+    assert "all 36 numbers are those that the paper prints" in out
+    assert "misprint (self-attention, additions)" in out
+    assert not list(tmp_path.iterdir()), "a table of formulas needs no folder"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fig12"], "unknown figure or table 'fig12'"),
+        (["fig8", "--scale", "smal"], "unknown scale 'smal'; did you mean 'small'?"),
+        (["fig8", "--scale", "tiny", "--only", "rwkv"], "--only rwkv: fig8 has no such model"),
+        (["fig8", "--scale", "tiny", "--seeds", "0"], "--seeds must be at least 1"),
+        (["fig8", "--scale", "tiny", "--jobs", "0"], "--jobs must be at least 1"),
+        (["fig8", "--scale", "tiny", "--batches", "0"], "--batches must be at least 1"),
+        (["fig8", "--scale", "tiny", "--source", "nowhere"], "nowhere"),
+        (["fig8", "--scale", "tiny", "--set", "model.dimm=3"], "did you mean 'dim'?"),
+        (["fig8", "--scale", "tiny", "--cluster", "lsf"], "--cluster 'lsf' is unknown; there is slurm and local"),
+        (["fig8", "--scale", "tiny", "--cluster-set", "name=x"], "give --cluster slurm or local too"),
+        (["fig8", "--scale", "tiny", "--cluster", "slurm"], "--cluster needs submitit: pip install 'seqloom[cluster]'"),
+    ],
+)
+def test_what_the_command_refuses(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "submitit", None)  # as where it is not installed
+    assert paper(*words, "--out", tmp_path / "new") == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.err.count("\nseqloom: ") + said.err.startswith("seqloom: ") == 1
+    assert not (tmp_path / "new" / "cells").exists()

@@ -1,0 +1,177 @@
+"""Cells are trained once, go on where they stopped, and are shown as far as they are; what they show is their rows."""
+
+import json
+import os
+import signal
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seqloom.experiments.compare import Stopped
+from seqloom.experiments.paper import plan as planning
+from seqloom.experiments.paper.grid import Cell, Grid
+from seqloom.experiments.paper.plan import plan
+from seqloom.experiments.paper.rows import write
+from seqloom.experiments.paper.running import one_by_one, unfinished
+from seqloom.experiments.paper.scales import scale_of
+from seqloom.experiments.paper.standing import Standing, standing
+from seqloom.experiments.paper.studies import STUDIES
+from seqloom.runs.metrics import Metrics
+
+TWO = ["she", "attention:heads=32"]
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Grid:
+    made = Grid(scale_of("tiny"), tmp_path)
+    made.claim()
+    return made
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_medians_over_whole_stretches() -> None:
+    costs = [(step, float(cost)) for step, cost in enumerate([9, 1, 5, 2, 8, 3, 7], 1)]
+    found = Standing(7, costs, [], None)
+    assert found.medians(3) == [(1, 3, 5.0), (4, 6, 3.0)]
+    assert found.medians(7) == [(1, 7, 5.0)]
+    assert found.medians(8) == []
+
+
+def test_standing(tmp_path: Path) -> None:
+    assert standing(tmp_path, 4) == Standing(4, [], [], None)
+    lines: list[dict[str, Any]] = [{"step": step, "cost": 5.0 - step, "seconds": step} for step in (1, 2, 3, 4)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert not standing(tmp_path, 4).finished, "it is not scored yet"
+    with pytest.raises(ValueError, match="was trained for 4 batches, not 3: ask for as many or another --out"):
+        standing(tmp_path, 3)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": 4, "held_out": 3.5}) + "\n")
+    found = standing(tmp_path, 4)
+    assert found.finished
+    assert (found.batches, found.held_out, found.seconds) == (4, [(4, 3.5)], 2.5)
+    assert not standing(tmp_path, 5).finished
+
+
+def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None:
+    study = STUDIES["fig8"](grid).only(TWO)
+    cells = study.cells(2)
+    assert one_by_one(grid, cells) == {}
+    before = {cell: (grid.folder(cell) / "metrics.jsonl").read_bytes() for cell in cells}
+    assert unfinished(grid, cells) == []
+    figure, *found = write(grid, study, 2, command="seqloom paper fig8")
+    assert rows(grid.out / "fig8.jsonl") == [figure, *found]
+    assert (figure["scale"], figure["seeds"], figure["batches"], figure["stretch"]) == ("tiny", 2, 12, 1)
+    assert 0 < figure["floor"] < figure["unigram"]
+    assert "dim 32 (paper: 128)" in figure["differs"]
+    for cell in cells:
+        own = rows(grid.folder(cell) / "metrics.jsonl")
+        said = [row for row in found if row["cell"] == cell.name]
+        told = next(row for row in said if row["row"] == "cell")
+        costs = [row["cost"] for row in own if "cost" in row]
+        assert [row["cost"] for row in said if row["row"] == "median"] == costs
+        assert [(row["step"], row["cost"]) for row in said if row["row"] == "held-out"] == [
+            (row["step"], row["held_out"]) for row in own if "held_out" in row
+        ]
+        assert told["finished"]
+        assert told["held_out"] == own[-1]["held_out"]
+        assert told["training"] == costs[-1]
+        assert told["seconds"] == statistics.median(row["seconds"] for row in own if "seconds" in row)
+        assert told["parameters"] == {"she": 42828, "attention-heads=32": 28492}[told["series"]]
+    assert {cell: (grid.folder(cell) / "metrics.jsonl").read_bytes() for cell in cells} == before
+
+
+def test_another_figure_takes_the_same_cells(grid: Grid) -> None:
+    assert one_by_one(grid, STUDIES["fig8"](grid).only(["attention:heads=32"]).cells(1)) == {}
+    left = unfinished(grid, STUDIES["fig7"](grid).cells(1))
+    assert [cell.model.name for cell in left] == ["attention-heads=1", "attention-heads=4"]
+
+
+def test_a_signal_stops_it_and_it_goes_on(grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = STUDIES["fig9"](grid)
+    append = Metrics.append
+
+    def ask_to_stop(self: Metrics, row: dict[str, object]) -> None:
+        append(self, row)
+        if row["step"] == 5 and "she" in str(self._path):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Metrics, "append", ask_to_stop)
+    with pytest.raises(Stopped) as stopped:
+        one_by_one(grid, study.cells(1))
+    assert stopped.value.code == 128 + signal.SIGTERM
+    monkeypatch.setattr(Metrics, "append", append)
+    she = Cell(grid.model("she"), 0)
+    assert unfinished(grid, study.cells(1)) == [she]
+    _, *found = write(grid, study, 1)
+    told = {row["series"]: row for row in found if row["row"] == "cell"}
+    assert (told["she"]["batches"], told["she"]["finished"], told["she"]["held_out"]) == (5, False, None)
+    assert told["attention-heads=32"]["finished"]
+    assert one_by_one(grid, [she]) == {}
+    other = Grid(scale_of("tiny"), tmp_path / "whole")
+    assert one_by_one(other, [she]) == {}
+    costs = [standing(each.folder(she), 12).costs for each in (grid, other)]
+    assert costs[0] == costs[1]
+
+
+def test_a_cell_that_fails_is_told_and_the_others_go_on(grid: Grid, capsys: pytest.CaptureFixture[str]) -> None:
+    study = STUDIES["fig9"](grid)
+    bad = grid.folder(Cell(grid.model("attention:heads=32"), 0))
+    bad.mkdir(parents=True)
+    (bad / "metrics.jsonl").write_text("")  # a run without its settings
+    failed = one_by_one(grid, study.cells(1))
+    assert list(failed) == ["attention-heads=32.seed-0"]
+    assert "config.json" in failed["attention-heads=32.seed-0"]
+    assert "attention-heads=32.seed-0 failed: " in capsys.readouterr().err
+    assert unfinished(grid, [Cell(grid.model("she"), 0)]) == []
+    _, *found = write(grid, study, 1, failed=failed)
+    assert [row["failed"] for row in found if row["row"] == "cell"] == [failed["attention-heads=32.seed-0"], None]
+
+
+def test_every_batch_of_figure_9(grid: Grid) -> None:
+    study = STUDIES["fig9"](grid).only(["she"])
+    one_by_one(grid, study.cells(3))
+    _, *found = write(grid, study, 3)
+    every = [row for row in found if row["row"] == "batches"]
+    assert len(every) == 1, "one seed alone"
+    assert every[0]["steps"] == list(range(1, 13))
+    assert every[0]["costs"] == [cost for _, cost in standing(grid.folder(Cell(grid.model("she"), 0)), 12).costs]
+
+
+def test_the_plan_reads_or_times(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[str] = []
+
+    def times(own: Grid, models: list[Any]) -> dict[Any, float]:
+        timed.extend(model.name for model in models)
+        return dict.fromkeys(models, 3600.0)
+
+    monkeypatch.setattr(planning, "_times", times)
+    study = STUDIES["fig8"](grid).only(TWO)
+    found = plan(grid, study.cells(1))
+    assert timed == ["attention-heads=32", "she"]
+    scoring = 2 * len(grid.corpus.held) / (4 * 16) / 3
+    assert found.hours == pytest.approx(2 * (12 + scoring))
+    assert "2 cells of 24 batches in all, 0 finished" in str(found)
+    assert not (grid.out / "cells").exists(), "a plan trains nothing"
+    monkeypatch.setattr(planning, "ENOUGH", 5)
+    one_by_one(grid, study.cells(1)[:1])
+    timed.clear()
+    rest = plan(grid, study.cells(2))
+    assert timed == ["she"], "the rows of a finished cell say what a batch of its model takes"
+    assert [(part.cells, part.finished) for part in rest.parts] == [(2, 1), (2, 0)]
+    assert [part.timed for part in rest.parts] == ["its rows", "3 steps now"]
+
+
+def test_out_belongs_to_one_scale_and_text(grid: Grid) -> None:
+    for other in (
+        Grid(scale_of("small"), grid.out, source="stories:60:0", sets=["data.vocab=300"]),
+        Grid(scale_of("tiny"), grid.out, source="stories:50:0"),
+        Grid(scale_of("tiny"), grid.out, sets=["training.lr=0.1"]),
+    ):
+        with pytest.raises(ValueError, match="holds a run of other settings"):
+            other.claim()
+    Grid(scale_of("tiny"), grid.out, batches=99).claim()

@@ -1,0 +1,154 @@
+"""What the site adds to a mixer's page: results, reach maps and their pictures, the price curve."""
+
+import json
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+import pytest
+import torch
+
+import seqloom
+from docs import pages
+from docs.making import reached, trained
+from docs.making.mixer_page import full, glance
+from docs.making.picture import picture, steps, thumbnail
+from docs.making.prices import curve
+from docs.making.reached import Map, kept, numbers, write
+from docs.making.results import results, subject
+from seqloom.data.tokenizer import Tokenizer
+from seqloom.mixers import kinds
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [
+        ({"mixer": "attention:heads=4"}, ("attention", "attention:heads=4")),
+        ({"mixer": "attention-32"}, ("attention", "attention-32")),
+        ({"contender": "aft_conv"}, ("aft_conv", "aft_conv")),
+        ({"mixer": {"kind": "she", "groups": 2}}, ("she", "she")),
+        ({"model": "mamba", "what": "train"}, ("mamba", "mamba")),
+        ({"mixer": "shell"}, ("", "")),
+        ({"B": 64}, ("", "")),
+    ],
+)
+def test_the_subject_of_a_row(row: dict[str, object], wanted: tuple[str, str]) -> None:
+    assert subject(row, kinds()) == wanted
+
+
+def test_results_of_a_mixer(tmp_path: Path) -> None:
+    source = {"machine": "M", "commit": "abc", "date": "D", "command": "seqloom x"}
+    rows = [
+        {"mixer": "she", "dim": 8, "held_out_cost": 4.56789, "text": "so " * 40, "loss": [1.0] * 9, **source},
+        {"mixer": "she", "ms_median_quartiles": {"a": [3.0, 2.0, 4.0]}, "bytes": 12345678, **source},
+        {"mixer": "he", "held_out_cost": 99.9, **source},
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    found = results("she", kinds(), tmp_path)
+    assert "| `she`, dim 8 | **held out cost** 4.568 |" in found
+    assert "**ms median quartiles** a: 3 (2 to 4)<br>**bytes** 12,345,678" in found
+    assert "M, commit abc, D" in found
+    assert found.count("seqloom x") == 1
+    assert "99.9" not in found
+    assert "so so" not in found
+    assert results("we", kinds(), tmp_path) == ""
+
+
+def test_results_show_the_last_rows_of_many(tmp_path: Path) -> None:
+    rows = [{"mixer": "she", "ms": at, "command": "x", "machine": f"M{at}"} for at in range(100, 120)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = results("she", kinds(), tmp_path)
+    assert "The last 12 of 20 rows." in found
+    assert "**ms** 119 | M119 |" in found
+    assert "M107" not in found
+
+
+def test_maps_are_kept_as_they_were(tmp_path: Path) -> None:
+    found = torch.tensor([[4.0, 0, 0], [0.4, 2, 0], [1e-9, 0, 1]], dtype=torch.float64)
+    write("she", "a run", {0: found, 3: 2 * found}, {"commit": "abc"}, tmp_path)
+    first, last = kept("she", tmp_path)
+    assert (first.name, last.name, first.said) == ("trained, layer 0", "trained, layer 3", "a run")
+    wanted = torch.tensor([[1, 0, 0], [0.1, 0.5, 0], [0, 0, 0.25]], dtype=torch.float64)
+    torch.testing.assert_close(first.found, wanted, rtol=0.02, atol=0)
+    assert torch.equal(first.found, last.found)
+    assert json.loads((tmp_path / "she.json").read_text())["commit"] == "abc"
+    assert kept("he", tmp_path) == []
+
+
+def test_the_maps_that_are_kept_can_be_shown() -> None:
+    for path in reached.MAPS.glob("*.json"):
+        assert path.stem in kinds()
+        for each in kept(path.stem):
+            assert picture(each.found, each.name, each.said)
+            assert numbers([each])
+
+
+def test_colours_are_a_logarithm() -> None:
+    found = torch.tensor([[1.0, 0.0], [1e-3, 1e-12]], dtype=torch.float64)
+    assert steps(found) == [[48, None], [0, None]]
+    assert steps(found * 10**-1.5 + torch.eye(2)) == [[48, None], [0, 48]]
+    with pytest.raises(ValueError, match="no slope"):
+        steps(torch.zeros(2, 2))
+
+
+def test_pictures_are_svg() -> None:
+    found = torch.ones(5, 5, dtype=torch.float64).tril()
+    for svg in (picture(found, "a < b", "c & d"), thumbnail(found), curve("me")):
+        assert xml.fromstring(svg).tag == f"{SVG}svg"
+    words = [each.text for each in xml.fromstring(picture(found, "a < b", "c")).iter(f"{SVG}text")]
+    assert {"a < b", "output t", "input s", "largest", "1/1000", "0", "4"} <= set(words)
+
+
+def test_a_beginning_is_the_same_again() -> None:
+    config = kinds()["me"]()
+    torch.manual_seed(1)
+    first = reached.beginning(config).found
+    torch.manual_seed(2)
+    assert torch.equal(first, reached.beginning(config).found)
+    torch.testing.assert_close(first.diagonal(-3), first[3, 0].expand(len(first) - 3))
+
+
+def test_what_the_site_adds() -> None:
+    found = torch.ones(4, 4, dtype=torch.float64).tril()
+    maps = [
+        Map("as it begins", "drawn", found),
+        Map("trained, layer 0", "a run", found),
+        Map("trained, layer 1", "a run", found),
+    ]
+    page = full(pages.page("me", kinds()["me"]), "me", maps)
+    order = [
+        "# `me`", "## What it reads", "me-trained-layer-1.svg", "| 29% | 29% | 29% |", "- trained, layer 0: a run.",
+        "## What it can do", "## Price by length", "me-price.svg", "## Results", "compare_books.jsonl",
+    ]  # fmt: skip
+    assert [page.index(each) for each in order] == sorted(page.index(each) for each in order)
+    assert "- trained, layer 1" not in page
+    shown = glance(pages.index())
+    assert all(f'src="{kind}-small.svg"' in shown for kind in kinds())
+
+
+def test_a_run_is_kept_as_maps(tmp_path: Path) -> None:
+    layers = [{"kind": "me"}, {"kind": "attention", "heads": 2}, {"kind": "me"}]
+    model = seqloom.decoder(layers, vocab=270, dim=8, depth=3, context=16)
+    seqloom.save(model, tmp_path / "run")
+    with pytest.raises(ValueError, match="no tokenizer"):
+        trained.keep(tmp_path / "run", trained.STORY, tmp_path)
+    seqloom.save(model, tmp_path / "run", tokenizer=Tokenizer.train([trained.STORY], 270))
+    with pytest.raises(ValueError, match="1 tokens; give one of 8"):
+        trained.keep(tmp_path / "run", "a", tmp_path)
+    assert {path.stem for path in trained.keep(tmp_path / "run", trained.STORY, tmp_path)} == {"me", "attention"}
+    first, last = kept("me", tmp_path)
+    assert (first.name, last.name) == ("trained, layer 0", "trained, layer 2")
+    assert first.found.shape == (16, 16)
+    assert first.said == "dim 8, depth 3, context 16; reading a story"
+    (one,) = kept("attention", tmp_path)
+    assert one.said.startswith("heads 2, dim 8")
+    assert str(tmp_path) not in (tmp_path / "me.json").read_text()
+
+
+def test_a_run_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("sys.argv", ["trained", str(tmp_path / "none")])
+    assert trained.main() == 2
+    assert "does not exist" in capsys.readouterr().err
