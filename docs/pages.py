@@ -1,6 +1,6 @@
 """Writes docs/mixers/: a page for each registered mixer, made of its own docstrings, settings, parameters and price.
 
-make docs
+make docs          these pages, and then the site, which adds pictures and results (docs/making)
 """
 
 import re
@@ -10,6 +10,9 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
+from docs.making.families import families
+from docs.making.prices import by_length
+from docs.making.tables import table
 from seqloom.core.mixer import MixerConfig
 from seqloom.mixers import kinds
 
@@ -32,9 +35,12 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """All mixers, a line each."""
-    lines = [f"- [`{kind}`]({kind}.md): {first(config)}" for kind, config in kinds().items()]
-    return "# Mixers\n\n" + "\n".join(lines) + "\n\nThese pages are generated: `make docs`.\n"
+    """All mixers, a line each, by family."""
+    parts, known = ["# Mixers"], kinds()
+    for family, members in families(known).items():
+        parts.append(f"## {family}")
+        parts.append("\n".join(f"- [`{kind}`]({kind}.md): {first(known[kind])}" for kind in members))
+    return "\n\n".join(parts) + "\n\nThese pages are generated: `make docs`.\n"
 
 
 def page(kind: str, config: type[MixerConfig]) -> str:
@@ -59,6 +65,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     rows.append(("parameters", f"{whole.params:,}", f"{token.params:,}"))
     parts.append(table(("of the equation", f"a row of {CONTEXT} tokens", f"token {CONTEXT}"), rows))
     parts.append(f"Critical path of a token, {len(token.path)} operations: {', '.join(token.path)}.")
+    parts += ["## Price by length", by_length(config()), f"At dim {DIM}, with a context of all T tokens."]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -80,12 +87,6 @@ def fenced(text: str) -> str:
     return re.sub(
         r"(?:^ {4,}.*\n?(?:\n(?= {4}))?)+", lambda block: f"```\n{block[0].rstrip()}\n```\n", text, flags=re.M
     )
-
-
-def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
-    """A table of Markdown."""
-    lines = [head, ("---",) * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""The documentation: pages written by hand, and what makes the others."""

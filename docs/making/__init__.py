@@ -1,0 +1,1 @@
+"""What the documentation is made of that is not written by hand."""

@@ -1,0 +1,25 @@
+"""Which mixers stand together: by what they keep of the past."""
+
+from collections.abc import Iterable
+
+FAMILIES = {
+    "Attention": ("attention",),
+    "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),
+    "Linear attention": ("linear", "performer", "rfa", "retention"),
+    "Attention without queries": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
+    "Recurrent networks": ("rnn", "lstm", "gru"),
+    "State spaces": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba"),
+    "Convolutions": ("lightweight_conv", "dynamic_conv", "hyena"),
+    "Two side by side": ("spade",),
+}
+OTHERS = "Others"
+"""of whom nobody has said yet where they belong: a new mixer needs no line here"""
+
+
+def families(kinds: Iterable[str]) -> dict[str, list[str]]:
+    """The kinds by family, in the order above; a family without any of them is left out."""
+    left = dict.fromkeys(kinds)
+    found = {name: [kind for kind in members if kind in left] for name, members in FAMILIES.items()}
+    placed = {kind for members in found.values() for kind in members}
+    found[OTHERS] = [kind for kind in left if kind not in placed]
+    return {name: members for name, members in found.items() if members}
