@@ -99,6 +99,15 @@ def test_what_is_not_here_is_passed_over(fill: Fill, monkeypatch: pytest.MonkeyP
     assert chosen(64, 64) == "direct"
 
 
+def test_halves_that_were_measured_with_c_are_passed_over_without(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill([{"ms": {"native": 3.0, "halves": 1.0, "fft": 2.0}}])
+    lacking: dict[str, str] = {}
+    monkeypatch.setitem(backends._lacking, "lag_sum", lambda: lacking)
+    assert chosen(64, 64) == "halves"
+    lacking["native"] = "no compiler"
+    assert chosen(64, 64) == "fft"
+
+
 def test_a_tenth_slower_is_as_good_where_it_spares_a_bound(fill: Fill) -> None:
     fill([{"B": 1, "ms": {"fft": 1.09, "direct": 1.0}}, {"B": 64, "ms": {"fft": 1.0, "direct": 5.0}}])
     assert choice.tree_of("vectors", True) == "fft"
