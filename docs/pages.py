@@ -40,7 +40,7 @@ def index() -> str:
     for family, members in families(known).items():
         parts.append(f"## {family}")
         parts.append("\n".join(f"- [`{kind}`]({kind}.md): {first(known[kind])}" for kind in members))
-    return "\n\n".join(parts) + "\n\nThese pages are generated: `make docs`.\n"
+    return "\n\n".join(parts) + "\n\nThese pages are generated: `make pages`.\n"
 
 
 def page(kind: str, config: type[MixerConfig]) -> str:
