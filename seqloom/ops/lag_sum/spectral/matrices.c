@@ -4,11 +4,11 @@
 
    x (B, T, D) and w (L, G, D/G, D/G) without gaps. Chunks and their values at N roots are those of channels.c; between
    there and back, each root has a complex product of matrices. The taps are transformed a block at a time, SIDE columns
-   (for dx: rows) of a group by DEEP rows, used at every root and forgotten, or made at every root and then transformed
+   (for dx: rows) of a group by `deep_` rows, used at every root and forgotten, or made at every root and then transformed
    back: so neither all of their values nor a second copy of their gradient is ever held, and a block stays in the cache.
 
    A complex product is three real ones: with P = Ar Br, Q = Ai Bi and R = (Ar + a Ai) (Br + b Bi), its parts are
-   P - ab Q and R - P - ab Q for a = b = 1, and the same with the signs of a conjugate where a or b is -1.
+   P - ab Q and R - P - ab Q, where a or b is -1 for a conjugate and else 1.
 
    Values of a signal: for each root `re` (rows, D) and `im`, rows = B chunks. A block: for TOGETHER lags or roots at a
    time, each vector of channels, and of it one after another the taps at these lags, or `re` and `im` at these roots. So
@@ -29,10 +29,10 @@
 #define ACROSS 2 /* vectors of a block of columns */
 #define DOWN 8   /* rows that are summed at a time, ACROSS vectors of each in registers */
 #define SIDE (ACROSS * LANES)
-#define TOGETHER 8         /* lags or roots */
+#define TOGETHER 8 /* lags or roots */
 #define PIECE (2 * TOGETHER) /* vectors of a block that lie one after another */
 #define HELD ((size_t)8 << 20) /* bytes of a block, about */
-#define GAP LANES          /* numbers, so that roots do not all meet in the same lines of the cache */
+#define GAP LANES /* numbers, so that roots do not all meet in the same lines of the cache */
 
 static size_t NAME(signal_)(int rows, int D)
 {
@@ -67,7 +67,7 @@ size_t NAME(own_)(int rows, int width, int N)
 {
     const int deep = NAME(deep_)(width, N), count = deep > rows ? deep : rows;
     const size_t panels = (size_t)3 * SIDE * ((count + LANES - 1) / LANES * LANES), z = (size_t)2 * N * LANES;
-    return (panels > z ? panels : z) + (size_t)(rows * deep + GAP - 1) / GAP * GAP;
+    return (panels > z ? panels : z) + ((size_t)rows * deep + GAP - 1) / GAP * GAP;
 }
 
 /* All values of a signal s (B, T, D): chunk c, and the chunk before (after = -1, times -i) or after it (1, times i). */

@@ -176,8 +176,8 @@ INLINE void NAME(store_)(REAL *to, VECTOR lane, int n)
         memcpy(to, &lane, n * sizeof(REAL));
 }
 
-/* N places of a signal x of T, `stride` numbers apart, from `first` on, n channels; times i^imaginary · sign, added to
-   z or put there. What lies outside the signal is 0. */
+/* N places of a signal x of T, `stride` numbers apart, from `first` on, n channels, times `sign`, as the real or the
+   imaginary parts of z; 0 where the signal has ended, and all 0 where `first` is below 0. */
 INLINE void NAME(place_)(
     VECTOR *z, int N, const REAL *x, ptrdiff_t stride, int T, int first, int n, int imaginary, REAL sign)
 {
