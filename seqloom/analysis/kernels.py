@@ -144,10 +144,11 @@ def averaged(call: Call) -> Cost:
 
 
 def lagged(call: Call) -> Cost:
-    """Our own lag sum of channels in C, forward: what the equation has, but for the edges of its blocks."""
-    B, T, D = call.args[0].shape
-    rows, terms = lookback(T, len(call.args[1]), "sequence")
-    return times(Cost(mul=terms, add=terms - rows), B * D)
+    """Our own lag sum in C or on a GPU, forward: what the equation has, but for the edges of its blocks."""
+    (B, T, D), w = call.args[0].shape, call.args[1]
+    rows, terms = lookback(T, len(w), "sequence")
+    products = terms * (w.shape[-1] if w.ndim > 2 else 1)
+    return times(Cost(mul=products, add=products - rows), B * D)
 
 
 def transformed(call: Call) -> Cost:
@@ -226,6 +227,7 @@ RULES: dict[str, Rule] = (
         "wkv_forward": averaged,
         "selective_forward": selected,
         "lag_sum_forward": lagged,
+        "lag_sum_gpu_forward": lagged,
         "spectral_lag_sum_forward": transformed,
         "scan_forward": scanned,
         "wkv_gpu_forward": averaged,

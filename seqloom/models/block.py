@@ -15,6 +15,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State, under, within
 from seqloom.models.channel import Channel
+from seqloom.models.dropout import Dropout
 from seqloom.models.norm import Norm, normalisation
 
 
@@ -32,7 +33,7 @@ class Block(nn.Module):
         if channel is not None:
             self.norm_2 = normalisation(norm, mixer.dim)
             self.add_module(kind, channel)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     @property
     def channel(self) -> Channel | None:

@@ -18,6 +18,7 @@ from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import State, check, under, unread, within
 from seqloom.models.block import Block
 from seqloom.models.config import DecoderConfig
+from seqloom.models.dropout import Dropout
 from seqloom.models.norm import normalisation
 from seqloom.ops.projection import Linear
 from seqloom.positions.learned import LearnedPositions
@@ -35,7 +36,7 @@ class Decoder(nn.Module):
         self.token = nn.Embedding(config.vocab, config.dim)
         self.position = LearnedPositions(config.context, config.dim) if config.positions == "learned" else None
         self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(config.block(layer) for layer in range(config.depth))
         self.norm = normalisation(config.norm, config.dim)
         self.head = Linear(config.dim, config.vocab)

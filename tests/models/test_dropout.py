@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.models.decoder import Decoder
+from seqloom.models.dropout import Dropout
 from tests.models.drawing import DIM, KINDS, decoder, ids
 
 
@@ -74,3 +75,37 @@ def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert block.step(x[:, 0], state)[0].equal(x[:, 0])
     logits = model(ids(2, 5))
     assert torch.allclose(logits, model.head(model.norm(torch.zeros(DIM, dtype=torch.float64))).expand_as(logits))
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_any_number_of_places_and_type(n: int, dtype: torch.dtype) -> None:
+    x = torch.ones(n, dtype=dtype, requires_grad=True)
+    y = Dropout(0.5)(x)
+    assert y.dtype == dtype
+    assert set(y.tolist()) <= {0.0, 2.0}
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())  # type: ignore[arg-type]  # there is one
+
+
+def test_each_place_is_drawn_by_itself() -> None:
+    """No two of the four in one word go together, and each is dropped as often."""
+    kept = (Dropout(0.25)(torch.ones(200_000, 4)) > 0).double()
+    assert float((kept.mean(0) - 0.75).abs().max()) < 5 * (0.25 * 0.75 / 200_000) ** 0.5
+    together = torch.corrcoef(kept.T) - torch.eye(4, dtype=torch.float64)
+    assert float(together.abs().max()) < 5 / 200_000**0.5
+
+
+def test_the_generator_decides() -> None:
+    drawn = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        drawn.append(Dropout(0.3)(torch.ones(100)))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+@pytest.mark.graph
+def test_in_a_graph_it_is_torchs() -> None:
+    compiled = torch.compile(Dropout(0.3), fullgraph=True, backend="aot_eager")
+    assert 0.6 < float((compiled(torch.ones(1000)) > 0).double().mean()) < 0.8

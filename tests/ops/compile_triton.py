@@ -2,10 +2,14 @@
 
 import sys
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from seqloom.ops.lag_sum import gpu as lag
+from seqloom.ops.lag_sum import gpu_kernels as lags
+from seqloom.ops.lag_sum import gpu_slopes as taps
 from seqloom.ops.linear_decay import gpu as decay
 from seqloom.ops.linear_decay import gpu_kernels as chunks
 from seqloom.ops.linear_decay import gpu_slopes as slopes
@@ -17,8 +21,9 @@ from seqloom.ops.wkv_average import gpu as wkv
 from seqloom.ops.wkv_average import gpu_kernels as averages
 
 SIZES = {"T", "D", "N", "H", "K", "V", "by_row", "by_head", "by_token"}
+SIZES |= {"M", "L", "W", "each", "by_lag", "by_channel", "by_group", "by_in", "by_out"}
 LONG = {"lengths": "*i64"}
-SUMS = {averages.backward: {"dw", "du"}, selectives.backward: {"dA", "dbias", "dskip"}}
+SUMS = {averages.backward: {"dw", "du"}, taps.alone: {"dw"}, selectives.backward: {"dA", "dbias", "dskip"}}
 """what is kept in double precision"""
 FLAGS = {"FADES", "BEGUN", "ENDS", "SOFT", "SKIPS", "GATED", "LEARNS", "REACHED", "TO_MEANS", "TO_LOGS"}
 
@@ -66,6 +71,13 @@ def main(architecture, kind):
         sizes = {"STATES": N, "BLOCK": selective.BLOCK, "CHUNK": selective.CHUNK, "STAGES": selective.STAGES}
         compiled(selectives.forward, architecture, kind, sizes, warps=1)
         compiled(selectives.backward, architecture, kind, sizes, warps=1)
+    few = {"TIMES": lag.TIMES, "BLOCK": lag.BLOCK}
+    long, wide = lag.tile(torch.float64 if kind == "fp64" else torch.float32)
+    for back in (False, True):
+        compiled(lags.alone, architecture, kind, {**few, "BACK": back})
+        compiled(lags.mixed, architecture, kind, {"TIMES": long, "WIDE": wide, "BACK": back})
+    compiled(taps.alone, architecture, kind, {"LAGS": lag.TIMES, "BLOCK": lag.BLOCK, "PIECE": lag.PIECE})
+    compiled(taps.mixed, architecture, kind, {"TIMES": long, "WIDE": wide})
     print("compiled")
 
 

@@ -104,6 +104,9 @@ def test_halves_that_were_measured_with_c_are_passed_over_without(fill: Fill, mo
     lacking: dict[str, str] = {}
     monkeypatch.setitem(backends._lacking, "lag_sum", lambda: lacking)
     assert chosen(64, 64) == "halves"
+    lacking["triton"] = "no GPU"
+    choice.forget()
+    assert chosen(64, 64) == "halves"
     lacking["native"] = "no compiler"
     assert chosen(64, 64) == "fft"
 
@@ -131,6 +134,16 @@ def test_away_from_the_cpu_the_rule_is_of_plain_torch(fill: Fill) -> None:
     fill([fast("native")])
     x, w = torch.ones(4, 64, 6, device="meta"), torch.ones(64, 6, device="meta")
     assert lag_sum.by_size(x, w) == "fft"
+
+
+def test_on_a_gpu_few_lags_are_for_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice.device, "best", lambda device: device.type == "meta")
+    for taps, shape in TAPS.items():
+        most = choice.KERNELS[taps]
+        x, w = torch.ones(4, 500, 6, device="meta"), torch.ones(most + 1, *shape, device="meta")
+        assert [lag_sum.by_size(x, w[:most]), lag_sum.by_size(x, w)] == ["triton", "fft"]
+        assert lag_sum.by_size(x[:, :most], w) == "triton"
+        assert lag_sum.by_size(torch.ones(4, most, 6), w) != "triton"
 
 
 @pytest.mark.parametrize("taps", TAPS)

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.ops import backends, gpu
+from seqloom.ops.lag_sum import gpu as lag_gpu
+from seqloom.ops.lag_sum import lags
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.scans import gpu as scan_gpu
@@ -29,7 +31,7 @@ SHAPES = os.environ.get("SEQLOOM_SHAPES") == "1"
 ROOT = Path(__file__).parents[2]
 DEVICE = torch.device("cpu" if gpu.INTERPRETED else "cuda")
 MISSING = gpu.why().startswith("Triton")
-OPS = ("linear_decay", "scans", "selective_scan", "wkv_average")
+OPS = ("lag_sum", "linear_decay", "scans", "selective_scan", "wkv_average")
 
 installed = pytest.mark.skipif(MISSING, reason=gpu.why())
 runs = pytest.mark.skipif(
@@ -186,6 +188,57 @@ def test_the_decaying_sum_in_chunks_as_they_are() -> None:
     same("linear_decay", decay, [*given, -numbers(1, 1, 130, seed=3).abs()], torch.float32)
 
 
+TAPS = {"number": (), "vectors": (1,), "matrices": (1, 1), "groups": (2, 1, 1)}
+"""the shape of one tap of each kind, in channels; in the channels of a group"""
+
+
+def taps(kind: str, L: int, width: int, seed: int = 1) -> Tensor:
+    groups, shape = (2, TAPS[kind][1:]) if kind == "groups" else (1, TAPS[kind])
+    return numbers(L, *([groups] if groups > 1 else []), *(width * each for each in shape), seed=seed)
+
+
+@runs
+@every_type
+@pytest.mark.parametrize("kind", TAPS)
+@pytest.mark.parametrize(("T", "L", "width"), [(1, 3, 1), (37, 9, 17), (19, 40, 5)])
+def test_the_lag_sum(
+    dtype: torch.dtype, kind: str, T: int, L: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In blocks that rows, lags and channels cross, and the places in several parts where taps receive."""
+    for name in ("TIMES", "BLOCK", "PIECE", "LONG", "WIDE"):
+        monkeypatch.setattr(lag_gpu, name, 16)
+    x = numbers(3, T, 2 * width if kind == "groups" else width)
+
+    def run(x: Tensor, w: Tensor) -> tuple[Tensor]:
+        return (lags(x, w),)
+
+    same("lag_sum", run, [x, taps(kind, L, width)], dtype)
+
+
+@runs
+@pytest.mark.parametrize("kind", ["vectors", "matrices"])
+def test_the_lag_sum_in_blocks_as_they_are(kind: str) -> None:
+    same("lag_sum", lambda *of: (lags(*of),), [numbers(2, 150, 33), taps(kind, 3, 33)], torch.float32)
+
+
+@runs
+@pytest.mark.parametrize("kind", TAPS)
+def test_no_lag_sum_depends_on_later_inputs_or_other_rows(kind: str) -> None:
+    x, w = numbers(3, 20, 4), taps(kind, 7, 2 if kind == "groups" else 4)
+    with backends.use(lag_sum="triton"):
+        y = lags(x, w)
+        x[0], x[2], x[1, 13:] = torch.nan, torch.nan, torch.nan
+        assert torch.equal(lags(x, w)[1, :13], y[1, :13])
+
+
+def test_parts_of_the_places_are_whole_and_keep_a_gpu_busy() -> None:
+    for places, piece, grid in ((1, 256, (1, 1)), (131072, 256, (2, 16)), (1000, 64, (9, 9)), (5000, 64, (99, 99))):
+        parts, each = lag_gpu._parts(places, piece, grid)
+        assert (parts - 1) * each < places <= parts * each
+        assert each % piece == 0
+        assert parts == 1 or parts * grid[0] * grid[1] <= lag_gpu.PROGRAMS
+
+
 @runs
 @pytest.mark.parametrize("wipe", [-1e4, -torch.inf])
 def test_what_was_wiped_out_leaves_nothing(wipe: float) -> None:
@@ -248,6 +301,7 @@ def test_second_derivatives() -> None:
     x, rate = numbers(1, T, D).requires_grad_(), numbers(D, seed=1).requires_grad_()
     heads = numbers(1, 1, T, D, seed=2).requires_grad_()
     runs = {
+        "lag_sum": (lambda x: lags(x.sin(), x[0, :, None] * x[0, :, :, None]), (x,)),
         "wkv_average": (lambda x, rate: wkv(x, x.sin(), rate, rate), (x, rate)),
         "scans": (lambda x: scan(x.tanh(), x), (x,)),
         "linear_decay": (lambda h: decay(h, 2 * h, h.sin(), -h[..., 0].square()), (heads,)),
@@ -262,6 +316,7 @@ def test_second_derivatives() -> None:
 def test_nothing_to_read() -> None:
     nothing = torch.zeros(0, 2, 3, device=DEVICE)
     with backends.use(**dict.fromkeys(OPS, "triton")):
+        assert lags(nothing, numbers(5, 3)).shape == nothing.shape
         assert wkv(nothing, nothing)[0].shape == nothing.shape
         assert scan(nothing, nothing)[0].shape == nothing.shape
         assert decay(*nothing[None].transpose(0, 1).expand(3, 0, 1, 2, 3))[0].shape == (0, 1, 2, 3)
@@ -271,6 +326,7 @@ def test_nothing_to_read() -> None:
 def test_half_precision_goes_in_and_out() -> None:
     x = numbers(1, 5, 3).bfloat16()
     with backends.use(**dict.fromkeys(OPS, "triton")):
+        assert lags(x, x[0]).dtype == torch.bfloat16
         assert wkv(x, x)[0].dtype == torch.bfloat16
         y, _ = decay(x[None], x[None], x[None])
     assert y.dtype == torch.bfloat16
@@ -279,11 +335,13 @@ def test_half_precision_goes_in_and_out() -> None:
 
 
 @runs
-@pytest.mark.parametrize("op", ["wkv", "scan", "decay", "selective"])
+@pytest.mark.parametrize("op", ["wkv", "scan", "decay", "selective", "lags", "lags of matrices"])
 def test_torch_holds_the_operators_sound(op: str) -> None:
     x, heads = numbers(2, 5, 3).requires_grad_(), numbers(2, 1, 5, 3).requires_grad_()
     each = numbers(2, 3).requires_grad_()
     called = {
+        "lags": (lag_gpu.forward, (x, each.mT[:, :1].expand(3, 3))),
+        "lags of matrices": (lag_gpu.backward, (x, numbers(4, 3, 3).requires_grad_(), x, True, True)),
         "wkv": (wkv_gpu.forward, (x, x, each[0], None, each, each)),
         "scan": (scan_gpu.forward, (x, x, each)),
         "decay": (decay_gpu.forward, (heads, heads, heads, None, None)),
@@ -302,6 +360,7 @@ def test_torch_holds_the_operators_sound(op: str) -> None:
 def test_compiled_whole_with_its_gradients(op: str) -> None:
     x, heads = numbers(2, 7, 3), numbers(2, 1, 20, 3)
     calls = {
+        "lag_sum": (lambda x: lags(x, x[0]), x),
         "wkv_average": (lambda x: wkv(x, x.sin(), x[0, 0], x[0, 0]), x),
         "scans": (lambda x: scan(x.tanh(), x), x),
         "linear_decay": (lambda h: decay(h, 2 * h, h.sin(), -h[..., 0].square()), heads),
@@ -319,6 +378,7 @@ def test_compiled_whole_with_its_gradients(op: str) -> None:
 def test_what_they_execute_has_a_price() -> None:
     x, heads = numbers(2, 7, 3), numbers(2, 1, 70, 3)
     calls = {
+        "lag_sum": lambda: (lags(x, x[0]), lags(x, numbers(4, 3, 3)), lags(heads[:, 0], numbers(4, 3, 1, 1))),
         "wkv_average": lambda: wkv(x, x),
         "scans": lambda: scan(x, x, x[:, 0]),
         "linear_decay": lambda: decay(heads, heads, heads, heads[:, :, :, 0]),
@@ -346,7 +406,7 @@ def test_without_triton_or_a_gpu_the_reason_is_said() -> None:
 def test_a_cpu_is_never_given_kernels_by_itself() -> None:
     x = numbers(1, 3, 2).cpu()
     backends.forget()
-    wkv(x, x), scan(x, x), decay(x[None], x[None], x[None]), selective(x, x, x[0, :2], x, x)
+    lags(x, x[0]), wkv(x, x), scan(x, x), decay(x[None], x[None], x[None]), selective(x, x, x[0, :2], x, x)
     assert all("triton" not in ran for ran in backends.used().values())
 
 

@@ -15,7 +15,8 @@ from torch import Tensor, cat
 
 from seqloom.core.shapes import Stream
 from seqloom.ops import backends
-from seqloom.ops.lag_sum import choice, direct, fft, halves, native, reference, spectral, toeplitz
+from seqloom.ops import gpu as device
+from seqloom.ops.lag_sum import choice, direct, fft, gpu, halves, native, reference, spectral, toeplitz
 
 Taps: TypeAlias = Float[Tensor, "L ..."]
 """one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
@@ -27,21 +28,22 @@ RUN = {
     "native": native.lags,
     "spectral": spectral.lags,
     "halves": halves.lags,
+    "triton": gpu.lags,
 }
-EXACT = ("reference", "direct", "toeplitz", "native", "halves")
+EXACT = ("reference", "direct", "toeplitz", "native", "halves", "triton")
 """the backends in which an output is exactly unaffected by later inputs"""
 
-backends.declare("lag_sum", tuple(RUN), lambda: native.lacking() | spectral.lacking())
+backends.declare("lag_sum", tuple(RUN), lambda: native.lacking() | spectral.lacking() | gpu.lacking())
 
 
 def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
     """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
 
     `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.
-    Backends: `direct`, `toeplitz` (for (L,) only), `native` (on a CPU, for (L, D) and (L,)) and `halves` are exactly
-    causal; `fft` and `spectral` (on a CPU) move outputs before a changed input by at most F = 8 eps · max|x| · Σ|w| ·
-    log2(2T), where max|x| is over all inputs, later ones too. Rounding: a direct sum of n terms is off by at most
-    n eps Σ|terms|, a transformed one by F, halves by both. All are differentiable twice.
+    Backends: `direct`, `toeplitz` (for (L,) only), `native` (on a CPU, for (L, D) and (L,)), `triton` (on a GPU) and
+    `halves` are exactly causal; `fft` and `spectral` (on a CPU) move outputs before a changed input by at most
+    F = 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. Rounding: a direct sum of n
+    terms is off by at most n eps Σ|terms|, a transformed one by F, halves by both. All are differentiable twice.
     """
     _check(x, w)
     if past is not None and past.shape[1]:
@@ -58,6 +60,7 @@ def chosen(x: Stream, w: Taps) -> str:
     lacking = {"toeplitz"} if w.ndim > 1 else set()
     lacking |= {"native"} if w.ndim > 2 else set()
     lacking |= {"native", "spectral"} if x.device.type != "cpu" else set()
+    lacking |= set() if device.able(x.device) else {"triton"}
     able = [name for name in RUN if name not in lacking]
     return backends.choose("lag_sum", by_size(x, w), able)
 

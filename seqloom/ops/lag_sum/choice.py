@@ -5,7 +5,7 @@
 Of the sizes in the table (`crossovers.json`, which `make tune` measures) the nearest T is taken, of those the nearest
 L, then D, then B; of the backends measured there, the fastest that this machine can run. Where one backend is nowhere
 more than a tenth slower than the fastest, it is taken for all of them. SEQLOOM_LAG_SUM_TABLE names another table. Away
-from the CPU, and in a graph that is exported to run elsewhere, a rule decides: see `PORTABLE`.
+from the CPU, and in a graph that is exported to run elsewhere, a rule decides: see `KERNELS` and `PORTABLE`.
 """
 
 import functools
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, compiler
 
 from seqloom.ops import backends
+from seqloom.ops import gpu as device
 from seqloom.ops.lag_sum.crossovers import PLACE, Point, read
 
 KINDS = ("number", "vectors", "matrices", "groups")
@@ -40,6 +41,9 @@ PORTABLE: dict[tuple[str, bool], Tree] = {
 }
 """the rule without a table, by kind of taps and training, in plain torch alone: up to 8 lags one product each; so are
 matrices that one or two rows are read with, whose spectra would not pay for themselves"""
+KERNELS = {"number": 64, "vectors": 64, "matrices": 8, "groups": 8}
+"""lags up to which the rule takes Triton's kernels on a GPU; by the count of products, not measured: a direct sum of
+matrices has L/4 to L/2 times those of transforms"""
 NATIVE = 2048
 """lags up to which the rule takes C for channels that do not mix, where there is C"""
 
@@ -50,7 +54,8 @@ def fastest(x: Tensor, w: Tensor) -> str:
     sizes = (T, min(T, len(w)), D, B)
     taps, training = KINDS[w.ndim - 1], torch.is_grad_enabled()
     if not x.is_cpu or compiler.is_exporting():
-        return find(PORTABLE[taps, training], sizes)
+        rule = PORTABLE[taps, training]
+        return find((1, (KERNELS[taps],), ("triton", rule)) if device.best(x.device) else rule, sizes)
     if compiler.is_compiling():
         return find(tree_of(taps, training), sizes)
     return _kept(taps, training, sizes, *backends.lacking("lag_sum"))
@@ -95,8 +100,8 @@ def _kept(taps: str, training: bool, sizes: Sizes, *lacking: str) -> str:
 
 @functools.cache
 def _planted(taps: str, training: bool, *lacking: str) -> Tree:
-    able = set(backends.known()["lag_sum"]) - {"reference", *lacking}
-    if lacking:
+    able = set(backends.known()["lag_sum"]) - {"reference", "triton", *lacking}
+    if {"native", "spectral"} & set(lacking):
         able.discard("halves")  # its times are with the C that others lack too
     points = {}
     for each in read(place()).points:

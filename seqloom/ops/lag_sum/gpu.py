@@ -1,0 +1,107 @@
+"""The lag sum on a GPU, lag by lag, by Triton (gpu_kernels.py, gpu_slopes.py): all places and channels at once.
+
+Two operators of torch, so that a compiled model holds them as they are. Products of matrices are exact to float32.
+"""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from seqloom.ops import gpu as device
+from seqloom.ops.gpu import blocks
+from seqloom.ops.lag_sum import adjoint
+
+TIMES, BLOCK = 32, 32
+"""places, or lags where taps receive, and channels of a program that sums channels alone"""
+PIECE = 256
+"""places whose products such a program adds up before they go to double precision"""
+LONG, WIDE = 64, 32
+"""places and channels that a program multiplies at once: powers of two, at least 16"""
+NARROW = 16
+"""both, for double precision, which fills twice the registers"""
+PROGRAMS = 1024
+"""programs that a GPU is kept busy with: where taps are fewer blocks, the places are cut in parts"""
+
+
+@functools.cache
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not; every lag sum asks, so it is looked up once."""
+    return device.lacking()
+
+
+def lags(x: Tensor, w: Tensor) -> Tensor:
+    """(B, T, D) under taps of any of the four kinds → (B, T, D)."""
+    kind = torch.promote_types(x.dtype, w.dtype)
+    exact = torch.promote_types(kind, torch.float32)
+    taps = w.to(exact) if w.ndim > 1 else w.to(exact)[:, None].expand(-1, x.shape[2])
+    return (forward if adjoint.watched(x) else _apply)(x.to(exact), taps).to(kind)
+
+
+def tile(kind: torch.dtype) -> tuple[int, int]:
+    """Places and channels that a program multiplies at once."""
+    return (NARROW, NARROW) if kind == torch.float64 else (LONG, WIDE)
+
+
+def _forward(x: Tensor, w: Tensor) -> Tensor:
+    """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), (L, D, D) or (L, G, D/G, D/G); both float32 or float64."""
+    return _summed(x, w, False)
+
+
+def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
+    """What x and w receive for g (B, T, D), each 0 numbers where it is not wanted."""
+    dx = _summed(g, w if w.ndim == 2 else w.mT, True) if to_x else x.new_empty(0)
+    return dx, _slopes(x, w, g) if to_w else w.new_empty(0)
+
+
+_apply = adjoint.differentiable(_forward, _backward)
+forward = torch.library.custom_op(
+    "seqloom::lag_sum_gpu_forward", _forward, mutates_args=(), device_types=("cuda", "cpu")
+)
+backward = torch.library.custom_op(
+    "seqloom::lag_sum_gpu_backward", _backward, mutates_args=(), device_types=("cuda", "cpu")
+)
+adjoint.register(forward, backward)
+
+
+def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
+    from seqloom.ops.lag_sum import gpu_kernels
+
+    (B, T, D), L, x, y = x.shape, len(w), x.contiguous(), x.new_empty(x.shape)
+    sizes, grouped = (B * T, T, D, L), w[:, None] if w.ndim == 3 else w
+    with torch.cuda.device_of(x):
+        if w.ndim == 2:
+            gpu_kernels.alone[blocks(B * T, TIMES), blocks(D, BLOCK)](x, w, y, *sizes, *w.stride(), back, TIMES, BLOCK)
+        else:
+            (long, wide), (G, W) = tile(x.dtype), grouped.shape[1:3]
+            gpu_kernels.mixed[blocks(B * T, long), G, blocks(W, wide)](
+                x, grouped, y, *sizes, W, *grouped.stride(), back, long, wide
+            )
+    return y
+
+
+def _slopes(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
+    from seqloom.ops.lag_sum import gpu_slopes
+
+    (B, T, D), L, x, g = x.shape, len(w), x.contiguous(), g.contiguous()
+    sizes = (B * T, T, D, L)
+    with torch.cuda.device_of(x):
+        if w.ndim == 2:
+            grid = blocks(L, TIMES), blocks(D, BLOCK)
+            parts, each = _parts(B * T, PIECE, grid)
+            dw = x.new_empty(parts, L, D, dtype=torch.float64)
+            gpu_slopes.alone[*grid, parts](x, g, dw, *sizes, each, PIECE, TIMES, BLOCK)
+        else:
+            (long, wide), W = tile(x.dtype), w.shape[-1]
+            grid = L * blocks(W, wide), D // W * blocks(W, wide)
+            parts, each = _parts(B * T, long, grid)
+            dw = x.new_empty(parts, *w.shape)
+            gpu_slopes.mixed[*grid, parts](x, g, dw, *sizes, W, each, long, wide)
+    return dw.sum(0, dtype=torch.float64).to(w.dtype)
+
+
+def _parts(places: int, piece: int, grid: tuple[int, int]) -> tuple[int, int]:
+    """How many parts the places are cut in, and the places of each: whole pieces."""
+    pieces = blocks(places, piece)
+    each = blocks(pieces, max(1, min(pieces, PROGRAMS // (grid[0] * grid[1]))))
+    return blocks(pieces, each), each * piece

@@ -1,0 +1,86 @@
+"""The lag sum and the gradient of its inputs as Triton kernels: a program for a block of places and one of channels.
+
+    alone    y_t = Σ_k x_{t-k} w_k, each channel by itself
+    mixed    the same with a matrix for each lag, inside each group of channels
+
+They go from lag to lag. BACK reads x_{t+k} instead: the gradient of the inputs, where w is given with its strides
+swapped. The places of all rows are one behind the other, M of them, T to a row; a product whose input is outside of its
+row is left out. x and y are contiguous (M, D), all of one type, float32 or float64; w is read by strides.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def alone(
+    x,
+    w,
+    y,
+    M,
+    T,
+    D,
+    L,
+    by_lag,
+    by_channel,
+    BACK: tl.constexpr,
+    TIMES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """y of w (L, D)."""
+    m = tl.program_id(0).to(tl.int64) * TIMES + tl.arange(0, TIMES)
+    n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    lags = reach(m, M, T, L, BACK)
+    place, there = m[:, None] * D + n[None, :], (n < D)[None, :]
+    given, taps = x + place, w + n * by_channel
+    sum_ = tl.zeros([TIMES, BLOCK], x.dtype.element_ty)
+    for k in range(0, tl.max(lags, 0)):
+        sum_ += tl.load(given, mask=(lags > k)[:, None] & there, other=0.0) * tl.load(taps, mask=n < D, other=0.0)
+        given += D if BACK else -D
+        taps += by_lag
+    tl.store(y + place, sum_, mask=(m < M)[:, None] & there)
+
+
+@triton.jit
+def mixed(
+    x,
+    w,
+    y,
+    M,
+    T,
+    D,
+    L,
+    W,
+    by_lag,
+    by_group,
+    by_in,
+    by_out,
+    BACK: tl.constexpr,
+    TIMES: tl.constexpr,
+    WIDE: tl.constexpr,
+):
+    """y of w (L, D/W, W, W)."""
+    m = tl.program_id(0).to(tl.int64) * TIMES + tl.arange(0, TIMES)
+    group = tl.program_id(1).to(tl.int64)
+    out = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
+    lags = reach(m, M, T, L, BACK)
+    given = x + m[:, None] * D + group * W
+    taps = w + group * by_group + (out * by_out)[None, :]
+    sum_ = tl.zeros([TIMES, WIDE], x.dtype.element_ty)
+    for k in range(0, tl.max(lags, 0)):
+        for first in range(0, W, WIDE):
+            into = first + tl.arange(0, WIDE)
+            here = tl.load(given + into[None, :], mask=(lags > k)[:, None] & (into < W)[None, :], other=0.0)
+            tap = tl.load(taps + (into * by_in)[:, None], mask=(into < W)[:, None] & (out < W)[None, :], other=0.0)
+            sum_ += tl.dot(here, tap, input_precision="ieee", out_dtype=sum_.dtype)
+        given += D if BACK else -D
+        taps += by_lag
+    tl.store(y + m[:, None] * D + group * W + out[None, :], sum_, mask=(m < M)[:, None] & (out < W)[None, :])
+
+
+@triton.jit
+def reach(m, M, T, L, BACK: tl.constexpr):
+    """How many of the L lags each of these places reads: those that stay in its row; 0 behind the last row."""
+    t = (m % T).to(tl.int32)
+    inside = T - t if BACK else t + 1
+    return tl.where(m < M, tl.minimum(inside, L), 0)

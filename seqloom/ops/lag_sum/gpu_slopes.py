@@ -1,0 +1,78 @@
+"""The gradient of the lag sum's taps as Triton kernels: a program for a block of taps and a part of all places.
+
+    alone    dw_k = Σ_t x_{t-k} g_t, each channel by itself
+    mixed    dw_k = Σ_t x_{t-k}ᵀ g_t, a matrix for each lag, inside each group of channels
+
+Places are as in gpu_kernels.py; a part has `each` of them, and its own sums, which are added up elsewhere.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def alone(
+    x,
+    g,
+    dw,
+    M,
+    T,
+    D,
+    L,
+    each,
+    PIECE: tl.constexpr,
+    LAGS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """dw (parts, L, D) in float64; PIECE places at a time are summed as they come."""
+    k = tl.program_id(0) * LAGS + tl.arange(0, LAGS)
+    n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    part = tl.program_id(2).to(tl.int64)
+    begin = part * each
+    end = tl.minimum(begin + each, M)
+    total = tl.zeros([LAGS, BLOCK], tl.float64)
+    for first in range(begin, end, PIECE):
+        sum_ = tl.zeros([LAGS, BLOCK], x.dtype.element_ty)
+        for m in range(first, tl.minimum(first + PIECE, end)):
+            there = (k <= m % T)[:, None] & (n < D)[None, :]
+            given = tl.load(x + (m - k)[:, None] * D + n[None, :], mask=there, other=0.0)
+            sum_ += given * tl.load(g + m * D + n, mask=n < D, other=0.0)
+        total += sum_.to(tl.float64)
+    tl.store(dw + (part * L + k[:, None]) * D + n[None, :], total, mask=(k < L)[:, None] & (n < D)[None, :])
+
+
+@triton.jit
+def mixed(
+    x,
+    g,
+    dw,
+    M,
+    T,
+    D,
+    L,
+    W,
+    each,
+    TIMES: tl.constexpr,
+    WIDE: tl.constexpr,
+):
+    """dw (parts, L, D/W, W, W); `each` is a multiple of TIMES."""
+    across = tl.cdiv(W, WIDE)
+    k, group = tl.program_id(0) // across, tl.program_id(1) // across
+    into = tl.program_id(0) % across * WIDE + tl.arange(0, WIDE)
+    out = tl.program_id(1) % across * WIDE + tl.arange(0, WIDE)
+    part = tl.program_id(2).to(tl.int64)
+    begin = part * each
+    end = tl.minimum(begin + each, M)
+    sum_ = tl.zeros([WIDE, WIDE], x.dtype.element_ty)
+    for first in range(begin, end, TIMES):
+        m = first + tl.arange(0, TIMES)
+        there = (m < end) & (m % T >= k)
+        given = tl.load(
+            x + (m - k)[None, :] * D + group * W + into[:, None], mask=there[None, :] & (into < W)[:, None], other=0.0
+        )
+        slope = tl.load(
+            g + m[:, None] * D + group * W + out[None, :], mask=there[:, None] & (out < W)[None, :], other=0.0
+        )
+        sum_ += tl.dot(given, slope, input_precision="ieee", out_dtype=sum_.dtype)
+    place = ((part * L + k) * (D // W) + group) * W
+    tl.store(dw + (place + into[:, None]) * W + out[None, :], sum_, mask=(into < W)[:, None] & (out < W)[None, :])
