@@ -75,7 +75,7 @@ def main(architecture, kind):
     long, wide = lag.tile(torch.float64 if kind == "fp64" else torch.float32)
     for back in (False, True):
         compiled(lags.alone, architecture, kind, {**few, "BACK": back})
-        compiled(lags.mixed, architecture, kind, {"TIMES": long, "WIDE": wide, "BACK": back})
+        compiled(lags.mixed, architecture, kind, {"TIMES": long, "WIDE": wide, "BACK": back}, warps=8)
     compiled(taps.alone, architecture, kind, {"LAGS": lag.TIMES, "BLOCK": lag.BLOCK, "PIECE": lag.PIECE})
     compiled(taps.mixed, architecture, kind, {"TIMES": long, "WIDE": wide})
     print("compiled")

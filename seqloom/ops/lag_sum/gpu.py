@@ -75,7 +75,7 @@ def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
         else:
             (long, wide), (G, W) = tile(x.dtype), grouped.shape[1:3]
             gpu_kernels.mixed[blocks(B * T, long), G, blocks(W, wide)](
-                x, grouped, y, *sizes, W, *grouped.stride(), back, long, wide
+                x, grouped, y, *sizes, W, *grouped.stride(), back, long, wide, num_warps=8
             )
     return y
 
