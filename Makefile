@@ -17,13 +17,14 @@ demo: .venv/installed
 # A second time with shapes checked at run time, where tensors change hands; the rest of that in `test-all`. The hook that
 # checks them doubles the time, and breaks graph capture.
 SHAPED := tests/contract/test_reading.py tests/contract/test_keep.py tests/mixers
+TENSORS := tests/ops tests/contract tests/models tests/positions tests/generation
 
 test: .venv/installed
 	$(TEST) -m "not slow and not demo and not browser"
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED)
 
 test-all: test .venv/browser
-	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph and not demo and not browser" $(SHAPED:%=--ignore %)
+	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED:%=--ignore %) $(TENSORS)
 	$(TEST) -m "slow and not demo and not browser"
 	$(MAKE) demo
 	$(BIN)/python -m pytest -m demo
