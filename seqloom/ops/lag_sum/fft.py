@@ -19,8 +19,41 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps of any of the four kinds → (B, T, D)."""
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
-    y: Tensor = _LagSum.apply(x.to(exact), w.to(exact))  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    form = _LagSum if w.ndim > 2 else _Alone
+    y: Tensor = form.apply(x.to(exact), w.to(exact))  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return y.to(kind)
+
+
+class _Alone(torch.autograd.Function):
+    """Channels that do not mix: spectra stay (B, D, F), as the transforms leave them."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        n = points(x.shape[1] + len(w) - 1)
+        W = torch.fft.rfft(w.mT.contiguous() if w.ndim == 2 else w, n)  # (D, F) or (F,)
+        ctx.save_for_backward(x, w, W)
+        ctx.n = n
+        return _shortened(_lengthened(x, n) * W, n, x.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, w, W = ctx.saved_tensors
+        if torch.is_grad_enabled():  # someone wants second derivatives: the spectrum must depend on w
+            W = torch.fft.rfft(w.mT.contiguous() if w.ndim == 2 else w, ctx.n)
+        G, dw = _lengthened(dy, ctx.n), None
+        if ctx.needs_input_grad[1]:
+            received = (_lengthened(x, ctx.n).conj() * G).sum(0 if w.ndim == 2 else (0, 1))
+            dw = torch.fft.irfft(received, ctx.n)[..., : len(w)]
+            dw = dw.mT if w.ndim == 2 else dw
+        return _shortened(G * W.conj(), ctx.n, x.shape[1]) if ctx.needs_input_grad[0] else None, dw
+
+
+def _lengthened(x: Tensor, n: int) -> Tensor:
+    return torch.fft.rfft(x.mT.contiguous(), n)
+
+
+def _shortened(Y: Tensor, n: int, T: int) -> Tensor:
+    return torch.fft.irfft(Y, n)[..., :T].mT.contiguous()
 
 
 class _LagSum(torch.autograd.Function):
