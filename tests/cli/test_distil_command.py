@@ -69,10 +69,10 @@ def test_the_table(seqloom: Seqloom, extractors: Path, tmp_path: Path) -> None:
     assert f"{then.cost:.3f}" in answer.out
 
 
-def test_the_layers_are_off_by_no_more_than_is_said(extractors: Path, distilled: Path, tmp_path: Path) -> None:
+def test_the_layers_are_off_by_no_more_than_is_said(extractors: Path, tmp_path: Path) -> None:
     """Σ|w - ŵ| of what was saved, from its own taps; and inputs that reach it."""
     found = distil(extractors, 5, tmp_path / "out")
-    old, new = face.load(extractors), face.load(distilled)
+    old, new = face.load(extractors), face.load(tmp_path / "out")
     assert [layer.number for layer in found.layers] == [0, 2, 3, 4, 5, 6]
     for layer in found.layers:
         w = old.blocks[layer.number].mixer.w_ext.detach().double()
