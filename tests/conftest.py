@@ -15,8 +15,8 @@ if SHAPES:  # before anything of the package is imported
 
 import torch  # noqa: E402
 
-import seqloom.ops  # noqa: E402
-from seqloom.ops import native  # noqa: E402
+import seqloom.ops  # noqa: E402  # after the hook
+from seqloom.ops import native  # noqa: E402  # after the hook
 
 torch.set_num_threads(1)
 for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):

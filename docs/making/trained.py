@@ -63,7 +63,7 @@ def keep(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
     ids = model.tokenizer.encode(text)
     if len(ids) < LEAST:
         raise ValueError(f"the text has {len(ids)} tokens; give one of {LEAST} or more")
-    source = origin(f"python -m docs.making.trained {run}")
+    source = origin("python -m docs.making.trained RUN")  # where a run lies is nobody's business
     return [write(kind, said(kind, model, run), layers, source, folder) for kind, layers in maps(model, ids).items()]
 
 

@@ -90,7 +90,7 @@ def _found(cell: Cell, run: Run, stop: Stop, say: Say, show: Show) -> list[Row] 
     torch.manual_seed(training.seed)
     model = Answers(cell.config.model, probe).to(chosen(training.device)).train()
     told = _told(cell, model)
-    adam = optimizer(model, training)  # type: ignore[arg-type]  # of a Decoder it asks for halves and parameters
+    adam = optimizer(model, training)
     batches = Batches(probe, rows_seed)
     inputs = batches.batch(0, training.batch)[:, 0, : cell.config.model.context]
     here, step, seconds = surroundings(model.decoder, inputs), 0, 0.0
@@ -100,7 +100,7 @@ def _found(cell: Cell, run: Run, stop: Stop, say: Say, show: Show) -> list[Row] 
         model.load_state_dict(saved.tensors["model"])
         fill_optimizer(adam, saved.tensors["optimizer"])
         step, seconds = saved.step, float(saved.meta["seconds"])
-    update = updates(model, adam, batches, training)  # type: ignore[arg-type]  # of Windows it asks for batches
+    update = updates(model, adam, batches, training)
 
     def save() -> None:
         tensors = {"model": model.state_dict(), "optimizer": optimizer_tensors(adam)}
@@ -122,7 +122,7 @@ def _found(cell: Cell, run: Run, stop: Stop, say: Say, show: Show) -> list[Row] 
         if step < training.batches and not solved:
             save()
             return None
-        require_finite(model, step)  # type: ignore[arg-type]  # of a Decoder it asks for parameters
+        require_finite(model, step)
     except NotFinite as error:  # a learning rate too high for a mixer is a finding, and no reason to stop the others
         say(f"{cell.folder}: {error}")
         failed = {"distance": None, "asked": 0, "right": 0, "accuracy": None}

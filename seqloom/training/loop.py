@@ -1,8 +1,8 @@
 """The training loop: a batch, its cost, its gradient, an update, a row; and now and then a checkpoint.
 
 Whatever is random is a pure function of (seed, step): the batch (`data/windows`) and the dropout (the generator is
-seeded
-anew at each step). So a run that was interrupted goes on bit for bit as if it had not been, knowing only its step.
+seeded anew at each step). So a run that was interrupted goes on bit for bit as if it had not been, knowing only its
+step.
 """
 
 import math
@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from seqloom.data.windows import Windows
-from seqloom.models.decoder import Decoder
 from seqloom.training.config import TrainConfig
+from seqloom.training.learner import Batches, Learner
 
 
 @final
@@ -37,7 +36,7 @@ class NotFinite(ValueError):
 
 
 def updates(
-    model: Decoder, optimizer: torch.optim.Optimizer, windows: Windows, config: TrainConfig
+    model: Learner, optimizer: torch.optim.Optimizer, batches: Batches, config: TrainConfig
 ) -> Callable[[int], Update]:
     """The function that does the step of a given number. Raises NotFinite before learning from a cost not finite."""
     device = model.token.weight.device
@@ -47,7 +46,7 @@ def updates(
 
     def step(number: int) -> Update:
         began = time.perf_counter()
-        batch = windows.batch(number, config.batch).to(device)
+        batch = batches.batch(number, config.batch).to(device)
         _seed(config.seed, number, device)
         computing = time.perf_counter()
         cost = 0.0
@@ -75,7 +74,7 @@ def updates(
     return step
 
 
-def require_finite(model: Decoder, step: int, held_out: float | None = None) -> None:
+def require_finite(model: Learner, step: int, held_out: float | None = None) -> None:
     """Raises NotFinite if a weight, or the held-out cost, is not finite: a checkpoint must never hold such a model."""
     if held_out is not None and not math.isfinite(held_out):
         raise NotFinite(_stopped(step, f"the held-out cost is {held_out}"))

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch.optim import AdamW
 
-from seqloom.models.decoder import Decoder
 from seqloom.training.config import TrainConfig
+from seqloom.training.learner import Learner
 
 
-def optimizer(model: Decoder, config: TrainConfig) -> AdamW:
+def optimizer(model: Learner, config: TrainConfig) -> AdamW:
     """AdamW for a model; the order of its parameters is that of the model's groups, the same at each start."""
     asked = [group for half in model.halves for group in half.param_groups() if set(group) > {"params"}]
     special = {id(parameter) for group in asked for parameter in group["params"]}

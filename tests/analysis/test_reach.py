@@ -1,5 +1,7 @@
 """Reach maps against slopes that are known, and against torch's own Jacobian."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -99,9 +101,9 @@ def test_a_map_is_drawn_by_its_seed_and_leaves_no_gradient() -> None:
         (lambda mixer: span(torch.zeros(4, 4)), "nothing is read"),
     ],
 )
-def test_errors(call: object, says: str) -> None:
+def test_errors(call: Callable[[Mixer], object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        call(built("me"))  # type: ignore[operator]
+        call(built("me"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.ops import native
-from seqloom.ops.native import compiler, kept, openmp
+from seqloom.ops.native import compiler, kept, loaded, openmp
 
 SUM = """
 #include <omp.h>
@@ -278,13 +278,13 @@ def test_a_forked_process_neither_hangs_nor_waits_for_a_lock(source: Path, monke
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with native._lock:
+        with loaded._lock:
             held.set()
             done.wait()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait()
+    assert held.wait(60)
 
     def work() -> bool:
         native.forget()

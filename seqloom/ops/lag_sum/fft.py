@@ -1,4 +1,4 @@
-"""The lag sum as a product of spectra along time, with a backward that reuses the transforms.
+"""The lag sum as a product of spectra along time, with a backward that reuses the transform of the taps.
 
     X = rfft(x), W = rfft(w) over n ≥ T + L - 1 points;   Y_f = X_f W_f;   y = irfft(Y)
     dX_f = dY_f W_f^H,   dW_f = X_f^H dY_f               the transform of w is kept, that of x is made anew
@@ -19,7 +19,7 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps of any of the four kinds → (B, T, D)."""
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
-    form = _LagSum if w.ndim > 2 else _Alone
+    form = _Mixed if w.ndim > 2 else _Alone
     y: Tensor = form.apply(x.to(exact), w.to(exact))  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return y.to(kind)
 
@@ -30,7 +30,7 @@ class _Alone(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
         n = points(x.shape[1] + len(w) - 1)
-        W = torch.fft.rfft(w.mT.contiguous() if w.ndim == 2 else w, n)  # (D, F) or (F,)
+        W = _of_taps(w, n)
         ctx.save_for_backward(x, w, W)
         ctx.n = n
         return _shortened(_lengthened(x, n) * W, n, x.shape[1])
@@ -39,7 +39,7 @@ class _Alone(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, w, W = ctx.saved_tensors
         if torch.is_grad_enabled():  # someone wants second derivatives: the spectrum must depend on w
-            W = torch.fft.rfft(w.mT.contiguous() if w.ndim == 2 else w, ctx.n)
+            W = _of_taps(w, ctx.n)
         G, dw = _lengthened(dy, ctx.n), None
         if ctx.needs_input_grad[1]:
             received = (_lengthened(x, ctx.n).conj() * G).sum(0 if w.ndim == 2 else (0, 1))
@@ -48,15 +48,24 @@ class _Alone(torch.autograd.Function):
         return _shortened(G * W.conj(), ctx.n, x.shape[1]) if ctx.needs_input_grad[0] else None, dw
 
 
+def _of_taps(w: Tensor, n: int) -> Tensor:
+    """(L, D) → (D, F), (L,) → (F,)."""
+    return torch.fft.rfft(w.mT.contiguous() if w.ndim == 2 else w, n)
+
+
 def _lengthened(x: Tensor, n: int) -> Tensor:
+    """(B, T, D) → (B, D, F)."""
     return torch.fft.rfft(x.mT.contiguous(), n)
 
 
 def _shortened(Y: Tensor, n: int, T: int) -> Tensor:
+    """(B, D, F) → (B, T, D)."""
     return torch.fft.irfft(Y, n)[..., :T].mT.contiguous()
 
 
-class _LagSum(torch.autograd.Function):
+class _Mixed(torch.autograd.Function):
+    """Channels that matrices mix, at each frequency: spectra are (F, B, D)."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
         n = points(x.shape[1] + len(w) - 1)
@@ -71,7 +80,7 @@ class _LagSum(torch.autograd.Function):
         if torch.is_grad_enabled():  # someone wants second derivatives: the spectrum must depend on w
             W = taps_spectrum(w, ctx.n)
         G = spectrum(dy, ctx.n)
-        dx = signal(times(G, W.mH if W.ndim > 2 else W.conj()), ctx.n, x.shape[1]) if ctx.needs_input_grad[0] else None
+        dx = signal(times(G, W.mH), ctx.n, x.shape[1]) if ctx.needs_input_grad[0] else None
         dw = taps(against(spectrum(x, ctx.n), G, w), ctx.n, len(w)) if ctx.needs_input_grad[1] else None
         return dx, dw
 
@@ -115,11 +124,7 @@ def times(X: Tensor, W: Tensor) -> Tensor:
 
 
 def against(X: Tensor, G: Tensor, w: Tensor) -> Tensor:
-    """What the taps of w's kind receive: the sum over rows of X^H G, per frequency, in the shape of their spectrum."""
-    if w.ndim == 1:
-        return (X.conj() * G).sum((1, 2))
-    if w.ndim == 2:
-        return (X.conj() * G).sum(1)
+    """What matrices of w's kind receive: the sum over rows of X^H G, per frequency, in the shape of their spectrum."""
     if w.ndim == 3:
         return torch.bmm(X.mH, G)
     groups = w.shape[1:3]

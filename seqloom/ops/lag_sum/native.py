@@ -28,8 +28,7 @@ def available() -> bool:
 
 def lacking() -> dict[str, str]:
     """This backend and why it is not available, if it is not."""
-    reason = native.why(SOURCE)
-    return {"native": reason} if reason else {}
+    return native.lacking("native", SOURCE)
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
@@ -38,6 +37,11 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     exact = torch.promote_types(kind, torch.float32)
     each = w.to(exact) if w.ndim == 2 else w.to(exact)[:, None].expand(-1, x.shape[2])
     return (forward if adjoint.watched(x) else _apply)(x.to(exact), each).to(kind)
+
+
+def parts(x: Tensor) -> int:
+    """How many partial sums over rows the gradient of a channel's taps has, whatever the number of threads."""
+    return max(1, min(len(x), TASKS // -(-x.shape[2] // LANES)))
 
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
@@ -49,9 +53,9 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
     """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t, each 0 numbers where it is not wanted."""
-    L, parts = len(w), max(1, min(len(x), TASKS // -(-x.shape[2] // LANES)))
-    dx, dw = x.new_empty(x.shape if to_x else 0), x.new_empty(parts, *w.shape, dtype=torch.float64)
-    _call("backward", x, L, [x, w, g], [dx if to_x else None, dw if to_w else None], parts)
+    L, summed = len(w), parts(x)
+    dx, dw = x.new_empty(x.shape if to_x else 0), x.new_empty(summed, *w.shape, dtype=torch.float64)
+    _call("backward", x, L, [x, w, g], [dx if to_x else None, dw if to_w else None], summed)
     return dx, dw.sum(0).to(w.dtype) if to_w else w.new_empty(0)
 
 
@@ -62,10 +66,7 @@ adjoint.register(forward, backward)
 
 
 def _call(name: str, x: Tensor, L: int, given: list[Tensor], out: list[Tensor | None], *parts: int) -> None:
-    library = native.library(SOURCE)
-    if library is None:
-        raise ValueError(f"the backend native of lag_sum is not available here: {native.why(SOURCE)}")
-    kind = {torch.float32: "float", torch.float64: "double"}[x.dtype]
+    library, kind = native.need("lag_sum", SOURCE), native.WORD[x.dtype]
     size = getattr(library, f"scratch_{kind}")
     size.restype = ctypes.c_size_t
     B, T, D = x.shape

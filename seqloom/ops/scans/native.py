@@ -4,7 +4,6 @@ Two operators of torch, so that a compiled or an exported model holds them as th
 many threads there are.
 """
 
-import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,7 @@ def available() -> bool:
 
 def lacking() -> dict[str, str]:
     """This backend and why it is not available, if it is not."""
-    reason = native.why(SOURCE)
-    return {"native": reason} if reason else {}
+    return native.lacking("native", SOURCE)
 
 
 @torch.library.custom_op("seqloom::scan_forward", mutates_args=(), device_types="cpu")
@@ -77,10 +75,6 @@ def _like(x: Tensor) -> Tensor:
 
 
 def _call(name: str, a: Tensor, h: Tensor, given: Sequence[Tensor], out: Sequence[Tensor]) -> None:
-    library = native.library(SOURCE)
-    if library is None:
-        raise ValueError(f"the backend native of scans is not available here: {native.why(SOURCE)}")
-    kernel = getattr(library, f"{name}_{ {torch.float32: 'float', torch.float64: 'double'}[h.dtype.to_real()] }")
+    kernel = getattr(native.need("scans", SOURCE), f"{name}_{native.WORD[h.dtype.to_real()]}")
     held = [each.contiguous() for each in (*given, *out)]
-    pointers = (ctypes.c_void_p(each.data_ptr()) for each in held)
-    kernel(native.threads(h.numel()), h.is_complex(), a.ndim == 1, *h.shape, *pointers)
+    kernel(native.threads(h.numel()), h.is_complex(), a.ndim == 1, *h.shape, *map(native.pointer, held))

@@ -35,8 +35,7 @@ def available() -> bool:
 
 def lacking() -> dict[str, str]:
     """This backend and why it is not available, if it is not."""
-    reason = native.why(SOURCE)
-    return {"native": reason} if reason else {}
+    return native.lacking("native", SOURCE)
 
 
 def unseen(*held: Tensor | None) -> bool:
@@ -50,10 +49,8 @@ def unseen(*held: Tensor | None) -> bool:
 
 def call(name: str, like: Tensor, sizes: Any, given: Any, *out: Tensor | Any | None) -> None:
     """Runs a kernel of the C for the number type of `like`; ValueError where there is no native code."""
-    library = native.library(SOURCE)
-    if library is None:
-        raise ValueError(f"the backend native of selective_scan is not available here: {native.why(SOURCE)}")
-    rest = [ctypes.c_void_p(each.data_ptr()) if isinstance(each, Tensor) else each for each in out]
+    library = native.need("selective_scan", SOURCE)
+    rest = [native.pointer(each) if isinstance(each, Tensor) else each for each in out]
     getattr(library, f"{name}_{KIND[like.dtype]}")(sizes, given, *rest)
 
 

@@ -4,7 +4,6 @@ Two operators of torch, so that a compiled or an exported model holds them as th
 many threads there are.
 """
 
-import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,14 +32,13 @@ def token(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, s
     y = torch.empty_like(k, memory_format=torch.contiguous_format)
     kernel = _kernel("token", k)
     held = [None if each is None else each.contiguous() for each in (k, v, log_rate, bonus)]
-    kernel(*k.shape, *(None if each is None else ctypes.c_void_p(each.data_ptr()) for each in (*held, state, y, after)))
+    kernel(*k.shape, *map(native.pointer, (*held, state, y, after)))
     return y
 
 
 def lacking() -> dict[str, str]:
     """This backend and why it is not available, if it is not."""
-    reason = native.why(SOURCE)
-    return {"native": reason} if reason else {}
+    return native.lacking("native", SOURCE)
 
 
 @torch.library.custom_op("seqloom::wkv_forward", mutates_args=(), device_types="cpu")
@@ -111,10 +109,7 @@ forward.register_autograd(_gradients, setup_context=_save)
 
 
 def _kernel(name: str, k: Tensor) -> Any:
-    library = native.library(SOURCE)
-    if library is None:
-        raise ValueError(f"the backend native of wkv_average is not available here: {native.why(SOURCE)}")
-    return getattr(library, f"{name}_{ {torch.float32: 'float', torch.float64: 'double'}[k.dtype] }")
+    return getattr(native.need("wkv_average", SOURCE), f"{name}_{native.WORD[k.dtype]}")
 
 
 def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -125,5 +120,4 @@ def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Ten
 def _call(name: str, k: Tensor, given: Sequence[Tensor | None], out: Sequence[Tensor]) -> None:
     kernel = _kernel(name, k)
     held = [None if each is None else each.contiguous() for each in (*given, *out)]
-    pointers = (ctypes.c_void_p(None if each is None else each.data_ptr()) for each in held)
-    kernel(native.threads(k.numel()), *k.shape, *pointers)
+    kernel(native.threads(k.numel()), *k.shape, *map(native.pointer, held))

@@ -21,7 +21,6 @@ MATRICES = Path(__file__).with_name("matrix_token.c")
 """the C for taps (L, D, D) and (L, G, D/G, D/G)"""
 LEAF = {1: 1024, 2: 1024, 3: 32, 4: 32}
 """by dimensions of the taps, the longest block that is added up lag by lag: beyond, a transform is faster (measured)"""
-KIND = {torch.float32: "float", torch.float64: "double"}
 INT, SIZE, POINTER = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
 TAKES = {
     "token": [*[INT] * 7, SIZE, *[POINTER] * 7],
@@ -41,7 +40,7 @@ def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin
 
 def available(like: Tensor, ndim: int) -> bool:
     """Whether there is native code for such numbers, under taps of so many dimensions."""
-    here = like.device.type == "cpu" and like.dtype in KIND
+    here = like.device.type == "cpu" and like.dtype in native.WORD
     return here and native.library(MATRICES if ndim > 2 else SOURCE) is not None
 
 
@@ -71,7 +70,7 @@ def push(w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor, l
 def multiply(X: Tensor, W: Tensor) -> Tensor:
     """The product of each frequency: X (F, B, D) complex under W (F, G, d, 2, d), real parts beside imaginary ones."""
     F, G, d, _, _ = W.shape
-    Y, run = torch.empty_like(X), _function(MATRICES, f"multiply_{KIND[W.dtype]}", "multiply")
+    Y, run = torch.empty_like(X), _function(MATRICES, f"multiply_{native.WORD[W.dtype]}", "multiply")
     run(native.threads(W.numel()), F, X.shape[1], G, d, X.data_ptr(), W.data_ptr(), Y.data_ptr())
     return Y
 
@@ -101,7 +100,7 @@ def _call(
         kind, source, sizes = "each", SOURCE, (D, D if w.ndim == 2 else 0)
     else:
         kind, source, sizes = "mixed", MATRICES, (w.shape[1] if w.ndim == 4 else 1, w.shape[-1])
-    run = _function(source, f"{kind}_{verb}_{KIND[ahead.dtype]}", "token")
+    run = _function(source, f"{kind}_{verb}_{native.WORD[ahead.dtype]}", "token")
     done: int = run(
         native.threads(1 << 40),  # the C takes as many of them as the token is worth
         B,

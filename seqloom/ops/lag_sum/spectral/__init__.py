@@ -11,20 +11,21 @@ by three real ones is Gauss's.
 import torch
 from torch import Tensor
 
+from seqloom.ops import native
 from seqloom.ops.lag_sum import adjoint
+from seqloom.ops.lag_sum.native import parts
 from seqloom.ops.lag_sum.spectral import kernels
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
 def available() -> bool:
     """Whether there is native code on this machine; the first to ask has it compiled."""
-    return not kernels.why()
+    return not lacking()
 
 
 def lacking() -> dict[str, str]:
     """This backend and why it is not available, if it is not."""
-    reason = kernels.why()
-    return {"spectral": reason} if reason else {}
+    return native.lacking("spectral", kernels.CHANNELS, kernels.MATRICES)
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
@@ -45,11 +46,11 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
 def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
     """What x and w receive for g (B, T, D), each 0 numbers where it is not wanted."""
     dx = x.new_empty(x.shape if to_x else 0)
-    parts = [kernels.parts(x)] if w.ndim == 2 else []
-    dw = w.new_empty((*parts, *w.shape) if to_w else 0)
-    run = kernels.channels if parts else kernels.matrices
+    summed = [parts(x)] if w.ndim == 2 else []
+    dw = w.new_empty((*summed, *w.shape) if to_w else 0)
+    run = kernels.channels if summed else kernels.matrices
     run("backward", x, w, [x, w, g], [dx if to_x else None, dw if to_w else None])
-    return dx, dw.sum(0) if parts and to_w else dw
+    return dx, dw.sum(0) if summed and to_w else dw
 
 
 _apply = adjoint.differentiable(_forward, _backward)

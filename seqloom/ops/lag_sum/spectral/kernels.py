@@ -10,20 +10,11 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.lag_sum.native import parts
 
 CHANNELS, MATRICES = Path(__file__).with_name("channels.c"), Path(__file__).with_name("matrices.c")
 LEAST = 16
 """places of a transform; fewer lags are padded"""
-TASKS = 8
-"""sums that the gradient of the taps is cut into at least, over channels and then over rows: each has one thread"""
-LANES = 16
-"""channels of such a sum, at most"""
-KINDS = {torch.float32: "float", torch.float64: "double"}
-
-
-def why() -> str:
-    """Why there is no native code on this machine; "" if there is."""
-    return native.why(CHANNELS) or native.why(MATRICES)
 
 
 def points(L: int) -> int:
@@ -31,32 +22,27 @@ def points(L: int) -> int:
     return max(LEAST, 1 << (L - 1).bit_length())
 
 
-def parts(x: Tensor) -> int:
-    """How many partial sums over rows the gradient of a channel's taps has, whatever the number of threads."""
-    return max(1, min(len(x), TASKS // -(-x.shape[2] // LANES)))
-
-
 def channels(name: str, x: Tensor, w: Tensor, given: Sequence[Tensor], out: Sequence[Tensor | None]) -> None:
     """`forward` or `backward` of taps (L, D)."""
-    (B, T, D), L, library = x.shape, len(w), _library(CHANNELS)
-    N, kind = points(L), KINDS[x.dtype]
+    (B, T, D), L, library = x.shape, len(w), native.need("lag_sum", CHANNELS, "spectral")
+    N, kind = points(L), native.WORD[x.dtype]
     threads = native.threads(x.numel() * math.ceil(math.log2(N)))
     scratch = torch.empty(threads, _size(library, f"scratch_{kind}", N), dtype=torch.uint8)
     held = [each if each is None else each.contiguous() for each in (turns(N, x.dtype), *given, *out, scratch)]
-    getattr(library, f"{name}_{kind}")(threads, parts(x), B, T, D, L, N, *map(_pointer, held))
+    getattr(library, f"{name}_{kind}")(threads, parts(x), B, T, D, L, N, *map(native.pointer, held))
 
 
 def matrices(name: str, x: Tensor, w: Tensor, given: Sequence[Tensor], out: Sequence[Tensor | None]) -> None:
     """`forward` or `backward` of taps (L, D, D) or (L, G, D/G, D/G)."""
-    (B, T, D), L, library = x.shape, len(w), _library(MATRICES)
-    G, N, kind = w.shape[1] if w.ndim == 4 else 1, points(L), KINDS[x.dtype]
+    (B, T, D), L, library = x.shape, len(w), native.need("lag_sum", MATRICES, "spectral")
+    G, N, kind = w.shape[1] if w.ndim == 4 else 1, points(L), native.WORD[x.dtype]
     rows, width = B * -(-T // N), D // G
     threads = native.threads(x.numel() * width)
     signals = _size(library, f"signals_{kind}", rows, D, N) * (2 if name == "forward" else 3)
     values = x.new_empty(signals + _size(library, f"blocks_{kind}", width, N))
     own = x.new_empty(threads * _size(library, f"own_{kind}", rows, width, N))
     held = [each if each is None else each.contiguous() for each in (turns(N, x.dtype), *given, *out, values, own)]
-    getattr(library, f"{name}_{kind}")(threads, B, T, D, G, L, N, *map(_pointer, held))
+    getattr(library, f"{name}_{kind}")(threads, B, T, D, G, L, N, *map(native.pointer, held))
 
 
 @functools.lru_cache(64)
@@ -76,19 +62,8 @@ def turns(N: int, dtype: torch.dtype) -> Tensor:
     return torch.stack([around.cos(), around.sin()], -1).flatten().to(dtype)
 
 
-def _library(source: Path) -> ctypes.CDLL:
-    library = native.library(source)
-    if library is None:
-        raise ValueError(f"the backend spectral of lag_sum is not available here: {native.why(source)}")
-    return library
-
-
 def _size(library: ctypes.CDLL, name: str, *sizes: int) -> int:
     function = getattr(library, name)
     function.restype = ctypes.c_size_t
     found: int = function(*sizes)
     return found
-
-
-def _pointer(of: Tensor | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(None if of is None else of.data_ptr())

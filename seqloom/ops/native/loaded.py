@@ -1,0 +1,75 @@
+"""The libraries of this process: found or compiled at the first use of each, and remembered, good or bad."""
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from seqloom.ops.native import compiler, kept
+from seqloom.ops.native.compiler import Unavailable
+
+_found: dict[Path, ctypes.CDLL | str] = {}
+_lock = threading.Lock()
+
+
+def library(source: Path) -> ctypes.CDLL | None:
+    """The library of a C source, compiled if this CPU has not had it yet; None where that cannot be done.
+
+    What was found is remembered, good or bad, until `forget`.
+    """
+    found = _look(source)
+    return None if isinstance(found, str) else found
+
+
+def why(source: Path) -> str:
+    """Why there is no library of this source, in a few words; "" if there is one."""
+    found = _look(source)
+    return found if isinstance(found, str) else ""
+
+
+def forget() -> None:
+    """Looks anew at the next call, as a new process would. Libraries that were given out stay loaded."""
+    _found.clear()
+
+
+def _look(source: Path) -> ctypes.CDLL | str:
+    if (found := _found.get(source)) is not None:
+        return found
+    with _lock:
+        if source not in _found:
+            try:
+                _found[source] = _made(source)
+            except Unavailable as reason:
+                _found[source] = str(reason)
+        return _found[source]
+
+
+def _made(source: Path) -> ctypes.CDLL:
+    if os.environ.get("SEQLOOM_NATIVE") == "0":
+        raise Unavailable("SEQLOOM_NATIVE=0")
+    if sys.platform != "linux":
+        raise Unavailable("only on Linux")
+    command = compiler.find()
+    path = kept.folder() / f"{source.stem}-{compiler.key(source, command)[:32]}.so"
+    made = kept.load(path)
+    if made is None:
+        began = time.perf_counter()
+        kept.keep(path, lambda part: compiler.compile_to(part, source, command))
+        took = time.perf_counter() - began
+        said = f"compiled {source.name} for this CPU in {took:.1f} s; SEQLOOM_NATIVE=0 turns native code off"
+        print(f"seqloom: {said}", file=sys.stderr)
+        made = kept.load(path)
+    if made is None:
+        raise Unavailable(f"the cache {path.parent} does not keep what is written to it")
+    return made
+
+
+def _renew() -> None:
+    global _lock  # noqa: PLW0603  # a thread that held it does not live on in a forked process
+    _lock = threading.Lock()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_renew)

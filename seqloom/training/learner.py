@@ -1,0 +1,37 @@
+"""What the training loop asks of a model and of its batches: more than a decoder and a text can be trained by it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from seqloom.core.mixer import Mixer
+
+
+class Learner(Protocol):
+    """A model that says, for ids (B, T), the logits (B, T, W) of what comes next."""
+
+    @property
+    def token(self) -> nn.Embedding:
+        """The embedding of tokens, whose device is the model's."""
+
+    @property
+    def halves(self) -> Sequence[Mixer]:
+        """Its mixers and what follows them, which are asked for their wishes."""
+
+    def __call__(self, ids: Tensor) -> Any:
+        """The logits."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """As `nn.Module` has them."""
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """As `nn.Module` has them."""
+
+
+class Batches(Protocol):
+    """A source of batches, each a function of its step."""
+
+    def batch(self, step: int, batch: int) -> Int[Tensor, "B ..."]:
+        """Of one step, counted from 0: inputs are [:, :-1], targets [:, 1:]."""
