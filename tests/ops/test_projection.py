@@ -19,7 +19,7 @@ def close(found: Tensor, wanted: Tensor) -> None:
     assert float((found.double() - wanted).norm()) <= 1e-6 * float(wanted.norm())
 
 
-@pytest.mark.parametrize("lead", [(7,), (3, 5), (2, 3, 4)])
+@pytest.mark.parametrize("lead", [(7,), (3, 5), (2, 3, 4), (4, 48)])
 @pytest.mark.parametrize(("inputs", "outputs"), [(9, 9), (4, 11), (13, 5)])
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("backend", ["onednn", "reference", "torch"])

@@ -1,6 +1,7 @@
 """A projection by oneDNN, forward and backward. Torch's operator for it has no derivatives of its own."""
 
 import functools
+import math
 import platform
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-UNLIKE = 2
-"""how many times as wide one side of W must be for its gradient to be faster here than by torch"""
+LINES = 64
+"""lines that rows are laid out in as a picture, where their number divides: oneDNN then has both cores at work"""
 
 
 def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
@@ -49,6 +50,21 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     return y
 
 
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """Σ_r a_r b_rᵀ of rows a (R, O) and b (R, I) → (O, I).
+
+    oneDNN is slow at it as a product and fast as what it also is, the gradient of a convolution of one place over
+    pictures whose channels lie together: rows become lines of such a picture.
+    """
+    lines = math.gcd(len(a), LINES)
+    given, rows = (each.reshape(1, lines, -1, each.shape[1]).permute(0, 3, 1, 2) for each in (a, b))
+    like = a.new_empty(a.shape[1], b.shape[1], 1, 1)
+    only = [False, True, False]
+    found = torch.ops.aten.convolution_backward(given, rows, like, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, only)
+    dw: Tensor = found[1]
+    return dw.flatten(1)
+
+
 class _Projection(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -66,14 +82,7 @@ class _Projection(torch.autograd.Function):
 def _gradients(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
     rows, given = x.flatten(0, -2), dy.flatten(0, -2)
     dx = product(dy, weight.T) if wanted[0] else None
-    dw = None
-    if wanted[1]:
-        outputs, inputs = weight.shape
-        if outputs >= UNLIKE * inputs:
-            dw = product(rows.T, given.T).T
-        else:
-            dw = product(given.T, rows.T) if inputs >= UNLIKE * outputs else given.T @ rows
-    return dx, dw, given.sum(0) if wanted[2] else None
+    return dx, outer(given, rows) if wanted[1] else None, given.sum(0) if wanted[2] else None
 
 
 def _differentiable(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
