@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from seqloom.ops import backends
-from seqloom.ops.projection import LEAST, Linear, onednn, project
+from seqloom.ops.projection import LEAST, Linear, onednn, outer, project
 
 pytestmark = pytest.mark.skipif("onednn" in backends.lacking("projection"), reason="this torch has no oneDNN")
 
@@ -113,3 +113,12 @@ def test_a_captured_graph_is_torchs_own() -> None:
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), linear(x, layer.weight, layer.bias))
     assert not any("mkldnn" in str(node.target) for node in torch.export.export(layer, (x,)).graph.nodes)
+
+
+@pytest.mark.parametrize("rows", [5, 64, 192])
+@pytest.mark.parametrize("backend", ["onednn", "torch"])
+def test_sums_of_outer_products(backend: str, rows: int) -> None:
+    a, b = numbers(rows, 7), numbers(3, rows, seed=1).T
+    with backends.use(projection=backend):
+        close(outer(a, b), a.double().T @ b.double())
+        close(outer(a.double(), b.double()), a.double().T @ b.double())

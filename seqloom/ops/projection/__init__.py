@@ -42,6 +42,13 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
     return RUN[chosen](x, weight, bias)
 
 
+def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:
+    """Σ_r a_r b_rᵀ, what the weights of a projection receive. It is for a backward, and has none of its own."""
+    forced = backends.forced("projection")
+    asked = forced == "onednn" or (forced is None and a.numel() * b.shape[1] >= LEAST and onednn.faster())
+    return onednn.outer(a, b) if asked and onednn.able(a, b, None) else a.T @ b
+
+
 @final
 class Linear(nn.Linear):
     """torch's linear layer, by `project`."""

@@ -5,6 +5,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from seqloom.ops.projection import outer
+
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 Tensors = tuple[Tensor, ...]
 
@@ -27,4 +29,4 @@ def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -
     for slope, now, own in reversed(list(steps)):
         tanh_backward(reaches, now, grad_input=slope)
         reaches = torch.addmm(own, slope, w)
-    return da, (da.flatten(0, 1).t() @ h[:-1].flatten(0, 1),), (reaches,)
+    return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (reaches,)

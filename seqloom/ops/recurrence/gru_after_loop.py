@@ -9,6 +9,8 @@ Source: the chain rule, on the equations of `recurrence`.
 import torch
 from torch import Tensor
 
+from seqloom.ops.projection import outer
+
 tanh_backward, sigmoid_backward = (
     each.grad_input for each in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)
 )
@@ -46,4 +48,4 @@ def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -
         reaches = held.add_(dh[t]).addmm_(slopes[t], w)
     rows = slopes.flatten(0, 1)
     da = torch.cat([slopes[..., : 2 * N], dn], 2)
-    return da, (rows.t() @ before.flatten(0, 1), rows[:, 2 * N :].sum(0)), (reaches,)
+    return da, (outer(rows, before.flatten(0, 1)), rows[:, 2 * N :].sum(0)), (reaches,)

@@ -9,6 +9,8 @@ Source: the chain rule, on the equations of `recurrence`.
 import torch
 from torch import Tensor
 
+from seqloom.ops.projection import outer
+
 tanh_backward, sigmoid_backward = (
     each.grad_input for each in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)
 )
@@ -45,5 +47,5 @@ def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -
         sigmoid_backward((before[t] - n).mul_(reaches), z, grad_input=dz)
         reaches = held.add_(dh[t]).addcmul_(dq, r).addmm_(da[t, :, : 2 * N], of_gates)
     rows = da.flatten(0, 1)
-    dw = torch.cat([rows[:, : 2 * N].t() @ before.flatten(0, 1), rows[:, 2 * N :].t() @ left.flatten(0, 1)])
+    dw = torch.cat([outer(rows[:, : 2 * N], before.flatten(0, 1)), outer(rows[:, 2 * N :], left.flatten(0, 1))])
     return da, (dw,), (reaches,)

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
+from seqloom.ops.projection import outer, project
 from seqloom.ops.recurrence import elman_loop, gru_after_loop, gru_loop, lstm_loop, reference
 
 Tensors = tuple[Tensor, ...]
@@ -44,7 +44,7 @@ class _Looped(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cell: str, held: int, x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> Tensors:
         weights, state = rest[:-held], rest[-held:]
-        a = linear(x.transpose(0, 1).contiguous(), w_in, bias)
+        a = project(x.transpose(0, 1).contiguous(), w_in, bias)
         states, kept = LOOPS[cell].forward(a, weights, state)
         ctx.save_for_backward(x, w_in, bias, *rest, *states, *kept)
         ctx.set_materialize_grads(False)
@@ -64,8 +64,8 @@ class _Looped(torch.autograd.Function):
         grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
         da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, kept, grads)
         rows = da.flatten(0, 1)
-        dx = (rows @ w_in).unflatten(0, da.shape[:2]).transpose(0, 1)
-        return None, None, dx, rows.t() @ x.transpose(0, 1).flatten(0, 1), rows.sum(0), *of_weights, *of_state
+        dx = project(rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
+        return None, None, dx, outer(rows, x.transpose(0, 1).flatten(0, 1)), rows.sum(0), *of_weights, *of_state
 
 
 def _again(

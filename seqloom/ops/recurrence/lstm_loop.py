@@ -10,6 +10,8 @@ Source: the chain rule, on the equations of `recurrence`.
 import torch
 from torch import Tensor
 
+from seqloom.ops.projection import outer
+
 Tensors = tuple[Tensor, ...]
 
 
@@ -49,4 +51,4 @@ def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -
         slope[:, 3 * N :].mul_(to_h)
         to_h = torch.addmm(own_h[t], slope, w)
         to_c = torch.addcmul(own_c[t], to_c, each_f[t])
-    return da, (da.flatten(0, 1).t() @ h[:-1].flatten(0, 1),), (to_h, to_c)
+    return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (to_h, to_c)
