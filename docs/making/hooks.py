@@ -20,7 +20,7 @@ from seqloom.mixers import kinds
 ROOT = Path(__file__).parents[2]
 BEFORE = {"Choose": "choose.md", "Contract": "contract.md"}
 AFTER = {"Replication": "replication.md", "Errata": "errata.md", "Log": "log.md"}
-"""pages written by hand, before and after the mixers; a page that is not there yet is passed over"""
+"""pages before and after the mixers; a page that is not there yet is passed over"""
 
 HOME = "---\nhide: [navigation]\n---\n\n"
 """on top of home, which has no neighbours in the navigation"""
@@ -52,8 +52,8 @@ def on_files(files: Any, config: Any) -> Any:
 
     for path, place in PAGES.items():
         add(place, HOME * (place == "index.md") + (ROOT / path).read_text(encoding="utf-8"))
-    for rows in sorted(RESULTS.glob("*.jsonl")):
-        add(f"results/{rows.name}", rows.read_text(encoding="utf-8"))
+    for rows in sorted(RESULTS.rglob("*.jsonl")):
+        add(f"results/{rows.relative_to(RESULTS).as_posix()}", rows.read_text(encoding="utf-8"))
     with progress("what each mixer reads", len(kinds()), "mixers") as advance:
         for kind, mixer in kinds().items():
             _maps[kind] = [beginning(mixer()), *kept(kind)]

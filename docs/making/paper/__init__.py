@@ -1,0 +1,1 @@
+"""The page of the replication: the Extractor paper's claims against rows (docs/making/replication.py)."""

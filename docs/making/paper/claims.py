@@ -1,0 +1,93 @@
+"""The Extractor paper's claims that rest on training, and what it leaves open, each with the rule that shows it.
+
+What the paper takes from others (learned positions are as good as sinusoidal ones, no warm-up before pre-norm) is left
+out. Source: Chen, arXiv:2308.07661, abstract and sections 5 to 8; both versions of its text say these things alike.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from docs.making.paper.rules import MANY, ONE, below, ends, every, highest, lowest, near, share, slope
+from docs.making.paper.verdicts import Rule
+from seqloom.report.plates.rows import Plate
+
+SIX = (ONE, MANY, "she", "he", "we", "me")
+SIMPLER = ("he", "we", "me")
+
+
+@final
+@dataclass(frozen=True)
+class Claim:
+    """What is said, in our words; where; the study that shows it, and how. Without a rule, no cost can show it."""
+
+    says: str
+    place: str
+    study: str
+    rule: Rule | None
+    also: Callable[[Plate], str] | None = None
+    """what else is to be said of the training cost"""
+
+
+HEADLINE = Claim("SHE does evidently better than 32-head self-attention.", "abstract; section 6, Figure 8; section 8",
+                 "fig8", below(("she", MANY)))  # fmt: skip
+CLAIMS = (
+    HEADLINE,
+    Claim("The same batch by batch.", "section 6, Figure 9", "fig9", below(("she", MANY)), share),
+    Claim("HE does better than 32-head self-attention.", "sections 6, 7, 8; Figure 8", "fig8", below(("he", MANY))),
+    Claim("WE is close to 32-head self-attention.", "section 6, Figure 8", "fig8", near(("we", MANY))),
+    Claim("WE does better than 1-head self-attention.", "sections 7, 8; Figure 8", "fig8", below(("we", ONE))),
+    Claim("ME is close to 1-head self-attention.", "sections 6, 7, 8; Figure 8", "fig8", near(("me", ONE))),
+    Claim("HE, WE and ME do about as well as self-attention or better: ME as 1 head, the others as 32.",
+          "abstract; section 6, Figure 8", "fig8", near(("he", MANY), ("we", MANY), ("me", ONE))),
+    Claim("The linear map that HE has before its extraction makes it better than WE.", "section 5.3; Figure 8", "fig8",
+          below(("he", "we"))),
+    Claim("The types trade cost for price: SHE below HE below WE below ME.", "sections 5.2 to 5.4; Figure 8", "fig8",
+          below(("she", "he"), ("he", "we"), ("we", "me"))),
+    Claim("Of all numbers of heads, 1 does worst.", "section 6, Figure 7", "fig7", highest(ONE), ends),
+    Claim("Of all numbers of heads, 32 do best.", "section 6, Figure 7", "fig7", lowest(MANY), ends),
+    Claim("SHE does better than 32-head self-attention at every context.", "section 6, Figure 10", "fig10",
+          below(("she", MANY))),
+    Claim("The longer the context, the further SHE is below 32-head self-attention.", "section 6, Figure 10", "fig10",
+          slope("SHE - 32 heads, by each doubling", ("she", 1), (MANY, -1))),
+    Claim("SHE does better than 32-head self-attention at every depth.", "section 6, Figure 11", "fig11",
+          below(("she", MANY))),
+    Claim("Deeper models do better, with any of the six mixers.", "section 6, Figure 11", "fig11",
+          every(*(slope(f"{each}, by each doubling", (series, 1)) for each, series in
+                  zip(("1 head", "32 heads", "SHE", "HE", "WE", "ME"), SIX, strict=True)))),
+    Claim("SHE leads because it pays more: attention of as many parameters is below it.",
+          "section 7: “you get what you pay for”", "equal-params", below(("she", MANY), ("attention as she", "she"))),
+    Claim("The output projection is not critical: leaving it out costs less than leaving the adjustment out.",
+          "section 5.1, Eq. 25", "controls",
+          below(*((f"{each}, no output projection", f"{each}, no adjustment") for each in ("she", "he", "we")))),
+    Claim("Generated texts get better as the training cost falls.", "section 6, Table 2", "table2", None),
+)  # fmt: skip
+"""claims of the paper"""
+
+EQUAL = {
+    "equal-params": "parameters",
+    "equal-mul": "multiplications",
+    "equal-time": "time of a step",
+}
+OPEN = (
+    *(
+        Claim(f"{each.upper()} does better than 32-head self-attention of equal {quantity}.", "", study,
+              below((each, f"attention as {each}")))
+        for study, quantity in EQUAL.items()
+        for each in ("she", *SIMPLER)
+    ),
+    Claim("The more channels a tap mixes, the lower the cost: from WE over groups to SHE.", "", "groups",
+          slope("cost, by each halving of the groups", ("", -1))),
+    *(
+        Claim(f"{each.upper()} does better with its adjustment than without.", "", "controls",
+              below((each, f"{each}, no adjustment")))
+        for each in ("she", "he", "we")
+    ),
+    *(
+        Claim(f"{called} does better with learned positions than without.", "", "controls",
+              below((series, f"{series}, no positions")))
+        for called, series in (("32-head self-attention", MANY), ("SHE", "she"), ("HE", "he"), ("WE", "we"),
+                               ("ME", "me"))
+    ),
+)  # fmt: skip
+"""what the paper does not ask"""

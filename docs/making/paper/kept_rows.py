@@ -1,0 +1,83 @@
+"""The rows of `seqloom paper` that are kept in results/paper.
+
+results/paper/NAME.jsonl            the rows of a study
+results/paper/NAME-BATCHES.jsonl    the same figure after another number of batches
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from docs.making.results import RESULTS
+from seqloom.experiments.paper.studies import STUDIES
+from seqloom.report.plates.rows import Plate, read
+
+FOLDER = RESULTS / "paper"
+TEXTS = "table2"
+MOST = 400
+"""batches of Figure 9 that are kept of a cell"""
+ELSEWHERE = re.compile(r"(?:^|[\s='\"(\[])(?:~?/\w|\.\.?/|[A-Za-z]:\\)")
+"""where something lies on one machine"""
+WRITTEN = ("text", "prompt")
+"""what a model writes and reads, of Table 2"""
+Kept: TypeAlias = dict[str, list[tuple[str, Plate]]]
+"""by study: files with their rows"""
+
+
+def keep(out: Path, folder: Path = FOLDER) -> list[Path]:
+    """Keeps the rows of each study in OUT; the files. ValueError where there is none, or a row says where it lies."""
+    found = [path for path in (out / f"{study}.jsonl" for study in (*STUDIES, TEXTS)) if path.is_file()]
+    if not found:
+        raise ValueError(f"{out} has no rows of a study; `seqloom paper fig8 --out {out.name}` makes some")
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_keep(path, folder) for path in found]
+
+
+def _keep(path: Path, folder: Path) -> Path:
+    rows = [_thinned(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    for said in (text for row in rows for text in _texts({k: v for k, v in row.items() if k not in WRITTEN})):
+        if ELSEWHERE.search(said):
+            raise ValueError(f"{path.name} names a place on a machine, {said!r}: take it out of the rows first")
+    kept = folder / path.name
+    if path.stem != TEXTS and kept.exists() and read(kept).figure["batches"] != rows[0]["batches"]:
+        kept = folder / f"{path.stem}-{rows[0]['batches']}.jsonl"
+    kept.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return kept
+
+
+def _thinned(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it is; of one with all batches, each n-th, and n beside them."""
+    if row.get("row") != "batches":
+        return row
+    each = -(-len(row["steps"]) // MOST)
+    return row | {"steps": row["steps"][::each], "costs": row["costs"][::each], "kept_each": each}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def kept(folder: Path = FOLDER) -> Kept:
+    """The studies that there are, each with the names of its files; the first decides about a claim.
+
+    Those of the paper's own settings come first, then those of more seeds.
+    """
+    found: Kept = {}
+    for study in STUDIES:
+        paths = sorted((*folder.glob(f"{study}.jsonl"), *folder.glob(f"{study}-[0-9]*.jsonl")), key=lambda p: p.stem)
+        plates = [(path.name, read(path)) for path in paths]
+        if plates:
+            found[study] = sorted(plates, key=lambda each: (each[1].figure["differs"] != "", -each[1].figure["seeds"]))
+    return found
+
+
+def texts(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """The rows of Table 2; [] where there are none."""
+    path = folder / f"{TEXTS}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []

@@ -1,0 +1,107 @@
+"""docs/replication.md: the Extractor paper's claims, each with what was measured and a verdict, computed from rows."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from docs.making.paper import timed
+from docs.making.paper.claims import CLAIMS, OPEN, Claim
+from docs.making.paper.counted import COUNTS, evidence
+from docs.making.paper.kept_rows import FOLDER, Kept, kept, texts
+from docs.making.paper.spreads import ONE_SEED
+from docs.making.paper.studies import COLUMNS, section
+from docs.making.paper.summary import Lent, lending, sizes, summary, verdicts
+from docs.making.paper.verdicts import Verdict
+from docs.making.tables import table
+
+PAGE = Path(__file__).parents[2] / "replication.md"
+HEADS = ("training cost, as in the paper", "held-out cost")
+AGAIN = "seqloom paper {} --scale small"
+READ = f"""
+Costs are in nats a token: the training cost is the median over the last stretch of batches, as in the paper, the
+held-out cost that of text which is not trained on, after all batches, which the paper does not report. A difference
+stands with ± half of its 95% interval over seeds. Seeds share all batches and differ in weights and dropout, so they
+are compared seed by seed, and the interval says nothing of other texts. All models of a study share one spread, and
+each difference has an interval of its own. After a single seed, the number in brackets is {ONE_SEED} times the spread
+that such a difference has between the seeds of Figure 8: nothing smaller counts as settled. A claim of several
+differences holds where all do, and does not where one does not; “close to” allows what 1 head costs more than 32, a
+difference that the paper calls slight. **Holds** means that it holds at the size that was run; where that is not the
+paper's, no verdict says anything of the paper's.
+""".strip()
+
+
+def page(folder: Path = FOLDER) -> str:
+    """The whole page, of the rows in a folder; those of speed are in results/."""
+    studies = kept(folder)
+    lent = lending(studies)
+    speed = timed.found()
+    counts = [(count.says, count.place, count.count(), count.command) for count in COUNTS]
+    parts = [
+        "# Replication",
+        "The claims of the Extractor paper (Chen, *Attention Is Not All You Need Anymore*, arXiv:2308.07661), one by "
+        "one: what was measured, and whether it holds.",
+        summary(studies, lent, [each[2] for each in counts], [each[2] for each in speed]) + f" {evidence()}",
+        sizes(studies),
+        "## Claims about costs",
+        _claims(CLAIMS, studies, lent),
+        "### How to read it",
+        READ,
+        "### What the paper leaves open",
+        *_open(studies, lent),
+        "## Claims that are counted",
+        "At the paper's Table 1, by the prices of the mixers. [The errata](errata.md) have the misprints.",
+        _shown(counts),
+        "## Claims about speed",
+        "The paper says that the Extractors have the potential, or are able, to run faster than self-attention; here, "
+        "that all four do, at the sizes named. Ratios are of times taken by turns, with quartiles, on "
+        f"{timed.machines()}.",
+        _shown(speed),
+        "## The studies",
+        "" if studies else "No study's rows are kept yet.",
+        *(section(file, plate) for files in studies.values() for file, plate in files),
+        *_texts(folder),
+        "This page is generated: `python -m docs.making.replication OUT` keeps the rows of `seqloom paper --out OUT`, "
+        "and `make pages` computes the verdicts.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claims(claims: Iterable[Claim], studies: Kept, lent: Lent) -> str:
+    rows = []
+    for claim in claims:
+        cells = []
+        for column in COLUMNS:
+            found = verdicts(claim, studies, lent, column)
+            cells.append("<br>".join(f"{when if at else ''}{verdict}" for at, (when, verdict) in enumerate(found)))
+        if claim.also and claim.study in studies:
+            cells[0] += f"; {claim.also(studies[claim.study][0][1])}"
+        said = f"{claim.says} *{claim.place}*" if claim.place else claim.says
+        rows.append((said, *cells, f"`{AGAIN.format(claim.study)}`"))
+    return table(("claim", *HEADS, "shown by"), rows)
+
+
+def _open(studies: Kept, lent: Lent) -> list[str]:
+    """What is known of it, and the studies that would tell the rest."""
+    known = [claim for claim in OPEN if any(verdicts(claim, studies, lent, column)[0][1].seeds for column in COLUMNS)]
+    missing = dict.fromkeys(claim.study for claim in OPEN if claim.study not in studies)
+    said = "Not measured yet: " + ", ".join(f"`{AGAIN.format(study)}`" for study in missing) + "."
+    return [_claims(known, studies, lent) if known else "", said if missing else ""]
+
+
+def _shown(found: Sequence[tuple[str, str, Verdict, str]]) -> str:
+    rows = [(f"{says} *{place}*", str(verdict), f"`{command}`") for says, place, verdict, command in found]
+    return table(("claim", "what comes out", "shown by"), rows)
+
+
+def _texts(folder: Path) -> list[str]:
+    found = texts(folder)
+    if not found:
+        return []
+    command = f"```sh\n{found[0]['command']}\n```"
+    return ["### Table 2: generated texts, top-p 0.6", *map(_text, found), command]
+
+
+def _text(row: dict[str, Any]) -> str:
+    text = re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", " ".join((row["text"] or "nothing yet").split()))
+    return f"`{row['name']}`, after {row['batches']:,} batches: {text}"

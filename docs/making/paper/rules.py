@@ -1,0 +1,119 @@
+"""Rules that make of a study the differences which a claim says are below 0 (spreads.py)."""
+
+import math
+import re
+from statistics import fmean
+
+from docs.making.paper.spreads import Contrast, Key, finished
+from docs.making.paper.verdicts import Rule
+from seqloom.report.plates.rows import Plate
+
+ONE, MANY = "attention-heads=1", "attention-heads=32"
+ALLOWED = "1 head - 32 heads"
+"""how much more is still close: the paper calls the difference that heads make slight"""
+
+
+def below(*pairs: tuple[str, str]) -> Rule:
+    """The first of each pair costs less, wherever the study has it: at every context, at every depth."""
+    return lambda plate: [
+        Contrast(f"{name(a)} - {name(b)}{_at(plate, x)}", {(a, x): 1, (b, x): -1})
+        for a, b in pairs
+        for x in _places(plate, a)
+    ]
+
+
+def near(*pairs: tuple[str, str]) -> Rule:
+    """The first of each pair costs less than the second and `ALLOWED` together."""
+
+    def rule(plate: Plate) -> list[Contrast]:
+        found = []
+        for a, b in pairs:
+            weights: dict[Key, float] = {(a, None): 1}
+            for series, weight in ((b, -1), (ONE, -1), (MANY, 1)):
+                weights[series, None] = weights.get((series, None), 0) + weight
+            found.append(Contrast(f"{name(a)} - {name(b)} - ({ALLOWED})", weights))
+        return found
+
+    return rule
+
+
+def slope(label: str, *terms: tuple[str, float]) -> Rule:
+    """A weighted sum of series falls over the logarithm of what the study varies: the slope of least squares.
+
+    The series "" is all that the study has.
+    """
+
+    def rule(plate: Plate) -> list[Contrast]:
+        logs = {x: math.log2(x) for x in _places(plate, terms[0][0]) if x}
+        middle = sum(logs.values()) / max(len(logs), 1)
+        squares = sum((log - middle) ** 2 for log in logs.values())
+        if not squares:
+            raise LookupError(label)
+        weights: dict[Key, float] = {
+            (line.series, line.x): weight * (logs[line.x] - middle) / squares
+            for series, weight in terms
+            for line in plate.lines
+            if series in ("", line.series) and line.x in logs
+        }
+        return [Contrast(label, weights)]
+
+    return rule
+
+
+def every(*rules: Rule) -> Rule:
+    """All of them."""
+    return lambda plate: [contrast for rule in rules for contrast in rule(plate)]
+
+
+def lowest(series: str) -> Rule:
+    """It costs less than any other of the study."""
+    return lambda plate: [
+        Contrast(f"{name(series)} - {name(other)}", {(series, own): 1, (other, x): -1})
+        for own in _places(plate, series)
+        for other, x in _others(plate, series)
+    ]
+
+
+def highest(series: str) -> Rule:
+    """It costs more than any other of the study."""
+    return lambda plate: [
+        Contrast(f"{name(other)} - {name(series)}", {(series, own): -1, (other, x): 1})
+        for own in _places(plate, series)
+        for other, x in _others(plate, series)
+    ]
+
+
+def name(series: str) -> str:
+    """A series as the page calls it."""
+    series = re.sub(r"attention-heads=(\d+)", lambda found: f"{found[1]} head{'s' * (found[1] != '1')}", series)
+    return re.sub(r"\b(she|he|we|me)\b", lambda found: found[0].upper(), series)
+
+
+def ends(plate: Plate) -> str:
+    """The lowest and the highest line of a study, by training cost."""
+    known = sorted((fmean(costs.values()), name(key[0])) for key, costs in finished(plate, "training").items() if costs)
+    return f"lowest is {known[0][1]}, highest {known[-1][1]}" if len(known) > 1 else ""
+
+
+def share(plate: Plate) -> str:
+    """In how many of the batches that are kept of the second half SHE's cost is lower than that of 32 heads."""
+    costs = {line.series: dict(line.seeds[0].every) for line in plate.lines}
+    ours, theirs = costs.get("she", {}), costs.get(MANY, {})
+    both = [step for step in ours if step in theirs and step > plate.figure["batches"] / 2]
+    lower = sum(ours[step] < theirs[step] for step in both)
+    return f"SHE is lower in {lower} of {len(both)} batches of the second half" if both else ""
+
+
+def _others(plate: Plate, series: str) -> list[Key]:
+    return [(line.series, line.x) for line in plate.lines if line.series != series]
+
+
+def _places(plate: Plate, series: str) -> list[float | None]:
+    found = [line.x for line in plate.lines if series in ("", line.series)]
+    if not found:
+        raise LookupError(series)
+    return found
+
+
+def _at(plate: Plate, x: float | None) -> str:
+    return f" at {plate.figure['over']} {x:g}" if plate.figure["over"] and x is not None else ""

@@ -1,0 +1,57 @@
+"""A study's own table on the page of the replication: its models, their costs at the end, and the command."""
+
+from collections.abc import Sequence
+
+from docs.making.paper.rules import name
+from docs.making.paper.spreads import Column, finished
+from docs.making.tables import table
+from seqloom.experiments.seeds import intervals
+from seqloom.report.plates.rows import Line, Plate
+
+COLUMNS: tuple[Column, ...] = ("training", "held_out")
+
+
+def section(file: str, plate: Plate) -> str:
+    """A study: what it is, its models with their costs at the end, and the command."""
+    figure = plate.figure
+    differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
+    says = f"{figure['says']}{differs} {_seeds(plate)}; `{figure['text']}`."
+    over = [figure["over"]] if figure["over"] else []
+    head = ["model", *over, "training cost", "held-out cost", "parameters", "operations a token", "finished"]
+    halves = {column: intervals(_lists(plate, column)) for column in COLUMNS}
+    rows = [_row(line, halves, bool(over)) for line in plate.lines]
+    parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, table(head, rows)]
+    parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
+    thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
+    parts.append(f"[The rows](../results/paper/{file}); {thinned}{origin(figure['origin'])}:")
+    return "\n\n".join([*parts, f"```sh\n{figure['origin']['command']}\n```"])
+
+
+def origin(said: dict[str, str]) -> str:
+    """Machine, commit and day of rows."""
+    return f"{said['machine']}, commit {said['commit']}, {said['date']}"
+
+
+def _seeds(plate: Plate) -> str:
+    count = plate.figure["seeds"]
+    return "One seed" if count == 1 else f"{count} seeds; ± is half of the 95% interval of a mean, one spread for all"
+
+
+def _lists(plate: Plate, column: Column) -> dict[str, list[float]]:
+    known = finished(plate, column)
+    return {f"{series} {x}": list(costs.values()) for (series, x), costs in known.items() if costs}
+
+
+def _row(line: Line, halves: dict[Column, dict[str, float | None]], swept: bool) -> Sequence[object]:
+    cells = [_cost(line, column, halves[column].get(f"{line.series} {line.x}")) for column in COLUMNS]
+    sizes = [f"{line.seeds[0].row[column]:,}" for column in ("parameters", "operations")]
+    done = sum(seed.row["finished"] for seed in line.seeds)
+    place = [f"{line.x:g}"] if swept and line.x is not None else []
+    return [name(line.series), *place, *cells, *sizes, f"{done} of {len(line.seeds)}"]
+
+
+def _cost(line: Line, column: str, half: float | None) -> str:
+    known = [seed.row[column] for seed in line.seeds if seed.row["finished"] and seed.row[column] is not None]
+    if not known:
+        return "-"
+    return f"{sum(known) / len(known):.3f}" + (f" ± {half:.3f}" if half is not None else "")

@@ -1,0 +1,169 @@
+"""docs/replication.md is that of today's rows, and rows are kept as they are (docs/making/replication.py)."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.making import replication
+from docs.making.paper import page, timed
+from docs.making.paper.claims import CLAIMS
+from docs.making.paper.counted import COUNTS
+from docs.making.paper.kept_rows import ELSEWHERE, FOLDER, keep, kept
+from docs.making.paper.rules import MANY, ONE
+from seqloom.experiments.paper.studies import STUDIES, TABLES
+from seqloom.report.plates.rows import read
+from tests.docs.made_up import rows, write
+
+SIX = {ONE: [4.30, 4.31, 4.29], MANY: [4.20, 4.21, 4.20], "she": [4.10, 4.11, 4.09], "he": [4.15, 4.16, 4.16],
+       "we": [4.25, 4.24, 4.25], "me": [4.32, 4.31, 4.31]}  # fmt: skip
+HELD = SIX | {"she": [4.4, 4.4, 4.4]}
+
+
+def test_the_page_is_of_today() -> None:
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "make pages"
+
+
+def test_rows_that_are_kept_say_no_place_on_a_machine() -> None:
+    for path in FOLDER.glob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            said = json.loads(line).get("origin", {}).get("command", "")
+            assert not ELSEWHERE.search(said), path.name
+
+
+def test_without_rows(tmp_path: Path) -> None:
+    made = page.page(tmp_path)
+    assert f"None of the paper's {len(CLAIMS)} claims about costs is measured so far." in made
+    assert "not measured yet) | `seqloom paper fig8 --scale small` |" in made
+    assert "No study's rows are kept yet." in made
+    assert "Not measured yet: `seqloom paper equal-params --scale small`, `seqloom paper equal-mul" in made
+    assert "HE does better with its adjustment" not in made
+    assert "after 58.5 passes over it; and its SHE model has 8.6 times the parameters of its attention model." in made
+
+
+def test_with_rows(tmp_path: Path) -> None:
+    write(tmp_path, rows(SIX, HELD))
+    write(tmp_path, rows({MANY: [4.0], "she": [4.1]}, batches=10000, seeds=1), "fig8-10000")
+    made = page.page(tmp_path)
+    assert "on the training cost, as in the paper, 8 hold; on held-out text 6 hold and 2 do not." in made
+    assert (
+        "Its headline, that SHE does evidently better than self-attention, holds on the training cost and does not "
+        "hold on held-out text; after 10,000 batches it does not hold (one seed) on the training cost; after 10,000 "
+        "batches it does not hold (one seed) on held-out text." in made
+    )
+    (line,) = [line for line in made.splitlines() if line.startswith("| SHE does evidently")]
+    _, _, training, held_out, command, _ = line.split("|")
+    assert training.startswith(" **holds**: SHE - 32 heads: -0.103 ± 0.0")
+    assert "<br>after 10,000 batches **does not hold** (one seed): SHE - 32 heads: +0.100 [0.0" in training
+    assert held_out.startswith(" **does not hold**: SHE - 32 heads: +0.197 ± 0.0")
+    assert command == " `seqloom paper fig8 --scale small` "
+    assert "| SHE | 4.100 ± 0.0" in made
+    assert "Figure 8: depth 2 (paper: 18). Seeds of a model: 3. Text: `books`. On 2-core M, commit abc, D." in made
+
+
+def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
+    write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
+    made = page.page(tmp_path)
+    assert "| SHE does better than 32-head self-attention of equal parameters. | **not settled** (one seed)" in made
+    assert "| HE does better than 32-head self-attention of equal parameters." not in made
+    assert "Not measured yet: `seqloom paper equal-mul --scale small`" in made
+
+
+def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
+    row = {"name": "she", "batches": 3000, "text": "Once *upon*\n| a time", "command": "seqloom paper table2"}
+    write(tmp_path, [row], "table2")
+    assert "`she`, after 3,000 batches: Once \\*upon\\* \\| a time" in page.page(tmp_path)
+
+
+def test_what_decides(tmp_path: Path) -> None:
+    for name, said in {
+        "fig8": {"seeds": 1},
+        "fig8-10": {"seeds": 3},
+        "fig8-60000": {"seeds": 1, "differs": ""},
+    }.items():
+        write(tmp_path, rows(SIX, **said), name)
+    write(tmp_path, rows(SIX), "fig8-notes")
+    assert [file for file, _ in kept(tmp_path)["fig8"]] == ["fig8-60000.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
+
+
+def every(count: int) -> dict[str, Any]:
+    steps = list(range(1, count + 1))
+    return {
+        "row": "batches",
+        "cell": "she.seed-0",
+        "line": 0,
+        "seed": 0,
+        "steps": steps,
+        "costs": [float(s) for s in steps],
+    }
+
+
+def test_rows_are_kept(tmp_path: Path) -> None:
+    out, folder = tmp_path / "paper", tmp_path / "kept"
+    made = [*rows({"she": [4.0]}, name="fig9"), every(1000)]
+    write(out, made)
+    assert keep(out, folder) == keep(out, folder) == [folder / "fig9.jsonl"]
+    found = [json.loads(line) for line in (folder / "fig9.jsonl").read_text().splitlines()]
+    assert found[:-1] == made[:-1]
+    assert found[-1]["steps"] == list(range(1, 1001, 3))
+    assert found[-1]["costs"][1] == 4.0
+    assert found[-1]["kept_each"] == 3
+    longer = write(tmp_path / "longer", rows({"she": [4.0]}, name="fig9", batches=10000))
+    assert keep(longer.parent, folder) == [folder / "fig9-10000.jsonl"]
+    assert read(folder / "fig9.jsonl").figure["batches"] == 3000
+    with pytest.raises(ValueError, match="no rows of a study"):
+        keep(folder.parent, folder)
+
+
+@pytest.mark.parametrize("word", ["/home/me/books", "--out=/tmp/x", "../books", "~/books", "C:\\books", "./x"])
+def test_rows_that_say_where_they_lie_are_refused(word: str, tmp_path: Path) -> None:
+    origin = {"date": "D", "commit": "abc", "command": f"seqloom paper fig8 --data {word}", "machine": "M"}
+    write(tmp_path, rows({"she": [4.0]}, origin=origin))
+    with pytest.raises(ValueError, match="names a place on a machine"):
+        keep(tmp_path, tmp_path / "kept")
+    assert not (tmp_path / "kept/fig8.jsonl").exists()
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["replication", str(tmp_path)])
+    monkeypatch.setattr(replication, "PAGE", tmp_path / "page.md")
+    assert replication.main() == 2
+    assert "has no rows of a study" in capsys.readouterr().err
+    assert not (tmp_path / "page.md").exists()
+    monkeypatch.setattr(sys, "argv", ["replication"])
+    assert replication.main() == 0
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == page.page()
+
+
+def test_counts() -> None:
+    wrong = {count.says.split(" (")[0] for count in COUNTS if count.count().word == "does not hold"}
+    assert wrong == {
+        "Tables 3 to 6 give operations and parameters.",  # the additions of Table 5
+        "HE takes fewer operations and fewer parameters than 32 heads.",
+        "Training cost equals perplexity.",
+        "Equal settings make a fair comparison",
+    }
+    said = " ".join(count.count().said for count in COUNTS)
+    for number in ("12.8 times", "1/512", "58.5 passes", "36 of 36", "180,224", "SHE 8.64", "SHE 5, HE 7, WE 5, ME 2"):
+        assert number in said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [(0.8, 0.9, "holds"), (0.9, 1.1, "not settled"), (1.1, 1.2, "does not hold"), (None, None, "not settled")],
+)
+def test_races(low: float | None, high: float | None, word: str, tmp_path: Path) -> None:
+    race = timed.RACES[0]
+    common = {**race.which, "ratio_median": 0.5, "ratio_quartiles": [0.4, 0.6], "command": "c", "machine": "M"}
+    made = [{"mixer": mixer, **common} for mixer in ("she", "he", "we", "me")]
+    made += [{**made[0], "ratio_quartiles": [low, high]}] if low else []
+    write(tmp_path, made if low else made[1:], race.file)
+    verdict, command = timed.raced(race, tmp_path)
+    assert verdict.word == word
+    assert command == ("c" if low else "python benchmarks/extractors.py")
+
+
+def test_every_claim_names_a_study() -> None:
+    assert {claim.study for claim in CLAIMS} <= {*STUDIES, *TABLES}
