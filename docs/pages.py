@@ -1,5 +1,7 @@
 """Writes docs/mixers/: a page for each registered mixer, made of its own docstrings, settings, parameters and price.
 
+And docs/replication.md, of the rows in results/, and docs/choose.md where results/all.jsonl is.
+
 make docs          these pages, and then the site, which adds pictures and results (docs/making)
 """
 
@@ -10,7 +12,9 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
+from docs.making import choose
 from docs.making.families import families
+from docs.making.paper import page as replication
 from docs.making.prices import by_length
 from docs.making.tables import table
 from seqloom.core.mixer import MixerConfig
@@ -95,4 +99,7 @@ if __name__ == "__main__":
         old.unlink()
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
-    print(f"{len(pages())} pages in {FOLDER.name}/")
+    replication.PAGE.write_text(replication.page(), encoding="utf-8")
+    if (chosen := choose.page()) is not None:
+        choose.PAGE.write_text(chosen, encoding="utf-8")
+    print(f"{len(pages())} pages in {FOLDER.name}/, and {replication.PAGE.name}")

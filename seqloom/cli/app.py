@@ -156,11 +156,15 @@ def data(
 
 @app.command()
 def compare(
-    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=32")],
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=_named, metavar="PATH")],
+    mixers: Annotated[list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=32")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="every kind at its own defaults, those named too; with --lengths and probes")
+    ] = False,
     preset: Annotated[str, typer.Option(help="paper/table1, paper/small, demo, tiny, or a .yaml file")] = "paper/small",
     data: Annotated[
-        str | None, typer.Option(help="a text file, a folder, a .jsonl, gutenberg-children, stories")
+        str | None,
+        typer.Option("--data", "--source", help="a text file, a folder, a .jsonl, gutenberg-children, stories"),
     ] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=3000")
@@ -173,13 +177,33 @@ def compare(
     peer: Annotated[str, typer.Option(help="what that other model mixes with")] = "attention:heads=32",
     by: Annotated[str | None, typer.Option(help="what moves in it: ffn, dim or depth; that which moves least")] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="what the sample texts begin with")] = None,
+    lengths: Annotated[
+        str | None, typer.Option(help="tokens after which one more is timed; with --all 128,1024,8192,65536")
+    ] = None,
+    probe: Annotated[
+        list[str] | None, typer.Option(help="a probe of recall, asked of small models; with --all all seven")
+    ] = None,
+    no_probes: Annotated[bool, typer.Option("--no-probes", help="none of them, with --all")] = False,
+    probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,
 ) -> int:
     """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
     from seqloom.cli.comparing import compared
 
-    prompts = prompt or ["Once upon a time"]
     return compared(
-        mixers, preset, change or [], out, source=data, seeds=seeds, equal=match, peer=peer, by=by, prompts=prompts
+        mixers or [],
+        preset,
+        change or [],
+        out,
+        source=data,
+        seeds=seeds,
+        equal=match,
+        peer=peer,
+        by=by,
+        prompts=prompt or ["Once upon a time"],
+        every=every,
+        lengths=lengths,
+        probes=[] if no_probes else probe,
+        probe_batches=probe_batches,
     )
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from seqloom.data.probes import probe
+
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "held-out cost": ("nats a token", "lower", "mean cost over held-out text, each token predicted once"),
     "± held-out": (
@@ -32,8 +34,26 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
 
 def described(names: list[str]) -> list[dict[str, Any]]:
     """The columns of these names, in the order of the table."""
-    return [
-        {"name": name, "unit": unit, "better": better, "meaning": meaning}
-        for name, (unit, better, meaning) in COLUMNS.items()
-        if name in names
-    ]
+    return [_column(name, unit, better, meaning) for name, (unit, better, meaning) in COLUMNS.items() if name in names]
+
+
+def at_length(tokens: int) -> dict[str, dict[str, Any]]:
+    """The columns of a length, by what a row of `decoding` calls them."""
+    after = f"after {tokens:,} tokens, by a model whose context they fill"
+    return {
+        "ms_a_token": _column(
+            f"ms a token at {tokens:,}", "ms", "lower", f"one more token of one text {after}; each model alone"
+        ),
+        "state_bytes": _column(f"state bytes at {tokens:,}", "bytes", "lower", f"what a text keeps {after}"),
+    }
+
+
+def of_probe(title: str) -> dict[str, Any]:
+    """The column of a probe."""
+    what = "questions of the probe that a small model, trained on it alone, answers rightly"
+    meaning = f"{what}; guessing gives {probe(title).chance:.1%}"
+    return _column(f"{title} right", "share", "higher", meaning)
+
+
+def _column(name: str, unit: str, better: str, meaning: str) -> dict[str, Any]:
+    return {"name": name, "unit": unit, "better": better, "meaning": meaning}

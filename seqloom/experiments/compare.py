@@ -5,35 +5,34 @@
 Each contender is a run of its own per seed, in OUT/NAME/seed-N, and goes on where it stopped. The seed draws the
 initial weights and the dropout; the text, its held-out part and the order of the batches stay what they are. OUT itself
 belongs to the settings that all share, and refuses others. What is found is kept in OUT/comparison.json, for `report`.
+Where every mixer is compared, one whose cost is no number stops nobody: the reason is kept in OUT/failed.json.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from seqloom.analysis.match import By, Equal
 from seqloom.analysis.origin import origin
 from seqloom.data.prepare import Corpus
 from seqloom.experiments.board import Board
-from seqloom.experiments.contenders import Contender, sized
+from seqloom.experiments.contenders import Contender, beside
+from seqloom.experiments.decoding import decoding, require_lengths
 from seqloom.experiments.kept import Trained, kept
+from seqloom.experiments.probing import BATCHES, probing, require_probes
+from seqloom.experiments.stopped import Stopped
+from seqloom.experiments.supplement import supplement
 from seqloom.runs.layout import open_run, read_json, write_json
 from seqloom.runs.lock import lock
 from seqloom.training.config import RunConfig
+from seqloom.training.loop import NotFinite
 from seqloom.training.settings import resolve
 from seqloom.training.train import train, with_text
 
+__all__ = ["Stopped", "compare"]
+
 KEPT = "comparison.json"
 PROMPT = "Once upon a time"
-
-
-@final
-class Stopped(Exception):
-    """A signal stopped a run, which was saved; `code` is the exit code of a process that a signal ends."""
-
-    def __init__(self, name: str, code: int) -> None:
-        super().__init__(f"stopped and saved; the same command goes on with {name}")
-        self.code = code
 
 
 def compare(
@@ -48,12 +47,19 @@ def compare(
     peer: Contender | None = None,
     by: By | None = None,
     prompts: Sequence[str] = (PROMPT,),
+    lengths: Sequence[int] = (),
+    probes: Sequence[str] = (),
+    probe_batches: int = BATCHES,
+    left_out: Mapping[str, str] | None = None,
     command: str = "",
 ) -> dict[str, Any]:
     """Trains every contender once a seed, weighs all, and returns what it keeps in OUT/comparison.json.
 
-    With `equal`, the `peer` resized to equal each other contender in that quantity stands beside it. ValueError where
-    names repeat, settings do not fit, or OUT holds a comparison of other settings; `Stopped` when a signal ends it.
+    With `equal`, the `peer` resized to equal each other contender in that quantity stands beside it. At `lengths` a
+    token is timed (`decoding`), on `probes` small models are trained (`probing`). `left_out` is given where every mixer
+    is compared: those without room here, by name with the reason; then one that cannot be trained is kept as a row.
+    ValueError where names repeat, settings do not fit, or OUT holds a comparison of other settings; `Stopped` when a
+    signal ends it.
     """
     names = [each.name for each in contenders]
     if not contenders or len(set(names)) < len(names):
@@ -62,6 +68,8 @@ def compare(
         raise ValueError(f"seeds must be at least 1, not {seeds}")
     if (equal is None) != (peer is None):
         raise ValueError("a model to be sized needs both: what it is, and the quantity to be equal in")
+    require_lengths(lengths)
+    require_probes(probes, probe_batches)
 
     def settings(contender: Contender) -> RunConfig:
         config = resolve(preset, [*changes, *contender.changes], source)
@@ -73,55 +81,51 @@ def compare(
     _claim(out, first, corpus)
     every = list(contenders)
     if equal is not None and peer is not None:
-        every += _beside(out, contenders, configs, peer, settings(peer), equal, by)
+        every += beside(out, contenders, configs, peer, settings(peer), equal, by)
         configs |= {each.name: settings(each) for each in every if each.name not in configs}
-    trained = _trained(every, configs, out, seeds)
-    said = kept(trained, corpus, preset, changes, equal, prompts)
+    trained, failed = _trained(every, configs, out, seeds, left_out is not None)
+    probed = probing(contenders, probes, probe_batches, out, changes, command)
+    decoded = decoding(configs, lengths, out, command) if lengths else []
+    done = [each for each in trained if each.contender.name not in failed]
+    said = kept(done, corpus, preset, changes, equal, prompts)
+    supplement(said, trained, failed, decoded, probed, left_out)
     said["origin"] = origin(command)
     write_json(out / KEPT, said)
     return said
 
 
-def _trained(contenders: Sequence[Contender], configs: dict[str, RunConfig], out: Path, seeds: int) -> list[Trained]:
-    """Trains all; seed by seed, so that every contender has one run before any has two."""
+def _trained(
+    contenders: Sequence[Contender], configs: dict[str, RunConfig], out: Path, seeds: int, forgiving: bool
+) -> tuple[list[Trained], dict[str, str]]:
+    """Trains all; seed by seed, so that every contender has one run before any has two.
+
+    Whose cost is no number raises NotFinite, or if `forgiving` stands among the second, with the reason.
+    """
     found = {each.name: Trained(each, configs[each.name], out) for each in contenders}
+    path = out / "failed.json"
+    failed: dict[str, str] = read_json(path) if forgiving and path.exists() else {}
     with Board([(name, seed) for seed in range(seeds) for name in found]) as board:
         for seed in range(seeds):
             for name, config in configs.items():
+                if name in failed:
+                    continue
                 seeded = config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
-                outcome = train(seeded, out / name / f"seed-{seed}", say=board.say, show=board.show(name, seed))
+                try:
+                    outcome = train(seeded, out / name / f"seed-{seed}", say=board.say, show=board.show(name, seed))
+                except NotFinite as error:
+                    if not forgiving:
+                        raise
+                    failed[name] = str(error)
+                    write_json(path, failed)
+                    board.say(f"{name}: {error}")
+                    continue
                 if outcome.asked is not None:
                     raise Stopped(name, 128 + int(outcome.asked))
                 found[name].add(outcome)
                 board.done(name, seed, found[name].held_out[-1])
-    return list(found.values())
-
-
-def _beside(
-    out: Path,
-    contenders: Sequence[Contender],
-    configs: dict[str, RunConfig],
-    peer: Contender,
-    own: RunConfig,
-    equal: Equal,
-    by: By | None,
-) -> list[Contender]:
-    """The peer sized for each contender but itself. Sizes found once are kept: times, measured again, would differ."""
-    path = out / "sized.json"
-    known: dict[str, dict[str, Any]] = read_json(path) if path.exists() else {}
-    found = []
-    for each in contenders:
-        if each.name == peer.name:
-            continue
-        key = f"{peer.name} {equal} {by} {each.name}"
-        if key not in known:
-            model = configs[each.name].model
-            made = sized(peer, own.model, each, model, own.training, equal=equal, by=by)
-            known[key] = {"name": made.name, "changes": list(made.changes), "matched": made.matched}
-            write_json(path, known)
-        told = known[key]
-        found.append(Contender(told["name"], tuple(told["changes"]), each.name, told["matched"]))
-    return found
+    if len(failed) == len(found):
+        raise NotFinite(f"no contender can be trained so; {next(iter(failed))}: {next(iter(failed.values()))}")
+    return list(found.values()), failed
 
 
 def _claim(out: Path, config: RunConfig, corpus: Corpus) -> None:

@@ -4,14 +4,17 @@ contender("attention:heads=32")          the settings of a mixer in the preset
 sized(peer, mixer, ...)                  the peer's model, resized until it is as large, or as dear, as the mixer's
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import final, get_args
+from pathlib import Path
+from typing import Any, final, get_args
 
 from seqloom.analysis.match import By, Equal, Match, match
 from seqloom.experiments.clock import clock
 from seqloom.models.decoder import DecoderConfig
-from seqloom.training.config import TrainConfig
+from seqloom.runs.layout import read_json, write_json
+from seqloom.training.config import RunConfig, TrainConfig
 
 
 @final
@@ -63,6 +66,33 @@ def sized(
     least = min(found, key=lambda one: abs(log(one.after / one.before)))
     changes = (*peer.changes, f"model.{least.by}={least.after}")
     return Contender(f"{peer.name}.{equal}-of-{beside.name}", changes, beside.name, str(least))
+
+
+def beside(
+    out: Path,
+    contenders: Sequence[Contender],
+    configs: Mapping[str, RunConfig],
+    peer: Contender,
+    own: RunConfig,
+    equal: Equal,
+    by: By | None = None,
+) -> list[Contender]:
+    """The peer sized for each contender but itself. Sizes found once are kept: times, measured again, would differ."""
+    path = out / "sized.json"
+    known: dict[str, dict[str, Any]] = read_json(path) if path.exists() else {}
+    found = []
+    for each in contenders:
+        if each.name == peer.name:
+            continue
+        key = f"{peer.name} {equal} {by} {each.name}"
+        if key not in known:
+            model = configs[each.name].model
+            made = sized(peer, own.model, each, model, own.training, equal=equal, by=by)
+            known[key] = {"name": made.name, "changes": list(made.changes), "matched": made.matched}
+            write_json(path, known)
+        told = known[key]
+        found.append(Contender(told["name"], tuple(told["changes"]), each.name, told["matched"]))
+    return found
 
 
 def _match(own: DecoderConfig, to: DecoderConfig, training: TrainConfig, equal: Equal, by: By) -> Match:

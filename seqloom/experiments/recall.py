@@ -44,17 +44,19 @@ def recall(
     seeds: int = 1,
     changes: Sequence[str] = (),
     command: str = "",
+    left_out: dict[tuple[str, str], str] | None = None,
     say: Say | None = None,
     show: Show = progress,
 ) -> list[Row]:
     """Trains every cell that is not finished; returns the rows of all cells asked for (see `recall_cell`).
 
     `changes` are settings of all models, as `model.positions=none`. ValueError, in one line and before anything is
-    trained, for what does not fit; `Stopped` when a signal ends it.
+    trained, for what does not fit; where `left_out` is given, a mixer that does not fit a probe is put there instead,
+    with the reason. `Stopped` when a signal ends it.
     """
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     sizes = [f"model.depth={depth}", f"training.batches={batches}", f"training.batch={batch}"]
-    cells = _grid(mixers, probes, difficulties, dims, lrs, seeds, [*BASE, *sizes], changes)
+    cells = _grid(mixers, probes, difficulties, dims, lrs, seeds, [*BASE, *sizes], changes, left_out)
     keep_freed_memory()
     rows: list[Row] = []
     for number, cell in enumerate(cells, 1):
@@ -76,6 +78,7 @@ def _grid(
     seeds: int,
     base: Sequence[str],
     changes: Sequence[str],
+    left_out: dict[tuple[str, str], str] | None,
 ) -> list[Cell]:
     """Every cell, the easiest first, and all mixers on one before the next."""
     grid: dict[str, Sequence[object]] = {
@@ -91,9 +94,15 @@ def _grid(
     for title, difficulty, seed, dim, lr, mixer in product(probes, difficulties, range(seeds), dims, lrs, mixers):
         task = probe(title, difficulty)
         own = [f"model.dim={dim}", f"model.ffn={2 * dim}", f"model.context={reads(task)}", f"training.lr={lr}"]
-        config = resolve("demo", [*base, *own, f"training.seed={seed}", *changes, *mixer.changes])
-        config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": task.vocab})})
-        require_room(config.model, chosen(config.training.device))
+        try:
+            config = resolve("demo", [*base, *own, f"training.seed={seed}", *changes, *mixer.changes])
+            config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": task.vocab})})
+            require_room(config.model, chosen(config.training.device))
+        except ValueError as error:
+            if left_out is None:
+                raise
+            left_out[mixer.name, title] = str(error)
+            continue
         cells.append(Cell(mixer.name, title, difficulty, task, config))
     return cells
 

@@ -16,9 +16,9 @@ from seqloom.analysis.origin import origin
 from seqloom.core.device import chosen
 from seqloom.core.progress import Advance
 from seqloom.data.probes import Probe
-from seqloom.experiments.compare import Stopped
 from seqloom.experiments.recall_model import Answers, Batches
 from seqloom.experiments.recall_scores import Row, score
+from seqloom.experiments.stopped import Stopped
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.layout import Run, open_run, read_json, write_json

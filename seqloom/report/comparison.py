@@ -105,6 +105,7 @@ class Contender(_Part):
     seconds_a_batch: float | None = None
     samples: list[Sample] = []
     views: list[View] = []
+    cannot: list[str] = []
     seeds: list[Run] = Field(default=[], exclude=True)
     slot: int = 0
 
@@ -116,6 +117,14 @@ class Contender(_Part):
         """The lowest and the highest seed's value of a column; None where fewer than two are known."""
         known = [value for value in self.spread.get(column, []) if value is not None]
         return (min(known), max(known)) if len(known) > 1 else None
+
+
+@final
+class LeftOut(_Part):
+    """A mixer that the size of the comparison has no room for."""
+
+    name: str
+    why: str
 
 
 @final
@@ -134,6 +143,7 @@ class Comparison(_Part):
     columns: list[Column]
     equal: Literal["params", "mul", "time"] | None = None
     contenders: list[Contender] = Field(min_length=1)
+    left_out: list[LeftOut] = []
 
     def column(self, name: str) -> Column | None:
         """The column of that name; None where the table has none."""

@@ -6,6 +6,7 @@
   const source = root.classList.contains("plots") ? document.getElementById("plotly-source") : null;
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"];
+  const MANY = 12; // names beside points, from which on they must not overlap
   const drawn = new Map(); // figure element → what is chosen in it
 
   let loading = null;
@@ -20,6 +21,8 @@
   };
   const faded = (hex, share) => hex + Math.round(255 * share).toString(16).padStart(2, "0");
   const paint = (slot) => colour(`--series-${slot % 12}`);
+  const DASHES = [["solid", "dashdot"], ["dot", "longdashdot"], ["longdash", "dash"]];
+  const dash = (slot) => DASHES[Math.min(2, Math.floor(slot / 12))][slot % 12 > 5 ? 1 : 0];
   const mark = (slot) => SHAPES[slot % 6] + (slot % 12 > 5 ? "-open" : "");
 
   const band = (one, xs) => ({
@@ -28,7 +31,7 @@
   });
   const stroke = (one, xs) => ({
     x: xs, y: one.y, name: one.name, mode: one.held ? "markers" : one.marks ? "lines+markers" : "lines",
-    line: { color: paint(one.slot), width: 2, dash: one.slot % 12 > 5 ? "dashdot" : "solid" },
+    line: { color: paint(one.slot), width: 2, dash: dash(one.slot) },
     marker: { color: paint(one.slot), symbol: mark(one.slot), size: 8, line: { color: paint(one.slot), width: 1.5 } },
     hovertemplate: `%{y:.4g}${one.held ? " held out" : ""}<extra>%{fullData.name}</extra>`,
   });
@@ -43,22 +46,25 @@
   });
   const dots = (plot, off, field, logs) => {
     const shown = plot.points.filter((one) => !off.has(one.name));
-    const places = sides(shown, Math.max(200, field.clientWidth - 74), Math.max(150, field.clientHeight - 74), logs);
+    const tall = parseFloat(getComputedStyle(field).getPropertyValue("--tall")); // before it is first drawn it has no size
+    const [across, up] = [field.clientWidth || field.parentElement.clientWidth, field.clientHeight || tall || 0];
+    const places = sides(shown, plot.front, Math.max(200, across - 74), Math.max(150, up - 74), logs);
     const best = shown.filter((one) => plot.front.includes(one.name)).sort((a, b) => a.x - b.x || b.y - a.y);
     const line = {
       x: best.map((one) => one.x), y: best.map((one) => one.y), mode: "lines", hoverinfo: "skip",
       line: { color: faded(colour("--ink"), 0.5), width: 1.4, shape: "hv" },
     };
     return [line, ...shown.map((one, at) => ({
-      x: [one.x], y: [one.y], name: one.name, text: [`\u00a0\u00a0${one.name}\u00a0\u00a0`], mode: "markers+text", textposition: places[at],
-      textfont: { color: colour("--ink"), size: 13 }, cliponaxis: false,
+      x: [one.x], y: [one.y], name: one.name, text: [`\u00a0\u00a0${one.name}\u00a0\u00a0`], mode: "markers+text", textposition: places[at] || "top center",
+      textfont: { color: places[at] ? colour("--ink") : "rgba(0,0,0,0)", size: 13 }, cliponaxis: false,
       marker: { color: paint(one.slot), symbol: mark(one.slot), size: 11, line: { color: paint(one.slot), width: 1.5 } },
       error_y: one.low == null ? undefined : { type: "data", symmetric: false, array: [one.high - one.y], arrayminus: [one.y - one.low], color: paint(one.slot), thickness: 1.3, width: 4 },
       hovertemplate: `%{x:.4~g}, %{y:.4g}<extra>%{fullData.name}</extra>`,
     }))];
   };
-  // Each name stands on a side of its point where it covers neither another name nor a mark, the inner side first.
-  const sides = (shown, wide, tall, logs) => {
+  // Each name stands on a side of its point where it covers neither another name nor a mark, the inner side first. Of
+  // many, the front's choose first, and one without a free side is left to the pointer.
+  const sides = (shown, front, wide, tall, logs) => {
     const scaled = (name, log, size) => {
       const values = shown.map((one) => (log ? Math.log(one[name]) : one[name]));
       const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -67,7 +73,12 @@
     const [xs, ys] = [scaled("x", logs.x, wide), scaled("y", logs.y, tall)];
     const taken = xs.map((x, at) => [x - 7, ys[at] - 7, x + 7, ys[at] + 7]);
     const meets = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
-    return shown.map((one, at) => {
+    const many = shown.length > MANY;
+    const order = [...shown.keys()];
+    if (many) order.sort((a, b) => front.includes(shown[b].name) - front.includes(shown[a].name) || a - b);
+    const found = [];
+    order.forEach((at) => {
+      const one = shown[at];
       const [x, y, width] = [xs[at], ys[at], 7.5 * one.name.length + 8];
       const boxes = {
         "middle right": [x + 8, y - 9, x + 8 + width, y + 9],
@@ -79,10 +90,11 @@
       if (x > wide / 2) names.unshift(names.splice(1, 1)[0]);
       const inside = (name) => boxes[name][0] >= 0 && boxes[name][2] <= wide;
       const free = (name) => !taken.some((other, index) => index !== at && meets(boxes[name], other));
-      const best = names.find((name) => inside(name) && free(name)) || names.find(free) || names[0];
-      taken.push(boxes[best]);
-      return best;
+      const best = names.find((name) => inside(name) && free(name)) || (many ? null : names.find(free) || names[0]);
+      if (best) taken.push(boxes[best]);
+      found[at] = best;
     });
+    return found;
   };
   const cells = (plot) => {
     const ramp = plot.signed ? data.ramps.two : data.ramps.one;

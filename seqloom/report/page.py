@@ -16,6 +16,7 @@ from seqloom.report.comparison import Comparison
 from seqloom.report.exhibit import Exhibit
 from seqloom.report.figures import css, standalone
 from seqloom.report.figures.ramps import STEPS, fill
+from seqloom.report.figures.strokes import dash
 from seqloom.report.read import read
 
 HERE = Path(__file__).parent
@@ -79,6 +80,7 @@ def _html(
         data=_json(exhibits),
         safe=Markup,
         named=price.named,
+        dash=dash,
     )
 
 

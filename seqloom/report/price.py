@@ -7,14 +7,18 @@ from seqloom.report.comparison import Column, Comparison, Contender
 from seqloom.report.exhibit import COST, Cell, Exhibit, Panel, axis, filename, names, rounded
 from seqloom.report.figures import Axis, Point, front, points
 
-PRICES = ("ms a step", "peak MB a step", "ms a generated token", "state bytes", "parameters", "operations a token")
+PRICES = (
+    *("ms a step", "peak MB a step", "ms a generated token", "ms a token at {}", "state bytes", "state bytes at {}"),
+    *("parameters", "operations a token"),
+)
+AT = "ms a token at "
 WIDE = 8.0
 """from this ratio of the dearest to the cheapest on, an axis is logarithmic"""
 
 
 def exhibits(found: Comparison) -> list[Exhibit]:
     """One figure with a panel for each price that is known; [] where none is."""
-    columns = [column for name in PRICES if (column := found.column(name))]
+    columns = [column for name in PRICES if (column := found.column(name.format(farthest(found))))]
     shown = [(column, _placed(found, column)) for column in columns]
     panels = [_panel(column, placed) for column, placed in shown if placed]
     if not panels:
@@ -25,6 +29,16 @@ def exhibits(found: Comparison) -> list[Exhibit]:
     )
     drawn = [each for each in found.contenders if any(each in [one for one, _, _ in placed] for _, placed in shown)]
     return [Exhibit("price", "Cost against price", says, panels, "Price", names(drawn))]
+
+
+def farthest(found: Comparison) -> str:
+    """The greatest length, as the columns name it, after which most contenders could be timed; "" where none is."""
+    half = len(found.contenders) / 2
+    lengths = [column.name.removeprefix(AT) for column in found.columns if column.name.startswith(AT)]
+    timed = {each: sum(one.value(AT + each) is not None for one in found.contenders) for each in lengths}
+    return max(
+        (each for each in lengths if timed[each] > half), key=lambda each: int(each.replace(",", "")), default=""
+    )
 
 
 def label(column: Column) -> str:

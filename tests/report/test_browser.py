@@ -13,6 +13,7 @@ import pytest
 
 from seqloom.report import page
 from tests.report.making import HOSTILE, comparison
+from tests.report.test_many import many
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
@@ -59,6 +60,12 @@ def drawn(tab: Any, name: str) -> Any:
     return figure
 
 
+NAMES = """() => [...document.querySelectorAll('#figure-price .scatterlayer text')]
+  .filter((each) => each.style.fillOpacity !== "0").map((each) => each.getBoundingClientRect())
+  .map((box) => [box.left + 4, box.top + 3, box.right - 4, box.bottom - 3])"""
+"""the boxes of the names that are shown, without the spaces around them"""
+
+
 def names(tab: Any) -> list[str]:
     found: list[str] = tab.locator("#standing tbody th").evaluate_all("all => all.map(each => each.dataset.value)")
     return found
@@ -100,6 +107,21 @@ def test_curves_axes_and_theme(tab: Any) -> None:
     tab.locator("#theme").click()
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     tab.wait_for_function(f"{layout}.font.color !== '{colour}'")
+
+
+def test_names_of_many_points_do_not_cover_each_other(browser: Any, tmp_path: Path) -> None:
+    many(tmp_path)
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(page.write(tmp_path).as_uri())
+    figure = drawn(tab, "price")
+    for choice in range(figure.locator("[data-choice=panel] option").count()):
+        figure.locator("[data-choice=panel]").select_option(str(choice))
+        tab.wait_for_timeout(300)
+        boxes = tab.evaluate(NAMES)
+        assert len(boxes) > 5
+        for at, (left, top, right, bottom) in enumerate(boxes):
+            assert not any(left < c and a < right and top < d and b < bottom for a, b, c, d in boxes[:at])
+    tab.close()
 
 
 def test_samples_by_keyboard(tab: Any) -> None:

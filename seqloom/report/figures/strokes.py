@@ -12,6 +12,7 @@ _SHAPES = (
     "M0 5l4.8-8.4h-9.6z",
     "M-1.6-5h3.2v3.4h3.4v3.2h-3.4v3.4h-3.2v-3.4h-3.4v-3.2h3.4z",
 )
+_AGAIN = (("1.5 3.5", "14 3 2 3 2 3"), ("16 5", "16 4 5 4"))
 
 
 def colour(slot: int) -> str:
@@ -22,10 +23,13 @@ def colour(slot: int) -> str:
 def dash(slot: int, dashed: bool) -> str:
     """The attribute that dashes a line, with a space before it; none for a solid line.
 
-    The first six slots are solid, the other six dash-dotted; a dashed line differs from both.
+    The first six slots are solid, the other six dash-dotted; a dashed line differs from both. Beyond twelve slots the
+    colours come again, twice with dashes of their own.
     """
-    later = slot % SLOTS >= len(_SHAPES)
+    later, again = slot % SLOTS >= len(_SHAPES), min(slot // SLOTS, len(_AGAIN))
     pattern = {(False, False): "", (True, False): "10 3 2 3", (False, True): "6 4", (True, True): "2 3"}[later, dashed]
+    if again and not dashed:
+        pattern = _AGAIN[again - 1][later]
     return f' stroke-dasharray="{pattern}"' if pattern else ""
 
 

@@ -1,0 +1,138 @@
+"""Which mixer to take for which need: docs/choose.md, made of the rows in results/all.jsonl.
+
+    python -m docs.making.choose OUT
+
+OUT is the --out of `seqloom compare --all`: its comparison.json becomes results/all.jsonl, a row a contender with where
+it is from. `make pages` then writes the page; without those rows there is none.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from docs.making.needs import COST, INTERVAL, NEAR, TIE, TIME, Need, Row, needs
+from docs.making.tables import table
+from seqloom.core.table import written
+
+ROOT = Path(__file__).parents[2]
+ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
+SHARED = ("preset", "changes", "seeds", "batches", "batch", "context")
+ORIGIN = ("date", "commit", "command", "machine")
+MANY = 6
+"""names that are listed of one need; more are counted"""
+
+
+def keep(out: Path, path: Path = ROWS) -> int:
+    """Writes the rows of the comparison in `out`; returns how many. ValueError, OSError where there is none."""
+    said = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
+    if not isinstance(said, dict) or not {"contenders", "origin", "left_out"} <= said.keys():
+        raise ValueError(f"{out.name}/comparison.json is of no `seqloom compare --all`: make it with that")
+    shared = {**{name: said[name] for name in SHARED}, "text": said["text"]["description"]}
+    source = {name: said["origin"][name] for name in ORIGIN}
+    rows = [
+        {"contender": each["name"], "kind": each["kind"], **shared, **each["row"], "cannot": each["cannot"], **source}
+        for each in said["contenders"]
+    ]
+    rows += [{"contender": each["name"], **shared, "left_out": each["why"], **source} for each in said["left_out"]]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return len(rows)
+
+
+def page(path: Path = ROWS) -> str | None:
+    """The text of the page; None where there are no rows."""
+    if not path.is_file():
+        return None
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    made = [row for row in rows if "left_out" not in row]
+    made.sort(key=lambda row: (row[COST] is None, row[COST] or 0.0))
+    parts = [
+        "# Choose",
+        f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "
+        f"{_sizes(rows[0])}. [What the rules call a tie](#what-these-rows-do-not-say) is said below.",
+        _needs(needs(made)),
+        "## Every mixer",
+        _whole(made),
+        "## What they cannot do",
+        _cannot(made, rows),
+        "## What these rows do not say",
+        _caveats(rows[0], made),
+        f"```sh\n{rows[0]['command']}\n```",
+        "This page is generated: `python -m docs.making.choose OUT`, then `make pages`.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _sizes(row: Row) -> str:
+    seeds = "one seed" if row["seeds"] == 1 else f"{row['seeds']} seeds"
+    amount = f"{row['batches']:,} batches of {row['batch']:,} rows of {row['context']:,} tokens"
+    return f"preset `{row['preset']}`, {amount}, {seeds}, {row['text']}; {row['machine']}, commit {row['commit']}"
+
+
+def _needs(found: Sequence[Need]) -> str:
+    lines = [(each.name, _taken(each), each.rule) for each in found]
+    return table(("you need", "take", "by"), lines)
+
+
+def _taken(need: Need) -> str:
+    """The best with its number, and who is tied with it."""
+    best, *others = need.taken
+    said = f"**{best['contender']}** ({_cell(need.column, best[need.column])})"
+    names = [f"{row['contender']} ({_cell(need.column, row[need.column])})" for row in others[:MANY]]
+    more = [f"{len(others) - MANY} more"] if len(others) > MANY else []
+    return said + (f"; tied: {', '.join([*names, *more])}" if others else "")
+
+
+def _whole(rows: Sequence[Row]) -> str:
+    numbers = [name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "cannot")]
+    shown = [name for name in numbers if any(row[name] is not None for row in rows)]
+    return table(("mixer", *shown), [(row["contender"], *(_cell(name, row[name]) for name in shown)) for row in rows])
+
+
+def _cannot(made: Sequence[Row], rows: Sequence[Row]) -> str:
+    lines = [(row["contender"], "; ".join(row["cannot"])) for row in made if row["cannot"]]
+    lines += [(row["contender"], f"be built at this size: {row['left_out']}") for row in rows if "left_out" in row]
+    return table(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
+
+
+def _caveats(row: Row, made: Sequence[Row]) -> str:
+    several = any(each.get(INTERVAL) is not None for each in made)
+    told = (
+        "held-out costs whose intervals over the seeds overlap"
+        if several
+        else f"held-out costs within {TIE['cost']:.1%} of the lower one, as one seed shows no spread"
+    )
+    said = [
+        f"Ties are {told}; times within {TIE['time']:.0%} of the lower one; shares of right answers within "
+        f"{TIE['right']}; other numbers only where they are equal. Who is tied is not told apart here.",
+        f"“Nearly the lowest cost” is at most {NEAR:.0%} above it.",
+        f"One size, one text and one length of training ({_sizes(row)}): another may have another order.",
+        "All have the same settings of training, none tuned for its mixer; each kind has its own defaults.",
+    ]
+    if any(name.startswith(TIME) for name in made[0]):
+        said.append("Tokens far from the first are timed in freshly drawn models without positions, each model alone.")
+    if any(name.endswith(" right") for name in made[0]):
+        said.append("Probes are asked of small models that were trained on them alone, at the easiest difficulty.")
+    return "\n".join(f"- {each}" for each in said)
+
+
+def _cell(column: str, value: float | None) -> str:
+    return f"{value:.1%}" if value is not None and column.endswith(" right") else written(value)
+
+
+def main() -> int:
+    """Exit code 2 where there is no such comparison."""
+    asked = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    asked.add_argument("out", type=Path, help="the --out of seqloom compare --all")
+    try:
+        count = keep(asked.parse_args().out)
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{count} rows in results/{ROWS.name}; make pages writes the page")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

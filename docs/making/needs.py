@@ -1,0 +1,92 @@
+"""Which mixer for which need: the rules of docs/choose.md, over rows of contenders and nothing else.
+
+A need asks for the least (or most) of a column among the rows that qualify. Rows that cannot be told from it are tied
+with it: held-out costs whose intervals overlap, or without intervals those within a share; times within a tenth; shares
+of right answers within 0.02; sizes only where they are equal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+COST, INTERVAL, TIME, STATE = "held-out cost", "± held-out", "ms a token at ", "state bytes at "
+TIE = {"cost": 0.005, "time": 0.1, "right": 0.02}
+"""shares of the lower cost and of the lower time; a difference of shares"""
+NEAR = 0.02
+"""how far above the lowest held-out cost a mixer may be where something else is asked for, too"""
+PROBES = {
+    "mqar": "recall of pairs that were seen once",
+    "induction": "going on as it went on before",
+    "copying": "saying a text again",
+    "selective-copying": "picking words out of blanks",
+    "parity": "keeping count of every bit",
+    "compression": "packing words into one place",
+    "needle": "finding one thing in a haystack",
+}
+
+
+@dataclass(frozen=True)
+class Need:
+    """What is asked for, the rule in words, and the rows that it takes: the best first, then those tied with it."""
+
+    name: str
+    rule: str
+    column: str
+    taken: list[Row]
+
+
+def needs(rows: Sequence[Row]) -> list[Need]:
+    """Every need that the rows have the columns for."""
+    costs = [row[COST] for row in rows if row.get(COST) is not None]
+    limit = (1 + NEAR) * min(costs, default=0.0)
+    near = [row for row in rows if row.get(COST) is not None and row[COST] <= limit]
+    among = f"among those within {NEAR:.0%} of the lowest held-out cost"
+    far = farthest(rows)
+    found = [
+        _need("the lowest cost on held-out text", COST, rows),
+        _need("the cheapest training step, at nearly that cost", "ms a step", near, among),
+        _need("the least memory in training, at nearly that cost", "peak MB a step", near, among),
+        _need(f"the fastest token after {far:,} tokens", f"{TIME}{far:,}", rows),
+        _need("such a token, at nearly the lowest cost", f"{TIME}{far:,}", near, among),
+        _need("the smallest state", f"{STATE}{far:,}", rows),
+        _need("a small state, at nearly the lowest cost", f"{STATE}{far:,}", near, among),
+        _need("a state of one size, and the lowest cost", COST, constant(rows), "among states alike at all lengths"),
+        *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
+    ]
+    return [each for each in found if each is not None]
+
+
+def farthest(rows: Sequence[Row]) -> int:
+    """The greatest length after which most contenders have a time; 0 where there is none."""
+    names = {name for row in rows for name in row if name.startswith(TIME)}
+    known = [name for name in names if sum(row.get(name) is not None for row in rows) > len(rows) / 2]
+    return max((int(name.removeprefix(TIME).replace(",", "")) for name in known), default=0)
+
+
+def constant(rows: Sequence[Row]) -> list[Row]:
+    """Those whose state was measured after several lengths, and is alike after all of them."""
+    sizes = [[value for name, value in row.items() if name.startswith(STATE)] for row in rows]
+    return [
+        row for row, all_ in zip(rows, sizes, strict=True) if len(all_) > 1 and None not in all_ and len(set(all_)) == 1
+    ]
+
+
+def tied(row: Row, best: Row, column: str) -> bool:
+    """Whether a row cannot be told from the best one."""
+    value, least = row[column], best[column]
+    if column == COST:
+        halves = row.get(INTERVAL), best.get(INTERVAL)
+        return value - least <= (TIE["cost"] * least if None in halves else sum(halves))
+    if column.startswith("ms "):
+        return bool(value <= (1 + TIE["time"]) * least)
+    return bool(least - value <= TIE["right"]) if column.endswith(" right") else value == least
+
+
+def _need(name: str, column: str, rows: Sequence[Row], among: str = "", *, most: bool = False) -> Need | None:
+    known = [row for row in rows if row.get(column) is not None]
+    if not known:
+        return None
+    known.sort(key=lambda row: ((1 - 2 * most) * row[column], row.get(COST) or 0.0, row["contender"]))
+    rule = " ".join(filter(None, ("most" if most else "least", f"`{column}`", among)))
+    return Need(name, rule, column, [row for row in known if tied(row, known[0], column)])

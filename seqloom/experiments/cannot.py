@@ -1,0 +1,42 @@
+"""What a model cannot do: from the traits of its mixers, and from what it holds under a long context and a longer one.
+
+cannot(config)       ["keep a state of one size: it grows with the text", …], each phrase after "it cannot"
+"""
+
+import torch
+
+from seqloom.models.decoder import Decoder, DecoderConfig
+
+CONTEXTS = (4096, 8192)
+"""tokens; longer than any window that a mixer has of its own"""
+
+
+def cannot(sizes: DecoderConfig) -> list[str]:
+    """Short phrases; [] for a model that streams from a state of one size, and whose weights fit any context."""
+    near, far = (_built(sizes, context) for context in CONTEXTS)
+    traits, found = [half.traits for half in near.halves], []
+    if not all(each.streams for each in traits):
+        found.append("read on from a state: each further token reads the window again")
+    elif any(each.state == "grows" for each in traits):
+        found.append("keep a state of one size: it grows with the text")
+    elif _state(near) != _state(far):
+        found.append("keep a state that is shorter than its context")
+    if _weights(near) != _weights(far):
+        found.append("change its context: it has weights for each lag or place of it")
+    if near.longest is not None:
+        found.append("read a text that is longer than its context")
+    return found
+
+
+def _built(sizes: DecoderConfig, context: int) -> Decoder:
+    """The model without a table of positions, which would belong to any mixer."""
+    with torch.device("meta"):
+        return Decoder(sizes.model_copy(update={"context": context, "positions": "none"}))
+
+
+def _state(model: Decoder) -> int:
+    return sum(half.cost(model.config.context, "token").state for half in model.halves)
+
+
+def _weights(model: Decoder) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,58 @@
+"""Every mixer of the registry as a contender, and which of them a comparison's size has room for.
+
+    everyone(["mamba:state_dim=4"])       all kinds at their own defaults, attention with 32 heads, and those named
+    fitting(those, "paper/small", [])     the ones that can be built, and for each other one the reason in a line
+
+Nothing is trained here: mixers are built on the meta device, where weights have sizes and take no memory.
+"""
+
+from collections.abc import Sequence
+
+from seqloom.core.device import chosen
+from seqloom.experiments.contenders import Contender, contender
+from seqloom.mixers import kinds
+from seqloom.training.config import RunConfig
+from seqloom.training.memory import require_room
+from seqloom.training.settings import resolve
+
+HEADS = 32
+"""of the attention that the Extractor paper compares with"""
+
+
+def everyone(named: Sequence[str] = ()) -> list[Contender]:
+    """A contender for each kind, for attention with `HEADS` heads, and for each MIXER named that is none of these.
+
+    A kind's own defaults count, whatever the preset says of that kind.
+    """
+    found = {kind: Contender(kind, (f"model.mixer={{kind: {kind}}}",)) for kind in kinds()}
+    heads = kinds()["attention"].model_fields["heads"].default
+    for text in [*([f"attention:heads={HEADS}"] if heads != HEADS else []), *named]:
+        found.setdefault(contender(text).name, contender(text))
+    return list(found.values())
+
+
+def fitting(
+    contenders: Sequence[Contender],
+    preset: str,
+    changes: Sequence[str],
+    source: str | None = None,
+    named: Sequence[str] = (),
+) -> tuple[list[Contender], dict[str, str]]:
+    """The contenders whose models can be built and trained at this size; the names of the others, each with its reason.
+
+    ValueError where none can be, or one of the `named` (MIXERs as they were given) cannot: that was asked for.
+    """
+    asked, fit, left_out = {contender(text).name for text in named}, [], {}
+    for each in contenders:
+        try:
+            config: RunConfig = resolve(preset, [*changes, *each.changes], source)
+            require_room(config.model, chosen(config.training.device))
+        except ValueError as error:
+            if each.name in asked:
+                raise
+            left_out[each.name] = str(error)
+        else:
+            fit.append(each)
+    if not fit:
+        raise ValueError(next(iter(left_out.values()), "there is no contender"))
+    return fit, left_out

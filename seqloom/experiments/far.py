@@ -1,0 +1,62 @@
+"""What a model keeps of a text of N tokens: a state that has read them, or has the room and the count of one that has.
+
+    state, read = far(model, 65_536)
+
+The text is read in pieces, as `generate --mode stream` reads a prompt. Where that would take longer than `LIMIT`, the
+state after the pieces so far is told that it has read N tokens: its places for the others hold zeros. Reading on takes
+as long as from a true one, for what a mixer does does not depend on the numbers that it keeps. That is valid where the
+state had room for all N tokens from the start and has not grown since; elsewhere there is no such state.
+"""
+
+import statistics
+import time
+from typing import NamedTuple
+
+import torch
+
+from seqloom.core.state import State
+from seqloom.generation.modes import PIECE
+from seqloom.models.decoder import Decoder
+
+LIMIT = 20.0
+"""seconds that a text is read for at most, as the pieces read so far predict"""
+
+
+class Far(NamedTuple):
+    """A state that counts N tokens, and how many of them it has really read."""
+
+    state: State
+    read: int
+
+
+@torch.no_grad()
+def far(model: Decoder, tokens: int, *, room: int = 0, limit: float = LIMIT) -> Far:
+    """The state of one row after `tokens` tokens, with room for `room` more. ValueError where there is none in time."""
+    device = model.token.weight.device
+    text = torch.randint(model.config.vocab, (1, tokens), generator=torch.Generator().manual_seed(0)).to(device)
+    state = empty = model.start(1, capacity=tokens + room)
+    shapes, read, times = _shapes(empty), 0, list[float]()
+    for piece in text.split(PIECE, 1):
+        before = time.perf_counter()
+        _, state = model.read(piece, state)
+        times.append(time.perf_counter() - before)
+        read += piece.shape[1]
+        whole = sum(times) + statistics.median_low(times[-3:]) * (tokens - read) / PIECE
+        if len(times) > 1 and whole > limit:  # the first piece takes the time to load what it needs, too
+            break
+    if read < tokens:
+        if _shapes(state) != shapes:
+            raise ValueError(f"reading {tokens:,} tokens would take {whole:,.0f} seconds, longer than {limit:g}")
+        count(state, tokens)
+    return Far(state, read)
+
+
+def count(state: State, tokens: int) -> None:
+    """Lets a state say that it has read so many tokens, in place."""
+    for name, tensor in state.items():
+        if name.rsplit(".", 1)[-1] == "seen":
+            tensor.fill_(tokens)
+
+
+def _shapes(state: State) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in state.items()}

@@ -1,0 +1,112 @@
+"""How long a model takes for one more token, from a state that has read many.
+
+    seconds = pace(model, far(model, N).state, N)
+
+Most mixers take as long for each of the next few tokens: they are read again and again from place N. An Extractor pays
+ahead in blocks, every second token one of one input, every fourth one of two, …, once in P tokens one of P, and its
+time is the mean over all P (`ops.lag_sum.online.blocks`). Where P tokens would take too long, S of them are timed, S a
+power of two, and tokens with a block of S or more each alone:
+
+    (P/S · run(S-1) + Σ_{U = S, 2S, … P/2} P/2U · token(U) + token(P)) / P
+"""
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from seqloom.analysis.measure import seconds
+from seqloom.core.state import State
+from seqloom.experiments.far import count
+from seqloom.models.decoder import Decoder
+from seqloom.ops.lag_sum.online.blocks import longest
+
+MOST = 2.0
+"""seconds that are measured for, about"""
+TOKENS = 16
+"""tokens of one run, where each takes as long"""
+LEAST, REPEATS = 3, 15
+"""runs whose median is taken"""
+
+
+@torch.no_grad()
+def pace(model: Decoder, state: State, tokens: int) -> float:
+    """Seconds a token, a median, with `step(reuse=True)`: as generation does it. The state is given up."""
+    reading = _Reading(model, state)
+    reading(1)  # what is loaded or worked out at the first token belongs to no other
+    if reading.origins:
+        return _mean(reading, longest(model.config.context))
+    many = max(1, min(TOKENS, int(MOST / LEAST / _once(lambda: reading(1)))))
+
+    def run() -> None:
+        count(reading.state, tokens)
+        reading(many)
+
+    return _median(run) / many
+
+
+class _Reading:
+    """Called, it reads so many tokens on."""
+
+    def __init__(self, model: Decoder, state: State) -> None:
+        self.model, self.state = model, state
+        drawn = torch.randint(model.config.vocab, (TOKENS, 1), generator=torch.Generator().manual_seed(1))
+        self.ids = drawn.to(model.token.weight.device)
+
+    @property
+    def origins(self) -> list[tuple[Tensor, Tensor]]:
+        """Where each schedule of blocks began, beside what its layer has read."""
+        names = [name for name in self.state if name.rsplit(".", 1)[-1] == "origin"]
+        return [(self.state[name], self.state[name.removesuffix("origin") + "seen"]) for name in names]
+
+    def at(self, place: int) -> None:
+        """Lets the next token be the one at that place of the schedule, from 1."""
+        for origin, seen in self.origins:
+            origin.copy_(seen + 1 - place)
+
+    def __call__(self, tokens: int) -> None:
+        for n in range(tokens):
+            _, self.state = self.model.step(self.ids[n % TOKENS], self.state, reuse=True)
+
+
+def _mean(reading: _Reading, P: int) -> float:
+    """Seconds a token, over a whole period of P."""
+
+    def from_first(tokens: int) -> Callable[[], None]:
+        def run() -> None:
+            reading.at(1)
+            reading(tokens)
+
+        return run
+
+    def alone(size: int) -> Callable[[], None]:
+        def run() -> None:
+            reading.at(size)
+            reading(1)
+
+        return run
+
+    probe = min(P, 2 * TOKENS)
+    each = _once(from_first(probe)) / probe
+    S = P
+    while S > 2 and S * each > MOST / LEAST:
+        S //= 2
+    sizes = [S << k for k in range((P // S).bit_length())]
+    span = _median(from_first(S - 1)) if S > 1 else 0.0
+    blocks = sum((P // (2 * U) or 1) * _median(alone(U)) for U in sizes)
+    return (P // S * span + blocks) / P
+
+
+def _median(run: Callable[[], object]) -> float:
+    """The median of as many runs as MOST seconds hold, of one after the first where that is long already."""
+    took = _once(run)
+    return took if took > MOST else seconds(run, max(LEAST, min(REPEATS, int(MOST / took)))).median
+
+
+def _once(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+    return time.perf_counter() - began

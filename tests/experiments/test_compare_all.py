@@ -1,0 +1,181 @@
+"""A comparison of every mixer: all kinds, nobody ended by another, and what each cannot do."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from seqloom.cli import command
+from seqloom.experiments import compare as experiment
+from seqloom.experiments import everyone as module
+from seqloom.experiments import recall_cell
+from seqloom.experiments.cannot import cannot
+from seqloom.experiments.compare import compare
+from seqloom.experiments.contenders import Contender, contender
+from seqloom.experiments.everyone import everyone, fitting
+from seqloom.experiments.probing import probing
+from seqloom.mixers import kinds
+from seqloom.report.page import write
+from seqloom.training.loop import NotFinite
+from seqloom.training.settings import resolve
+from tests.experiments.comparing import SMALL
+
+SOURCE = ["data.source=stories:30:0"]
+WILD = Contender("wild", ("model.mixer={kind: me}", "training.lr=1e30"))
+THREE = {name: kinds()[name] for name in ("attention", "me", "linear")}
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall_cell, "ROWS", 32)
+    monkeypatch.setattr(recall_cell, "CHECKED", 8)
+    monkeypatch.setattr("seqloom.experiments.decoding.pace", lambda model, state, tokens: 0.002)
+
+
+def test_every_kind_is_a_contender_of_its_own_defaults() -> None:
+    found = everyone(["mamba:state_dim=4", "rwkv", "attention:heads=32"])
+    assert [each.name for each in found] == [*kinds(), "attention-heads=32", "mamba-state_dim=4"]
+    for each in found[: len(kinds())]:
+        config = resolve("paper/small", [*SOURCE, *each.changes])  # which has attention with 32 heads
+        assert config.model.mixers[0] == kinds()[each.name]().placed(0, 2)
+
+
+def test_who_has_no_room_is_left_out_with_the_reason() -> None:
+    fit, left_out = fitting(everyone(), "tiny", [*SOURCE, "model.dim=6"])
+    assert {"attention", "attention-heads=32", "retention"} <= left_out.keys()
+    assert {"she", "s5"} <= {each.name for each in fit}
+    assert len(fit) + len(left_out) == len(everyone())
+    assert "dim 6 is not divisible by heads 32" in left_out["attention-heads=32"]
+    large = ["model.dim=4096", "model.depth=50", "model.context=500"]  # matrices of SHE's, not vectors of HE's
+    fit, left_out = fitting([contender("she"), contender("me")], "tiny", [*SOURCE, *large])
+    assert "GiB to be trained" in left_out["she"]
+    assert [each.name for each in fit] == ["me"]
+
+
+@pytest.mark.parametrize(
+    ("named", "changes", "says"),
+    [
+        (["attention:heads=5"], [], "heads 5"),
+        (["atention"], [], "did you mean 'attention'"),
+        ([], ["model.dmi=4"], "did you mean 'dim'"),
+    ],
+)
+def test_what_was_asked_for_must_fit(named: list[str], changes: list[str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        fitting(everyone(named), "tiny", [*SOURCE, *changes], named=named)
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two, more = [contender("attention:heads=2"), WILD], {"lengths": [16, 8], "probes": ["parity"], "probe_batches": 2}
+    with pytest.raises(NotFinite, match="stopped at step"):
+        compare(two, "tiny", SMALL, tmp_path / "strict")
+    said = compare(two, "tiny", SMALL, tmp_path / "all", left_out={"none": "no room"}, **more)  # type: ignore[arg-type]
+    good, wild = said["contenders"]
+    names = [column["name"] for column in said["columns"]]
+    assert names[-5:] == [
+        *("ms a token at 8", "ms a token at 16", "state bytes at 8", "state bytes at 16", "parity right"),
+    ]
+    assert set(names) <= good["row"].keys()
+    assert set(names) == wild["row"].keys()
+    measured = names[-5:-1]
+    assert all(good["row"][name] is not None and wild["row"][name] is not None for name in measured)
+    assert all(wild["row"][name] is None for name in names if name not in measured)
+    assert good["row"]["ms a token at 16"] == 2.0
+    assert good["row"]["state bytes at 16"] == 2 * good["row"]["state bytes at 8"]
+    assert 0 <= good["row"]["parity right"] <= 1
+    assert good["cannot"] == ["keep a state of one size: it grows with the text"]
+    assert wild["cannot"][0].startswith("be trained so: stopped at step")
+    assert wild["cannot"][-1].startswith("do parity: stopped at step")
+    assert said["left_out"] == [{"name": "none", "why": "no room"}]
+    page = write(tmp_path / "all").read_text(encoding="utf-8")
+    assert "be trained so: stopped at step" in page
+    assert "left out: no room." in page
+    real = experiment.train
+    monkeypatch.setattr(experiment, "train", lambda config, folder, **n: real(config, only(folder, "wild"), **n))
+    again = compare(two, "tiny", SMALL, tmp_path / "all", left_out={}, **more)  # type: ignore[arg-type]
+    assert [each["row"] for each in again["contenders"]] == [each["row"] for each in said["contenders"]]
+
+
+def only(folder: Path, but: str) -> Path:
+    assert folder.parent.name != but, "what failed is not tried again"
+    return folder
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_where_nobody_can_be_trained_there_is_no_comparison(tmp_path: Path) -> None:
+    with pytest.raises(NotFinite, match="no contender can be trained so; wild: stopped at step"):
+        compare([WILD], "tiny", SMALL, tmp_path, left_out={})
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
+    said = compare([contender("me")], "tiny", SMALL, tmp_path)
+    assert "left_out" not in said
+    assert not (tmp_path / "probes").exists()
+    assert not (tmp_path / "decoding.jsonl").exists()
+
+
+def test_a_probe_that_a_mixer_cannot_take_has_no_value(tmp_path: Path) -> None:
+    rows = probing([contender("attention:heads=5"), contender("me")], ["parity"], 2, tmp_path)
+    known = {row["contender"]: row for row in rows}
+    assert known["me"]["why"] is None
+    assert known["attention-heads=5"]["accuracy"] is None
+    assert "heads 5" in known["attention-heads=5"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("attention", ["it grows with the text"]),
+        ("she", ["shorter than its context", "weights for each lag or place"]),
+        ("hyena", ["shorter than its context"]),
+        ("aft_full", ["it grows with the text", "weights for each lag or place", "a text that is longer"]),
+        ("aft_local", ["weights for each lag or place", "a text that is longer"]),
+        ("lightweight_conv", []),
+        ("spade", []),
+        ("mamba", []),
+    ],
+)
+def test_what_a_mixer_cannot(kind: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cannot(resolve("tiny", [*SOURCE, f"model.mixer={{kind: {kind}}}"]).model)
+    assert len(found) == len(words)
+    assert all(word in phrase for word, phrase in zip(words, found, strict=True))
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(module, "kinds", lambda: THREE)
+    words = ["compare", "--all", "me:", "--preset", "tiny", "--source", "stories:30:0", "--set", "training.batches=2"]
+    words += ["--set", "model.dim=6", "--lengths", "8", "--out", str(tmp_path), "--probe-batches", "1"]
+    assert command([*words, "--probe", "copying"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("me ")] == ["me", "me"]
+    assert "linear is left out: dim 6 is not divisible by heads 4" in out
+    assert "copying right" in out
+    said = json.loads((tmp_path / "comparison.json").read_text())
+    assert [each["name"] for each in said["contenders"]] == ["me"]
+    assert [each["name"] for each in said["left_out"]] == ["attention", "linear", "attention-heads=32"]
+    assert command([*words, "--no-probes"]) == 0
+    assert "copying right" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--all", "--match", "mul"], "leave out --match"),
+        (["--all", "shee"], "did you mean 'she'?"),
+        (["me", "--lengths", "many"], "as 128,1024,8192,65536, not 'many'"),
+        (["me", "--lengths", "8,8"], "from 1 on that differ"),
+        (["me", "--probe", "mqr"], "did you mean 'mqar'?"),
+        (["me", "--probe", "mqar", "--probe", "mqar"], "each probe once"),
+        (["me", "--probe", "mqar", "--probe-batches", "0"], "--probe-batches must be at least 1"),
+        ([], "contenders of different names, not none"),
+    ],
+)
+def test_what_the_command_refuses(
+    tmp_path: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["compare", *words, "--preset", "tiny", "--data", "stories:30:0", "--out", str(tmp_path / "x")]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,226 @@
+"""Tokens far from the first: states that have read them or might have, the mean over a schedule, rows that are kept."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from seqloom.cli import command
+from seqloom.core.state import nbytes
+from seqloom.experiments import decoding as module
+from seqloom.experiments import far as reading
+from seqloom.experiments import pace as pacing
+from seqloom.experiments.decoding import decoding, require_lengths
+from seqloom.experiments.far import far
+from seqloom.experiments.pace import TOKENS, pace
+from seqloom.mixers import kinds
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.ops.lag_sum.online.blocks import longest
+from seqloom.training.config import RunConfig
+from seqloom.training.settings import resolve
+
+N = 40
+
+
+def model(kind: str, context: int = N) -> Decoder:
+    torch.manual_seed(0)
+    sizes = {"vocab": 11, "dim": 8, "depth": 1, "context": context, "ffn": 8, "dropout": 0, "positions": "none"}
+    return Decoder(DecoderConfig(mixer={"kind": kind}, **sizes)).eval()
+
+
+def configs(*names: str) -> dict[str, RunConfig]:
+    sizes = ["data.source=stories", "data.vocab=300", "model.dim=8", "model.ffn=8"]
+    return {name: resolve("tiny", [*sizes, f"model.mixer={{kind: {name}}}"]) for name in names}
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PIECE", 8)
+
+
+@pytest.fixture
+def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "pace", lambda model, state, tokens: 0.002)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("kind", kinds())
+def test_a_state_that_is_told_what_it_read_is_like_one_that_read_it(kind: str) -> None:
+    reader = model(kind)
+    true, told = far(reader, N, room=TOKENS), far(reader, N, room=TOKENS, limit=0.0)
+    assert (true.read, told.read) == (N, 16)
+    kept = [
+        {name: (tensor.shape, tensor.dtype) for name, tensor in reader.trim(each.state).items()}
+        for each in (true, told)
+    ]
+    assert kept[0] == kept[1]
+    assert nbytes(reader.trim(true.state)) == nbytes(reader.trim(told.state))
+    assert all(int(tensor) == N for name, tensor in told.state.items() if name.endswith("seen"))
+    assert all(bool(tensor.isfinite().all()) for tensor in told.state.values())
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_the_text_is_really_read() -> None:
+    reader = model("he")
+    state = far(reader, N).state
+    text = torch.randint(11, (1, N), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        wanted = reader.read(text, reader.start(1))[1]
+    torch.testing.assert_close(state, wanted)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_state_without_room_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = model("attention")
+    start = reader.start
+    monkeypatch.setattr(reader, "start", lambda batch, capacity=None: start(batch))
+    assert far(reader, N).read == N
+    with pytest.raises(ValueError, match=r"reading 40 tokens would take \d+ seconds, longer than 0"):
+        far(reader, N, limit=0.0)
+
+
+class Counted:
+    """Reads tokens that take as long as the block after them is large."""
+
+    origins = (True,)
+
+    def __init__(self, P: int) -> None:
+        self.P, self.r, self.now = P, 0, 0.0
+
+    def at(self, place: int) -> None:
+        self.r = place - 1
+
+    def __call__(self, tokens: int) -> None:
+        for _ in range(tokens):
+            self.r += 1
+            self.now += 1 + min(self.r & -self.r, self.P) ** 1.3
+
+
+@pytest.mark.parametrize(("P", "most"), [(1, 9e9), (2, 9e9), (64, 9e9), (64, 0.0), (256, 900.0), (1024, 3000.0)])
+def test_the_mean_over_a_schedule(P: int, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as a whole period takes, although the longest blocks are timed alone."""
+    read = Counted(P)
+
+    def clocked(run: Callable[[], None]) -> float:
+        before = read.now
+        run()
+        return read.now - before
+
+    monkeypatch.setattr(pacing, "_once", clocked)
+    monkeypatch.setattr(pacing, "_median", clocked)
+    monkeypatch.setattr(pacing, "MOST", most)
+    found = pacing._mean(read, P)  # type: ignore[arg-type]
+    whole = Counted(P)
+    whole(P)
+    assert found == pytest.approx(whole.now / P)
+    assert read.now < 40 * most or most in (9e9, 0.0), "it took as long as the period that it is to be shorter than"
+
+
+def test_the_schedule_is_the_extractors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every layer is put at the place; the period is that of the context."""
+    reader = model("he", 20)
+    read = pacing._Reading(reader, far(reader, 20).state)
+    read(1)
+    assert longest(20) == 32
+    for place in (1, 8, 32):
+        read.at(place)
+        assert [int(seen + 1 - origin) for origin, seen in read.origins] == [place]
+    asked: list[int] = []
+    monkeypatch.setattr(pacing, "_mean", lambda read, P: asked.append(P) or 1.0)
+    pace(reader, far(reader, 20).state, 20)
+    assert asked == [32]
+
+
+@pytest.mark.parametrize("kind", ["attention", "aft_full", "mamba"])
+def test_tokens_are_read_at_the_same_place_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, places = model(kind, N + TOKENS), []
+    step = reader.step
+
+    def noted(ids: Any, state: Any, *, reuse: bool) -> Any:
+        places.append(int(state["seen"]))
+        assert reuse
+        return step(ids, state, reuse=reuse)
+
+    state = far(reader, N, room=TOKENS).state
+    monkeypatch.setattr(reader, "step", noted)
+    monkeypatch.setattr(pacing, "MOST", 0.0)
+    assert pace(reader, state, N) > 0
+    assert set(places[2:]) == {N}
+    assert min(places) == N
+
+
+@pytest.mark.usefixtures("no_clock")
+def test_rows_are_kept_and_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = configs("attention", "s5")
+    rows = decoding(two, [16, 8], tmp_path, "seqloom compare")
+    assert [(row["contender"], row["tokens"]) for row in rows] == [
+        *(("attention", 8), ("attention", 16), ("s5", 8), ("s5", 16)),
+    ]
+    assert [row["state_bytes"] for row in rows[:2]] == [2 * 8 * tokens * 4 for tokens in (8, 16)]
+    assert rows[2]["state_bytes"] == rows[3]["state_bytes"]
+    assert all((row["ms_a_token"], row["why"], row["tokens_read"]) == (2.0, None, row["tokens"]) for row in rows)
+    assert [json.loads(line) for line in (tmp_path / "decoding.jsonl").read_text().splitlines()] == rows
+    measured: list[int] = []
+    real = module._measured
+    monkeypatch.setattr(module, "_measured", lambda config, tokens: measured.append(tokens) or real(config, tokens))
+    assert decoding(two, [8, 16], tmp_path) == rows
+    assert [row["tokens"] for row in decoding(two, [32], tmp_path)] == [32, 32]
+    assert measured == [32, 32]
+
+
+@pytest.mark.parametrize("kind", ["aft_full", "attention", "he"])
+@pytest.mark.usefixtures("no_clock")
+def test_who_reads_no_further_than_its_context_gets_a_few_places_more(kind: str, tmp_path: Path) -> None:
+    config = configs(kind)[kind]
+    found = module._model(config.model, N, torch.device("cpu"))
+    assert found.config.context == N + TOKENS * (kind == "aft_full")
+    assert found.position is None
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "why"),
+    [("streams", lambda model: False, "does not stream"), ("require_room", None, "parameters does not fit")],
+)
+@pytest.mark.usefixtures("no_clock")
+def test_no_value_has_a_reason(
+    what: str, value: object, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise ValueError("a long story of training")
+
+    monkeypatch.setattr(module, what, value or refused)
+    (row,) = decoding(configs("me"), [8], tmp_path)
+    assert why in row["why"]
+    assert row["ms_a_token"] is row["state_bytes"] is None
+
+
+def test_an_interrupted_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[int] = []
+
+    def interrupted(model: object, state: object, tokens: int) -> float:
+        calls.append(tokens)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return 0.001
+
+    monkeypatch.setattr(module, "pace", interrupted)
+    monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
+    words = ["compare", "me", "--preset", "tiny", "--set", "training.batches=2", "--data", "stories:30:0"]
+    words += ["--lengths", "8,16", "--out", str(tmp_path)]
+    assert command(words) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert (tmp_path / "decoding.jsonl").read_text().count("\n") == 1
+    assert command(words) == 0
+    assert calls == [8, 16, 16]
+    assert "ms a token at 16" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", [[8, 8], [0], [-1, 2]])
+def test_lengths_that_cannot_be(wrong: list[int]) -> None:
+    with pytest.raises(ValueError, match="from 1 on that differ"):
+        require_lengths(wrong)

@@ -1,0 +1,110 @@
+"""A report of all mixers: rows without numbers, what each cannot do, columns by length, and names that hold up."""
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seqloom.report import page, price
+from seqloom.report.figures.strokes import colour, dash
+from seqloom.report.read import read as found_in
+from tests.report.making import comparison
+from tests.report.reading import Element, read
+
+FAR = ("ms a token at 128", "ms a token at 65,536", "state bytes at 65,536")
+MANY = 34
+
+
+def many(out: Path) -> dict[str, Any]:
+    """A comparison of 34, of whom the last was not trained, and every fourth has no time far from the first token."""
+    path = comparison(out) / "comparison.json"
+    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    first, *_ = said["contenders"]
+    said["columns"] += [{"name": name, "unit": "ms", "better": "lower", "meaning": "far"} for name in FAR]
+    said["contenders"] = []
+    for at in range(MANY):
+        each = copy.deepcopy(first) | {
+            "name": f"mixer_{at}",
+            "views": [],
+            "samples": first["samples"] if at < 2 else [],
+        }
+        each["row"] |= {name: cost + at / 50 for name, cost in first["row"].items() if name == "held-out cost"}
+        each["row"] |= {
+            FAR[0]: 1.0 + at,
+            FAR[1]: None if at % 4 == 1 else 1.5 ** (MANY - at),
+            FAR[2]: 1024 * 2 ** (at % 9),
+        }
+        each["cannot"] = [f"fly <{at}>", "swim"] if at % 2 else []
+        said["contenders"].append(each)
+    said["contenders"][-1] |= {"row": {}, "runs": [], "by_position": [], "spread": {}, "cannot": ["be trained so: nan"]}
+    said["left_out"] = [{"name": "gone", "why": "dim 6 is not divisible by heads 4"}]
+    path.write_text(json.dumps(said), encoding="utf-8")
+    return said
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many")
+    many(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(out: Path) -> Element:
+    return read(page.write(out).read_text(encoding="utf-8"))
+
+
+def test_the_table_scrolls_in_a_box_of_its_own(found: Element, tmp_path: Path) -> None:
+    assert len(found.one("table", id="standing").one("tbody").all("tr")) == MANY
+    assert any("tall" in each.attributes["class"].split() for each in found.all("div") if "class" in each.attributes)
+    few = read(page.write(comparison(tmp_path)).read_text(encoding="utf-8"))
+    assert not any("tall" in each.attributes.get("class", "").split() for each in few.all("div"))
+    assert not few.all("table", id="cannot")
+
+
+def test_what_they_cannot_do(found: Element) -> None:
+    rows = [(row.one("th").text, row.one("td").text) for row in found.one("table", id="cannot").one("tbody").all("tr")]
+    assert rows[0] == ("gone", "be built at this size, and is left out: dim 6 is not divisible by heads 4.")
+    assert rows[1] == ("mixer_1", "fly <1>; swim.")
+    assert rows[-1] == (f"mixer_{MANY - 1}", "be trained so: nan.")
+    assert len(rows) == 1 + MANY // 2
+
+
+def test_who_was_not_trained_has_a_row_without_numbers(found: Element) -> None:
+    rows = found.one("table", id="standing").one("tbody").all("tr")
+    assert rows[-1].one("th").attributes["data-value"] == f"mixer_{MANY - 1}"
+    assert {cell.text for cell in rows[-1].all("td")} == {"–"}
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted"),
+    [([FAR[1]], "65,536"), ([FAR[0], FAR[1]], "65,536"), ([FAR[0]], "128"), ([], "")],
+)
+def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[str], wanted: str) -> None:
+    said = found_in(out)
+    columns = [column for column in said.columns if column.name not in FAR or column.name in known]
+    assert price.farthest(said.model_copy(update={"columns": columns})) == wanted
+    few = [each.model_copy(update={"row": {**each.row, FAR[1]: None}}) for each in said.contenders[2:]]
+    rare = said.model_copy(update={"contenders": [*said.contenders[:2], *few], "columns": columns})
+    assert price.farthest(rare) == ("128" if FAR[0] in known else "")
+
+
+def test_the_fronts_of_all(out: Path, found: Element) -> None:
+    named = {path.stem for path in (out / "figures").glob("price-*.csv")}
+    assert {"price-ms-a-step", "price-peak-mb-a-step", "price-ms-a-token-at-65-536"} <= named
+    assert "price-state-bytes-at-65-536" in named
+    assert "price-ms-a-token-at-128" not in named
+    lines = (out / "figures/price-ms-a-token-at-65-536.csv").read_text().splitlines()[1:]
+    assert len(lines) == sum(at % 4 != 1 for at in range(MANY - 1))
+    assert all(line.endswith("yes") for line in lines), "the dearer, the better: nobody is beaten"
+    svg = (out / "figures/price-ms-a-token-at-65-536.svg").read_text(encoding="utf-8")
+    assert re.search(r">100k?<", svg), "a logarithmic axis"
+
+
+def test_colours_that_come_again_have_other_dashes() -> None:
+    looks = [(colour(slot), dash(slot, False)) for slot in range(36)]
+    assert len(set(looks)) == 36
+    assert not {dash(slot, True) for slot in range(36)} & {dash(slot, False) for slot in range(36)}

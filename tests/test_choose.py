@@ -1,0 +1,166 @@
+"""Which mixer for which need: picked by stated rules from made-up rows; the page says what the rows say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.making import choose
+from docs.making.needs import constant, farthest, needs, tied
+
+SHARED = {
+    **{"preset": "tiny", "changes": ["training.batches=3"], "seeds": 1, "batches": 3, "batch": 4, "context": 16},
+    **{"text": "a hundred books", "date": "2026-11-21", "commit": "abc1234", "machine": "2 cores"},
+    "command": "seqloom compare --all --out all",
+}
+NUMBERS = ("held-out cost", "ms a step", "ms a token at 128", "ms a token at 65,536", "state bytes at 128",
+           "state bytes at 65,536", "mqar right")  # fmt: skip
+ROWS = {
+    "attention": (4.000, 90.0, 1.0, 30.0, 100, 50_000, 1.0),
+    "mamba": (4.015, 80.0, 0.5, 0.5, 70, 70, 0.985),
+    "me": (4.070, 40.0, 0.4, 0.52, 100, 50_000, 0.1),
+    "rnn": (4.300, 20.0, 0.3, 0.3, 8, 8, 0.2),
+    "she": (4.020, 95.0, 0.5, None, 100, None, 0.5),
+    "wild": (None,) * len(NUMBERS),
+}
+
+
+def rows(**changes: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            **{"contender": name, "kind": name, **SHARED, **dict(zip(NUMBERS, values, strict=True)), **changes},
+            "cannot": ["swim"] if name == "she" else [],
+        }
+        for name, values in ROWS.items()
+    ]
+
+
+WANTED = {
+    "the lowest cost on held-out text": ["attention", "mamba", "she"],
+    "the cheapest training step, at nearly that cost": ["me"],
+    "the fastest token after 65,536 tokens": ["rnn"],
+    "the smallest state": ["rnn"],
+    "a state of one size, and the lowest cost": ["mamba"],
+    "recall of pairs that were seen once": ["attention", "mamba"],
+}
+
+
+@pytest.mark.parametrize(("need", "names"), WANTED.items())
+def test_each_need_is_met_by_its_rule(need: str, names: list[str]) -> None:
+    found = {each.name: [row["contender"] for row in each.taken] for each in needs(rows())}
+    assert found[need] == names
+
+
+def test_nearly_the_lowest_cost_counts_where_it_is_said() -> None:
+    near = [each for each in needs(rows()) if each.name.endswith(", at nearly the lowest cost")]
+    assert [(each.column, [row["contender"] for row in each.taken]) for each in near] == [
+        ("ms a token at 65,536", ["mamba", "me"]),
+        ("state bytes at 65,536", ["mamba"]),
+    ]
+    assert all("within 2% of the lowest held-out cost" in each.rule for each in near)
+
+
+def test_what_was_not_measured_is_no_need() -> None:
+    some = [
+        {name: value for name, value in row.items() if "right" not in name and " at " not in name} for row in rows()
+    ]
+    assert [each.column for each in needs(some)] == ["held-out cost", "ms a step"]
+
+
+def test_the_order_of_the_rows_changes_nothing() -> None:
+    turned = {each.name: each.taken for each in needs(rows()[::-1])}
+    assert all(turned[each.name] == each.taken for each in needs(rows()))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "best", "told"),
+    [
+        ("held-out cost", 4.02, 4.0, True),
+        ("held-out cost", 4.03, 4.0, False),
+        ("ms a step", 10.9, 10.0, True),
+        ("ms a step", 11.1, 10.0, False),
+        ("mqar right", 0.97, 0.985, True),
+        ("mqar right", 0.96, 0.985, False),
+        ("state bytes at 128", 101, 100, False),
+        ("state bytes at 128", 100, 100, True),
+    ],
+)
+def test_ties(column: str, value: float, best: float, told: bool) -> None:
+    assert tied({column: value}, {column: best}, column) is told
+
+
+def test_intervals_tie_costs_where_there_are_any() -> None:
+    one, other = ({"held-out cost": cost, "± held-out": half} for cost, half in ((4.1, 0.04), (4.0, 0.07)))
+    assert tied(one, other, "held-out cost")
+    assert not tied(one, other | {"± held-out": 0.05}, "held-out cost")
+
+
+def test_the_length_that_most_have() -> None:
+    assert farthest(rows()) == 65_536
+    assert farthest(rows(**{"ms a token at 65,536": None})) == 128
+    assert farthest([{"contender": "me"}]) == 0
+    assert [row["contender"] for row in constant(rows())] == ["mamba", "rnn"]
+
+
+def test_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    assert choose.page(path) is None
+    left_out = {"contender": "gone", **SHARED, "left_out": "dim 6 is not divisible by heads 4"}
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows(), {**left_out}]), encoding="utf-8")
+    page = choose.page(path)
+    assert page is not None
+    assert "| the lowest cost on held-out text | **attention** (4.000); tied: mamba (4.015), she (4.020) |" in page
+    assert "| recall of pairs that were seen once | **attention** (100.0%); tied: mamba (98.5%) |" in page
+    assert "| she | swim |" in page
+    assert "| gone | be built at this size: dim 6 is not divisible by heads 4 |" in page
+    assert "| wild | - | - |" in page
+    assert "3 batches of 4 rows of 16 tokens, one seed, a hundred books; 2 cores, commit abc1234" in page
+    assert "as one seed shows no spread" in page
+    assert "intervals over the seeds" in (choose.page(written(tmp_path, rows(**{"± held-out": 0.01}))) or "")
+
+
+def written(folder: Path, some: list[dict[str, Any]]) -> Path:
+    path = folder / "some.jsonl"
+    path.write_text("\n".join(map(json.dumps, some)), encoding="utf-8")
+    return path
+
+
+def test_many_ties_are_counted(tmp_path: Path) -> None:
+    same = [{**rows()[0], "contender": f"m{at}"} for at in range(10)]
+    assert "tied: m1 (90.000), m2 (90.000), m3 (90.000), m4 (90.000), m5 (90.000), m6 (90.000), 3 more" in (
+        choose.page(written(tmp_path, same)) or ""
+    )
+
+
+def test_rows_are_those_of_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = {name: SHARED[name] for name in choose.SHARED}
+    numbers = dict(zip(NUMBERS, ROWS["me"], strict=True))
+    said: dict[str, Any] = {
+        **shared,
+        "text": {"description": "a hundred books"},
+        "origin": {name: SHARED[name] for name in choose.ORIGIN} | {"more": 1},
+        "contenders": [{"name": "me", "kind": "me", "row": numbers, "cannot": ["swim"], "samples": []}],
+        "left_out": [{"name": "gone", "why": "no room"}],
+    }
+    (tmp_path / "comparison.json").write_text(json.dumps(said))
+    monkeypatch.setattr(choose, "keep", lambda out, path=tmp_path / "all.jsonl", real=choose.keep: real(out, path))
+    monkeypatch.setattr("sys.argv", ["choose", str(tmp_path)])
+    assert choose.main() == 0
+    me, gone = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
+    assert me == {"contender": "me", "kind": "me", **SHARED, **numbers, "cannot": ["swim"]}
+    assert gone == {"contender": "gone", **SHARED, "left_out": "no room"}
+    del said["left_out"]
+    (tmp_path / "comparison.json").write_text(json.dumps(said))
+    assert choose.main() == 2
+    assert "make it with that" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["choose", str(tmp_path / "none")])
+    assert choose.main() == 2
+
+
+def test_the_page_is_of_today() -> None:
+    made = choose.page()
+    there = choose.PAGE.read_text(encoding="utf-8") if choose.PAGE.is_file() else None
+    assert there == made, "make pages"
