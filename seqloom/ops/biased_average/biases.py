@@ -79,7 +79,19 @@ def _from_factors(u: Tensor, r: Tensor, places: Tensor, lags: int) -> Tensor:
     if _is_reference():
         rows = [torch.stack([_products(u[t], r[max(0, t + 1 - lags) : t + 1], lags) for t in row]) for row in places]
         return torch.stack(rows)[..., None]
-    return _by_lag(u[places] @ r.mT, places, lags)
+    return _in_reach(u, r, places, lags) if 2 * lags < len(r) else _by_lag(u[places] @ r.mT, places, lags)
+
+
+def _in_reach(u: Tensor, r: Tensor, places: Tensor, lags: int) -> Tensor:
+    """The products of queries, whose places follow each other, with the keys in reach: by chunks of `lags` queries."""
+    chunk = min(places.shape[1], lags)
+    begins = places[:, ::chunk, None]
+    queries, keys = (begins + torch.arange(first, chunk, device=places.device) for first in (0, 1 - lags))
+    products = u[queries.clamp(max=len(u) - 1)] @ r[keys.clamp(0, len(r) - 1)].mT  # (#B, chunks, C, C + L - 1)
+    place = torch.arange(chunk, device=places.device)[:, None] + lags - 1
+    key = place - torch.arange(lags, device=places.device)
+    found = products.gather(3, key.expand(*products.shape[:2], -1, -1))
+    return found.flatten(1, 2)[:, : places.shape[1], :, None]
 
 
 def _by_lag(rows: Tensor, places: Tensor, lags: int) -> Tensor:
