@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from seqloom.cli.bench import bench
+from seqloom.cli.compare import compare
+from seqloom.cli.folder import folder
 from seqloom.cli.paper import paper
 from seqloom.cli.recalling import recall
 
@@ -15,12 +18,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Can self-attention be replaced, with what, and at what price? Every command takes --debug.",
 )
-
-
-def _named(folder: str) -> Path:
-    if not folder.strip():  # an unset variable of a shell must not scatter a run over the working folder
-        raise typer.BadParameter("the folder has no name")
-    return Path(folder)
 
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
@@ -74,7 +71,7 @@ def train(
     out: Annotated[
         Path,
         typer.Option(
-            help="the folder of the run; the same command goes on where it stopped", parser=_named, metavar="PATH"
+            help="the folder of the run; the same command goes on where it stopped", parser=folder, metavar="PATH"
         ),
     ],
     data: Annotated[
@@ -154,59 +151,7 @@ def data(
     print(prepare(source, vocab=vocab, context=1).description)
 
 
-@app.command()
-def compare(
-    out: Annotated[Path, typer.Option(help="the folder for the runs", parser=_named, metavar="PATH")],
-    mixers: Annotated[list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=32")] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="every kind at its own defaults, those named too; with --lengths and probes")
-    ] = False,
-    preset: Annotated[str, typer.Option(help="paper/table1, paper/small, demo, tiny, or a .yaml file")] = "paper/small",
-    data: Annotated[
-        str | None,
-        typer.Option("--data", "--source", help="a text file, a folder, a .jsonl, gutenberg-children, stories"),
-    ] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=3000")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="runs of each mixer, with other weights and dropout")] = 1,
-    match: Annotated[
-        str | None,
-        typer.Option(help="beside each mixer, another model of equal params, mul (multiplications) or time of a step"),
-    ] = None,
-    peer: Annotated[str, typer.Option(help="what that other model mixes with")] = "attention:heads=32",
-    by: Annotated[str | None, typer.Option(help="what moves in it: ffn, dim or depth; that which moves least")] = None,
-    prompt: Annotated[list[str] | None, typer.Option(help="what the sample texts begin with")] = None,
-    lengths: Annotated[
-        str | None, typer.Option(help="tokens after which one more is timed; with --all 128,1024,8192,65536")
-    ] = None,
-    probe: Annotated[
-        list[str] | None, typer.Option(help="a probe of recall, asked of small models; with --all all seven")
-    ] = None,
-    no_probes: Annotated[bool, typer.Option("--no-probes", help="none of them, with --all")] = False,
-    probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,
-) -> int:
-    """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
-    from seqloom.cli.comparing import compared
-
-    return compared(
-        mixers or [],
-        preset,
-        change or [],
-        out,
-        source=data,
-        seeds=seeds,
-        equal=match,
-        peer=peer,
-        by=by,
-        prompts=prompt or ["Once upon a time"],
-        every=every,
-        lengths=lengths,
-        probes=[] if no_probes else probe,
-        probe_batches=probe_batches,
-    )
-
-
+app.command()(compare)
 app.command()(recall)
 
 
@@ -220,37 +165,14 @@ def report(
     print(f"the report is {write(comparison)}")
 
 
-@app.command()
-def bench(
-    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=1")],
-    against: Annotated[str, typer.Option(help="the mixer that all others are ratios to")] = "attention:heads=32",
-    what: Annotated[
-        str, typer.Option(help="sublayer: forward and backward; forward; token: one generated; step: of a whole model")
-    ] = "sublayer",
-    dim: Annotated[int | None, typer.Option(help="channels (128)")] = None,
-    context: Annotated[int | None, typer.Option(help="tokens of a window (128)")] = None,
-    batch: Annotated[int | None, typer.Option(help="windows read at once (64)")] = None,
-    repeats: Annotated[int, typer.Option(help="rounds in which all take turns")] = 7,
-    threads: Annotated[int | None, typer.Option(help="threads of torch")] = None,
-    preset: Annotated[str | None, typer.Option(help="whose model and sizes a step trains (paper/small)")] = None,
-    out: Annotated[Path | None, typer.Option(help="a .jsonl file that the rows are appended to")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
-) -> None:
-    """Times mixers side by side, after checking that each computes what its reference does."""
-    from seqloom.cli.timing import timed
-
-    sizes = {"dim": dim, "context": context, "batch": batch}
-    said = timed(
-        mixers, against, **sizes, what=what, repeats=repeats, threads=threads, preset=preset, as_json=as_json, out=out
-    )
-    print(said)
+app.command()(bench)
 
 
 @app.command("distil-taps")
 def distil_taps(
     run: Run,
     order: Annotated[int, typer.Option(help="poles of each channel: complex numbers of its state")],
-    out: Annotated[Path, typer.Option(help="the folder of the new run", parser=_named, metavar="PATH")],
+    out: Annotated[Path, typer.Option(help="the folder of the new run", parser=folder, metavar="PATH")],
     data: Annotated[
         str | None,
         typer.Option("--data", "--source", help="the text to predict; the held-out part of the run's own unless given"),
@@ -266,7 +188,7 @@ def distil_taps(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="the folder for the runs", parser=_named, metavar="PATH")] = Path(
+    out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = Path(
         "runs/demo"
     ),
     scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",

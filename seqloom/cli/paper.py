@@ -5,11 +5,7 @@ from typing import Annotated
 
 import typer
 
-
-def _named(folder: str) -> Path:
-    if not folder.strip():
-        raise typer.BadParameter("the folder has no name")
-    return Path(folder)
+from seqloom.cli.folder import folder
 
 
 def paper(
@@ -22,7 +18,7 @@ def paper(
     scale: Annotated[str, typer.Option(help="full: the paper's settings; small: hours on two cores; tiny")] = "small",
     out: Annotated[
         Path | None,
-        typer.Option(help="the folder for cells and figures (runs/paper-SCALE)", parser=_named, metavar="PATH"),
+        typer.Option(help="the folder for cells and figures (runs/paper-SCALE)", parser=folder, metavar="PATH"),
     ] = None,
     source: Annotated[
         str | None,

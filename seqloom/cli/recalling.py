@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from seqloom.cli.folder import folder
+
 Numbers = Annotated[
     list[int] | None, typer.Option("--dim", help="channels of the models; may be given again (64)", min=1)
 ]
@@ -18,7 +20,10 @@ Rates = Annotated[
 
 def recall(
     mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as mamba:state_dim=4")],
-    out: Annotated[str, typer.Option(help="the folder for the models; the same command goes on there", metavar="PATH")],
+    out: Annotated[
+        Path,
+        typer.Option(help="the folder for the models; the same command goes on there", parser=folder, metavar="PATH"),
+    ],
     probe: Annotated[
         list[str] | None,
         typer.Option(help="mqar, induction, copying, selective-copying, parity, compression, needle; may be repeated"),
@@ -39,14 +44,12 @@ def recall(
     from seqloom.experiments.recall import ROWS
     from seqloom.experiments.recall import recall as run
 
-    if not out.strip():
-        raise typer.BadParameter("the folder has no name")
     try:
         rows = run(
             [contender(text) for text in mixers],
             probe or ["mqar"],
             levels(difficulty),
-            Path(out),
+            out,
             dims=dim or [64],
             depth=depth,
             batches=batches,
@@ -61,7 +64,7 @@ def recall(
         return stopped.code
     for _, those in groupby(rows, key=lambda row: (row["probe"], row["difficulty"])):
         print("\n" + printed(list(those)))
-    print(f"\nthe rows are in {Path(out) / ROWS}")
+    print(f"\nthe rows are in {out / ROWS}")
     return 0
 
 

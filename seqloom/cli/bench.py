@@ -1,0 +1,31 @@
+"""`seqloom bench`: mixers timed side by side; loads nothing heavy before it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def bench(
+    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=1")],
+    against: Annotated[str, typer.Option(help="the mixer that all others are ratios to")] = "attention:heads=32",
+    what: Annotated[
+        str, typer.Option(help="sublayer: forward and backward; forward; token: one generated; step: of a whole model")
+    ] = "sublayer",
+    dim: Annotated[int | None, typer.Option(help="channels (128)")] = None,
+    context: Annotated[int | None, typer.Option(help="tokens of a window (128)")] = None,
+    batch: Annotated[int | None, typer.Option(help="windows read at once (64)")] = None,
+    repeats: Annotated[int, typer.Option(help="rounds in which all take turns")] = 7,
+    threads: Annotated[int | None, typer.Option(help="threads of torch")] = None,
+    preset: Annotated[str | None, typer.Option(help="whose model and sizes a step trains (paper/small)")] = None,
+    out: Annotated[Path | None, typer.Option(help="a .jsonl file that the rows are appended to")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Times mixers side by side, after checking that each computes what its reference does."""
+    from seqloom.cli.timing import timed
+
+    sizes = {"dim": dim, "context": context, "batch": batch}
+    said = timed(
+        mixers, against, **sizes, what=what, repeats=repeats, threads=threads, preset=preset, as_json=as_json, out=out
+    )
+    print(said)

@@ -1,0 +1,60 @@
+"""`seqloom compare`: models trained side by side; loads nothing heavy before it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.folder import folder
+
+
+def compare(
+    out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")],
+    mixers: Annotated[list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=32")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="every kind at its own defaults, those named too; with --lengths and probes")
+    ] = False,
+    preset: Annotated[str, typer.Option(help="paper/table1, paper/small, demo, tiny, or a .yaml file")] = "paper/small",
+    data: Annotated[
+        str | None,
+        typer.Option("--data", "--source", help="a text file, a folder, a .jsonl, gutenberg-children, stories"),
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=3000")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="runs of each mixer, with other weights and dropout")] = 1,
+    match: Annotated[
+        str | None,
+        typer.Option(help="beside each mixer, another model of equal params, mul (multiplications) or time of a step"),
+    ] = None,
+    peer: Annotated[str, typer.Option(help="what that other model mixes with")] = "attention:heads=32",
+    by: Annotated[str | None, typer.Option(help="what moves in it: ffn, dim or depth; that which moves least")] = None,
+    prompt: Annotated[list[str] | None, typer.Option(help="what the sample texts begin with")] = None,
+    lengths: Annotated[
+        str | None, typer.Option(help="tokens after which one more is timed; with --all 128,1024,8192,65536")
+    ] = None,
+    probe: Annotated[
+        list[str] | None, typer.Option(help="a probe of recall, asked of small models; with --all all seven")
+    ] = None,
+    no_probes: Annotated[bool, typer.Option("--no-probes", help="none of them, with --all")] = False,
+    probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,
+) -> int:
+    """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
+    from seqloom.cli.comparing import compared
+
+    return compared(
+        mixers or [],
+        preset,
+        change or [],
+        out,
+        source=data,
+        seeds=seeds,
+        equal=match,
+        peer=peer,
+        by=by,
+        prompts=prompt or ["Once upon a time"],
+        every=every,
+        lengths=lengths,
+        probes=[] if no_probes else probe,
+        probe_batches=probe_batches,
+    )
