@@ -23,7 +23,7 @@ import limits
 import sublayers
 import table1
 import torch
-from harness import ROOT, append, gate, spread
+from harness import ROOT, append, gate, spread, unbound
 
 from seqloom.core.table import table
 from seqloom.training.memory import keep_freed_memory
@@ -107,7 +107,7 @@ def without_native(words):
     """The same command in a process that has no native code; its exit code."""
     kept = [word for word in words if word.removeprefix("--") not in SECTIONS]
     command = [sys.executable, __file__, "--portable", *kept]
-    return subprocess.run(command, env={**os.environ, NATIVE: "0"}, check=False).returncode
+    return subprocess.run(command, env={**os.environ, NATIVE: "0"}, check=False, preexec_fn=unbound).returncode
 
 
 def main() -> None:

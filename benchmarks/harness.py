@@ -5,6 +5,7 @@ append("lag_sum", [{"T": 128, **compare({"fft": run, "direct": other}, peer="fft
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -24,12 +25,22 @@ commit()  # the one that this process runs, whatever is checked out while it doe
 def gate(*tests: str) -> None:
     """Runs these tests, in a process of their own; if they are not green, says which and ends with exit code 1."""
     words = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=unbound)
     if done.returncode:
         said = (done.stdout + done.stderr).strip().splitlines()
         failed = [line for line in said if line.startswith(("FAILED", "ERROR"))] or said[-1:]
         print("\n".join([*failed, "red tests, no time"]), file=sys.stderr)
         raise SystemExit(1)
+
+
+def unbound() -> None:
+    """Called in a child before it starts: gives it all cores.
+
+    OMP_PROC_BIND binds this process to the core of its first thread as soon as torch is loaded, and children inherit
+    that: their threads would share one core, and under `chrt -f` spin there for minutes.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
 def compare(runs: Mapping[str, Callable[[], object]], peer: str, repeats: int = 7, warm: int = 1) -> dict[str, Any]:

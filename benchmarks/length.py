@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
-from harness import append, compare, gate
+from harness import append, compare, gate, unbound
 
 from seqloom.analysis.count import count
 from seqloom.analysis.measure import peak_bytes
@@ -74,7 +74,8 @@ def growth(kind):
     found = {}
     for T in LENGTHS:
         words = [sys.executable, __file__, "--memory", kind, str(T)]
-        found[T] = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        done = subprocess.run(words, capture_output=True, text=True, check=True, preexec_fn=unbound)
+        found[T] = json.loads(done.stdout)
     near, far = (found[T] for T in LENGTHS)
     grown = {f"{name}_growth": float(f"{far[name] / near[name]:.4g}") for name in near}
     return {"mixer": kind, "what": "memory", "dim": DIM, "batch": 1, "bytes": found, **grown}

@@ -11,7 +11,7 @@ from pathlib import Path
 import goals
 import limits
 import torch
-from harness import spread
+from harness import spread, unbound
 
 from seqloom.analysis.measure import Timing, peak_bytes, race
 from seqloom.analysis.others import loaded, watch
@@ -85,7 +85,7 @@ def serve(names, preset):
 def allocator(names, rounds, preset=PRESET):
     """By model: seconds with freed memory kept, then without, in two processes that take turns."""
     words = [sys.executable, str(Path(__file__).with_name("extractors.py")), "--serve", json.dumps([names, preset])]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "preexec_fn": unbound}
     times = {name: ([], []) for name in names}
     both = [subprocess.Popen(words, env={**os.environ, "SEQLOOM_KEEP_MEMORY": value}, **pipes) for value in ("1", "0")]
     try:

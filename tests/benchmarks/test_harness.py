@@ -1,6 +1,7 @@
 """Red tests give no time; ratios are of one round; rows say where they are from and whether the cores were shared."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from seqloom.analysis.measure import Timing
+from tests.benchmarks.conftest import FOLDER
 
 Script = Callable[[str], Any]
 FILES = {
@@ -143,3 +145,13 @@ def test_a_row_of_a_step_keeps_its_columns(script: Script) -> None:
     row = script("step").row("tiny", "she", True, found)
     assert (row["ms_median"], row["ms_quartiles"]) == (2.0, [1.0, 3.0])
     assert (row["ratio_to_attention_32"], row["ratio_quartiles"]) == (0.5, [0.4, 0.6])
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or os.cpu_count() == 1, reason="no cores to be bound to")
+def test_children_of_a_bound_process_have_all_cores() -> None:
+    cores = "import os; print(len(os.sched_getaffinity(0)))"
+    words = f"[sys.executable, '-c', {cores!r}]"
+    starts = f"import subprocess, sys, harness; subprocess.run({words}, preexec_fn=harness.unbound)"
+    here = {**os.environ, "OMP_PROC_BIND": "true", "PYTHONPATH": str(FOLDER)}
+    done = subprocess.run([sys.executable, "-c", starts], env=here, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == len(os.sched_getaffinity(0))
