@@ -99,7 +99,7 @@ if __name__ == "__main__":
         old.unlink()
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
-    replication.PAGE.write_text(replication.page(), encoding="utf-8")
+    replication.write()
     if (chosen := choose.page()) is not None:
         choose.PAGE.write_text(chosen, encoding="utf-8")
     print(f"{len(pages())} pages in {FOLDER.name}/, and {replication.PAGE.name}")

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from docs.making.paper.kept_rows import keep
-from docs.making.paper.page import PAGE, page
+from docs.making.paper.page import PAGE, write
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
         for out in asked.parse_args().out:
             for path in keep(out):
                 print(f"{out.name}: results/paper/{path.name}")
-        PAGE.write_text(page(), encoding="utf-8")
+        write(PAGE)
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docs.making import replication
-from docs.making.paper import page, timed
+from docs.making.paper import page, pictures, timed
 from docs.making.paper.claims import CLAIMS
 from docs.making.paper.counted import COUNTS
 from docs.making.paper.kept_rows import ELSEWHERE, FOLDER, keep, kept
@@ -24,6 +24,18 @@ HELD = SIX | {"she": [4.4, 4.4, 4.4]}
 
 def test_the_page_is_of_today() -> None:
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "make pages"
+
+
+def test_the_pictures_are_those_of_the_rows(tmp_path: Path) -> None:
+    pictures.write(kept(), tmp_path)
+    drawn = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.svg")}
+    assert drawn == {path.name: path.read_text(encoding="utf-8") for path in pictures.FOLDER.glob("*.svg")}, (
+        "make pages"
+    )
+    text = page.page()
+    assert all(f"(images/paper/{name})" in text for name in drawn)
+    pictures.write({}, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_rows_that_are_kept_say_no_place_on_a_machine() -> None:

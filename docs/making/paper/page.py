@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from docs.making.paper import timed
+from docs.making.paper import pictures, timed
 from docs.making.paper.claims import CLAIMS, OPEN, Claim
 from docs.making.paper.counted import COUNTS, evidence
 from docs.making.paper.kept_rows import FOLDER, Kept, kept, texts
@@ -29,6 +29,12 @@ differences holds where all do, and does not where one does not; “close to” 
 difference that the paper calls slight. **Holds** means that it holds at the size that was run; where that is not the
 paper's, no verdict says anything of the paper's.
 """.strip()
+
+
+def write(place: Path = PAGE) -> None:
+    """The page, and its pictures in images/paper beside it."""
+    place.write_text(page(), encoding="utf-8")
+    pictures.write(kept(), place.parent / "images/paper")
 
 
 def page(folder: Path = FOLDER) -> str:

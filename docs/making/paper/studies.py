@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from docs.making.paper.pictures import links
 from docs.making.paper.rules import name
 from docs.making.paper.spreads import Column, finished
 from docs.making.tables import table
@@ -23,6 +24,7 @@ def section(file: str, plate: Plate) -> str:
     parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, table(head, rows)]
     parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
     thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
+    parts += links(file, plate)
     parts.append(f"[The rows](../results/paper/{file}); {thinned}{origin(figure['origin'])}:")
     return "\n\n".join([*parts, f"```sh\n{figure['origin']['command']}\n```"])
 
