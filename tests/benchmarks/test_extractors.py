@@ -162,8 +162,9 @@ def test_without_native_code_in_a_process_of_its_own(
 ) -> None:
     asked: list[Any] = []
 
-    def run(command: list[str], env: dict[str, str], check: bool) -> Any:
+    def run(command: list[str], env: dict[str, str], check: bool, preexec_fn: object) -> Any:
         asked.append((command[2:], env["SEQLOOM_NATIVE"]))
+        assert preexec_fn is script("harness").unbound
         return type("Done", (), {"returncode": 0})
 
     monkeypatch.setattr(script("extractors").subprocess, "run", run)
