@@ -78,14 +78,14 @@ def _root(each: Contender, found: Comparison) -> Contender:
 
 
 def _style(column: Column, values: Sequence[float | None]) -> tuple[int, float | None]:
-    """The decimals of a column, and its best value; None without an order of merit or with fewer than two values.
+    """The decimals of a column, and its best value; None without an order of merit or where no two values differ.
 
     Decimals are the same in a whole column, so that its numbers line up: three for numbers of one digit, fewer for
     larger ones, more where the largest is below 0.01.
     """
     known = [value for value in values if value is not None]
     largest = max((abs(value) for value in known), default=0.0)
-    best = None if not column.better or len(known) < 2 else min(known) if column.better == "lower" else max(known)
+    best = None if not column.better or len(set(known)) < 2 else min(known) if column.better == "lower" else max(known)
     if largest >= 1000 or all(float(value).is_integer() for value in known):
         return 0, best
     size = math.floor(math.log10(largest))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,10 +68,15 @@ def test_what_was_asked_for_must_fit(named: list[str], changes: list[str], says:
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    two, more = [contender("attention:heads=2"), WILD], {"lengths": [16, 8], "probes": ["parity"], "probe_batches": 2}
+    two = [contender("attention:heads=2"), WILD]
+
+    def every(left_out: dict[str, str]) -> dict[str, Any]:
+        out, probes = tmp_path / "all", ["parity"]
+        return compare(two, "tiny", SMALL, out, left_out=left_out, lengths=[16, 8], probes=probes, probe_batches=2)
+
     with pytest.raises(NotFinite, match="stopped at step"):
         compare(two, "tiny", SMALL, tmp_path / "strict")
-    said = compare(two, "tiny", SMALL, tmp_path / "all", left_out={"none": "no room"}, **more)  # type: ignore[arg-type]
+    said = every({"none": "no room"})
     good, wild = said["contenders"]
     names = [column["name"] for column in said["columns"]]
     assert names[-5:] == [
@@ -93,7 +99,7 @@ def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
     assert "left out: no room." in page
     real = experiment.train
     monkeypatch.setattr(experiment, "train", lambda config, folder, **n: real(config, only(folder, "wild"), **n))
-    again = compare(two, "tiny", SMALL, tmp_path / "all", left_out={}, **more)  # type: ignore[arg-type]
+    again = every({})
     assert [each["row"] for each in again["contenders"]] == [each["row"] for each in said["contenders"]]
 
 

@@ -112,7 +112,7 @@ def test_the_mean_over_a_schedule(P: int, most: float, monkeypatch: pytest.Monke
     monkeypatch.setattr(pacing, "_once", clocked)
     monkeypatch.setattr(pacing, "_median", clocked)
     monkeypatch.setattr(pacing, "MOST", most)
-    found = pacing._mean(read, P)  # type: ignore[arg-type]
+    found = pacing._mean(read, P)  # type: ignore[arg-type]  # a stand-in that counts
     whole = Counted(P)
     whole(P)
     assert found == pytest.approx(whole.now / P)

@@ -108,3 +108,10 @@ def test_colours_that_come_again_have_other_dashes() -> None:
     looks = [(colour(slot), dash(slot, False)) for slot in range(36)]
     assert len(set(looks)) == 36
     assert not {dash(slot, True) for slot in range(36)} & {dash(slot, False) for slot in range(36)}
+
+
+def test_where_all_are_alike_none_is_the_best(out: Path, found: Element) -> None:
+    columns = [column.name for column in found_in(out).columns]
+    rows = found.one("table", id="standing").one("tbody").all("tr")
+    marked = {name: sum("(best)" in row.all("td")[at].text for row in rows) for at, name in enumerate(columns)}
+    assert (marked["held-out cost"], marked["grammatical"], marked["parameters"]) == (1, 0, 0)

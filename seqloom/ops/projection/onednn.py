@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 LINES = 64
-"""lines that rows are laid out in as a picture, where their number divides: oneDNN then has both cores at work"""
+"""lines of the picture that rows are laid out as, where that divides their number: one line is slower (docs/log.md)"""
 
 
 def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
