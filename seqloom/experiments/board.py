@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Show = Callable[..., AbstractContextManager[Advance]]
+FRAME = 4
+"""lines of a terminal that are the table's head, its two lines of how many are not shown, and the cursor's"""
 
 
 @dataclass
@@ -91,11 +93,29 @@ class Board:
         table.add_column("model")
         for head in ("seed", "batches", "cost", "rate", "left", "held-out"):
             table.add_column(head, justify="right")
-        for line in self._lines.values():
+        height = self._live.console.height if self._live is not None else len(self._lines) + FRAME
+        above, shown, below = _window(list(self._lines.values()), height - FRAME)
+        if above:
+            table.add_row(f"{above} more above", style="dim")
+        for line in shown:
             style = "dim" if line.state == "waits" else "" if line.state == "done" else "bold"
             cells = (str(line.seed), line.state, line.cost, line.rate, line.left, line.held_out)
             table.add_row(line.name, *cells, style=style)
+        if below:
+            table.add_row(f"{below} more below", style="dim")
         return table
+
+
+def _window(lines: Sequence[_Line], most: int) -> tuple[int, Sequence[_Line], int]:
+    """So many lines around the one that is at work, and how many stand above and below them."""
+    most = max(1, most)
+    if len(lines) <= most:
+        return 0, lines, 0
+    at_work = next((place for place, line in enumerate(lines) if line.state not in ("waits", "done")), None)
+    if at_work is None:
+        at_work = sum(line.state == "done" for line in lines)
+    first = min(max(0, at_work - most // 2), len(lines) - most)
+    return first, lines[first : first + most], len(lines) - most - first
 
 
 def _going_on(line: _Line, total: float, start: float) -> Advance:

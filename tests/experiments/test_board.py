@@ -55,3 +55,31 @@ def test_plain_lines_elsewhere() -> None:
             advance(10)
         board.done("she", 1, 4.5)
     assert out.getvalue().splitlines() == ["she, seed 1: held-out cost 4.5000"]
+
+
+def test_of_more_runs_than_the_terminal_has_lines_those_around_the_one_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINES", "12")
+    out = Terminal()
+    with Board([(f"mixer-{number}", 0) for number in range(34)], out) as board:
+        for number in range(20):
+            board.done(f"mixer-{number}", 0, 4.5)
+        with board.show("mixer-20", 0)("training", 10, "batches") as advance:
+            advance(5, "cost 5.5")
+            assert board._live is not None
+            board._live.refresh()
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).split("model")[-1].splitlines()
+    assert [line.split()[0] for line in last[2:10]] == [f"mixer-{number}" for number in range(16, 24)]
+    assert last[1].split() == "16 more above".split()
+    assert last[10].split() == "10 more below".split()
+
+
+def test_the_ends_of_a_long_table() -> None:
+    from seqloom.experiments.board import _Line, _window
+
+    lines = [_Line(str(number), 0) for number in range(10)]
+    assert _window(lines, 4) == (0, lines[:4], 6)
+    for line in lines:
+        line.state = "done"
+    assert _window(lines, 4) == (6, lines[6:], 0)
+    assert _window(lines, 10) == (0, lines, 0)
+    assert _window(lines, 0) == (9, lines[9:], 0)
