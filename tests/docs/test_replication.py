@@ -92,12 +92,14 @@ def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_what_decides(tmp_path: Path) -> None:
     for name, said in {
         "fig8": {"seeds": 1},
-        "fig8-10": {"seeds": 3},
+        "fig8-10": {"seeds": 3, "batches": 10},
+        "fig8-20": {"seeds": 3, "batches": 20},
         "fig8-60000": {"seeds": 1, "differs": ""},
     }.items():
         write(tmp_path, rows(SIX, **said), name)
     write(tmp_path, rows(SIX), "fig8-notes")
-    assert [file for file, _ in kept(tmp_path)["fig8"]] == ["fig8-60000.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
+    found = [file for file, _ in kept(tmp_path)["fig8"]]
+    assert found == ["fig8-60000.jsonl", "fig8-20.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
 
 
 def every(count: int) -> dict[str, Any]:

@@ -69,8 +69,8 @@ def test_of_more_runs_than_the_terminal_has_lines_those_around_the_one_at_work(m
             board._live.refresh()
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).split("model")[-1].splitlines()
     assert [line.split()[0] for line in last[2:10]] == [f"mixer-{number}" for number in range(16, 24)]
-    assert last[1].split() == "16 more above".split()
-    assert last[10].split() == "10 more below".split()
+    assert last[1].split() == ["16", "more", "above"]
+    assert last[10].split() == ["10", "more", "below"]
 
 
 def test_the_ends_of_a_long_table() -> None:

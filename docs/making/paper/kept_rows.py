@@ -66,15 +66,19 @@ def _texts(value: Any) -> Iterator[str]:
 def kept(folder: Path = FOLDER) -> Kept:
     """The studies that there are, each with the names of its files; the first decides about a claim.
 
-    Those of the paper's own settings come first, then those of more seeds.
+    Those of the paper's own settings come first, then those of more seeds, then those after more batches.
     """
     found: Kept = {}
     for study in STUDIES:
         paths = sorted((*folder.glob(f"{study}.jsonl"), *folder.glob(f"{study}-[0-9]*.jsonl")), key=lambda p: p.stem)
         plates = [(path.name, read(path)) for path in paths]
         if plates:
-            found[study] = sorted(plates, key=lambda each: (each[1].figure["differs"] != "", -each[1].figure["seeds"]))
+            found[study] = sorted(plates, key=lambda each: _weight(each[1].figure))
     return found
+
+
+def _weight(figure: dict[str, Any]) -> tuple[bool, int, int]:
+    return figure["differs"] != "", -figure["seeds"], -figure["batches"]
 
 
 def texts(folder: Path = FOLDER) -> list[dict[str, Any]]:

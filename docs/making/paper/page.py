@@ -24,10 +24,10 @@ held-out cost that of text which is not trained on, after all batches, which the
 stands with ± half of its 95% interval over seeds. Seeds share all batches and differ in weights and dropout, so they
 are compared seed by seed, and the interval says nothing of other texts. All models of a study share one spread, and
 each difference has an interval of its own. After a single seed, the number in brackets is {ONE_SEED} times the spread
-that such a difference has between the seeds of Figure 8: nothing smaller counts as settled. A claim of several
-differences holds where all do, and does not where one does not; “close to” allows what 1 head costs more than 32, a
-difference that the paper calls slight. **Holds** means that it holds at the size that was run; where that is not the
-paper's, no verdict says anything of the paper's.
+that such a difference has between the seeds of Figure 8, after as many batches or after others: nothing smaller counts
+as settled. A claim of several differences holds where all do, and does not where one does not; “close to” allows what 1
+head costs more than 32, a difference that the paper calls slight. **Holds** means that it holds at the size that was
+run; where that is not the paper's, no verdict says anything of the paper's.
 """.strip()
 
 
