@@ -1,9 +1,9 @@
-"""Needle in a haystack: a few pairs of key and value in a long text of random words; at its end one of the keys.
+"""Needles in a haystack: a few pairs of key and value in a long text of random words; at its end the keys again.
 
-    w9 w3 k2 v5 w1 w1 … w4 k7 v2 w8 … w6 k2  → v5            ids: the keys, then the values, then the words
+    w9 w3 k2 v5 w1 w1 … w4 k7 v2 w8 … w6 k7 k2  → v2 v5            ids: the keys, then the values, then the words
 
-Keys of a row differ. Source: Hsieh et al., RULER, arXiv:2404.06654, its task with several keys (the others distract),
-after Kamradt's test; there it is English, and needles are sentences.
+Keys of a row differ, and are asked for in any order. Source: Hsieh et al., RULER, arXiv:2404.06654, its task with
+several queries, after Kamradt's test; there it is English, and needles are sentences.
 """
 
 from typing import ClassVar, final
@@ -17,27 +17,27 @@ from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
 
 @final
 class Needle(Probe):
-    """One thing of a long text."""
+    """A few things of a long text."""
 
     name: ClassVar = "needle"
     length: int = Field(ge=3, le=LONGEST, description="tokens of a row")
-    needles: int = Field(4, ge=1, description="pairs in the text, one of which is asked for")
-    keys: int = Field(16, ge=1, le=LONGEST, description="different keys")
-    values: int = Field(16, ge=2, le=LONGEST, description="different values")
-    words: int = Field(16, ge=1, le=LONGEST, description="different words of the haystack")
+    needles: int = Field(4, ge=1, description="pairs in the text, each asked for once")
+    keys: int = Field(8, ge=1, le=LONGEST, description="different keys")
+    values: int = Field(8, ge=2, le=LONGEST, description="different values")
+    words: int = Field(8, ge=1, le=LONGEST, description="different words of the haystack")
 
     @model_validator(mode="after")
     def _fits(self) -> "Needle":
         if self.keys < self.needles:
             raise ValueError(f"{self.needles} needles need as many keys, and there are {self.keys}")
-        if self.length < 2 * self.needles + 1:
-            raise ValueError(f"{self.needles} needles and a question need a length of {2 * self.needles + 1} or more")
+        if self.length < 3 * self.needles:
+            raise ValueError(f"{self.needles} needles and their questions need a length of {3 * self.needles} or more")
         return self
 
     @classmethod
     def at(cls, difficulty: int) -> dict[str, int]:
-        """64, 128, 256, … tokens."""
-        return {"length": 2 ** (difficulty + 5)}
+        """16, 32, 64, … tokens."""
+        return {"length": 2 ** (difficulty + 3)}
 
     @property
     def vocab(self) -> int:
@@ -56,14 +56,14 @@ class Needle(Probe):
 
     def drawn(self, draws: Draws) -> Questions:
         """See `Probe.drawn`."""
-        last, row = self.length - 1, np.arange(draws.rows)[:, None]
+        first, row = self.length - self.needles, np.arange(draws.rows)[:, None]
         keys, values = draws.different(self.keys, self.needles), self.keys + draws.below(self.values, self.needles)
-        gaps = np.sort(draws.different(last - self.needles, self.needles), axis=1)
+        gaps = np.sort(draws.different(first - self.needles, self.needles), axis=1)
         stand = gaps + np.arange(self.needles)  # a key has its value beside it, so no two begin side by side
-        one = draws.below(self.needles, 1)
+        asked = draws.different(self.needles, self.needles)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = self.keys + self.values + draws.below(self.words, self.length)
         tokens[row, stand], tokens[row, stand + 1] = keys, values
-        tokens[:, last:], targets[:, last:] = keys[row, one], values[row, one]
-        distance[:, last:] = last - (stand[row, one] + 1)
+        tokens[:, first:], targets[:, first:] = keys[row, asked], values[row, asked]
+        distance[:, first:] = np.arange(first, self.length) - (stand[row, asked] + 1)
         return Questions(tokens, targets, distance)
