@@ -10,7 +10,15 @@ from docs.making import choose
 from docs.making.needs import constant, farthest, needs, tied
 
 SHARED = {
-    **{"preset": "tiny", "changes": ["training.batches=3"], "seeds": 1, "batches": 3, "batch": 4, "context": 16},
+    **{
+        "preset": "tiny",
+        "changes": ["training.batches=3"],
+        "seeds": 1,
+        "batches": 3,
+        "batch": 4,
+        "context": 16,
+        "probe_batches": 1000,
+    },
     **{"text": "a hundred books", "date": "2026-11-21", "commit": "abc1234", "machine": "2 cores"},
     "command": "seqloom compare --all --out all",
 }

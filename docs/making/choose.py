@@ -18,7 +18,7 @@ from seqloom.core.table import written
 
 ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
-SHARED = ("preset", "changes", "seeds", "batches", "batch", "context")
+SHARED = ("preset", "changes", "seeds", "batches", "batch", "context", "probe_batches")
 ORIGIN = ("date", "commit", "command", "machine")
 MANY = 6
 """names that are listed of one need; more are counted"""
@@ -29,7 +29,7 @@ def keep(out: Path, path: Path = ROWS) -> int:
     said = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     if not isinstance(said, dict) or not {"contenders", "origin", "left_out"} <= said.keys():
         raise ValueError(f"{out.name}/comparison.json is of no `seqloom compare --all`: make it with that")
-    shared = {**{name: said[name] for name in SHARED}, "text": said["text"]["description"]}
+    shared = {**{name: said.get(name) for name in SHARED}, "text": said["text"]["description"]}
     source = {name: said["origin"][name] for name in ORIGIN}
     rows = [
         {"contender": each["name"], "kind": each["kind"], **shared, **each["row"], "cannot": each["cannot"], **source}
@@ -113,7 +113,11 @@ def _caveats(row: Row, made: Sequence[Row]) -> str:
     if any(name.startswith(TIME) for name in made[0]):
         said.append("Tokens far from the first are timed in freshly drawn models without positions, each model alone.")
     if any(name.endswith(" right") for name in made[0]):
-        said.append("Probes are asked of small models that were trained on them alone, at the easiest difficulty.")
+        said.append(
+            "Probes are asked of small models that were trained on them alone, at the easiest difficulty and one "
+            f"learning rate, for {row['probe_batches']:,} batches at most: they say who gets there soon, not who never "
+            "does."
+        )
     return "\n".join(f"- {each}" for each in said)
 
 

@@ -48,9 +48,9 @@ def at_length(tokens: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def of_probe(title: str) -> dict[str, Any]:
-    """The column of a probe."""
-    what = "questions of the probe that a small model, trained on it alone, answers rightly"
+def of_probe(title: str, batches: int) -> dict[str, Any]:
+    """The column of a probe that was trained for so many batches at most."""
+    what = f"questions of the probe that a small model, trained on it alone for {batches:,} batches at most, gets right"
     meaning = f"{what}; guessing gives {probe(title).chance:.1%}"
     return _column(f"{title} right", "share", "higher", meaning)
 

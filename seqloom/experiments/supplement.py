@@ -32,9 +32,11 @@ def supplement(
             found.setdefault(row["contender"], {})[column["name"]] = row[what]
     columns = dict(sorted(columns.items(), key=lambda entry: entry[1]["unit"] == "bytes"))  # times, then bytes
     for row in probed:
-        column = of_probe(row["probe"])
+        column = of_probe(row["probe"], row["most"])
         columns[column["name"]] = column
         found.setdefault(row["contender"], {})[column["name"]] = row["accuracy"]
+    if probed:
+        said["probe_batches"] = probed[0]["most"]
     said["columns"] += columns.values()
     unknown = dict.fromkeys(column["name"] for column in said["columns"])
     sizes = {each.contender.name: each.config.model for each in trained}
