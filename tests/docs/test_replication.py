@@ -67,9 +67,9 @@ def test_with_rows(tmp_path: Path) -> None:
     )
     (line,) = [line for line in made.splitlines() if line.startswith("| SHE does evidently")]
     _, _, training, held_out, command, _ = line.split("|")
-    assert training.startswith(" **holds**: SHE - 32 heads: -0.103 ± 0.0")
+    assert training.startswith(" after 3,000 batches **holds**: SHE - 32 heads: -0.103 ± 0.0")
     assert "<br>after 10,000 batches **does not hold** (one seed): SHE - 32 heads: +0.100 [0.0" in training
-    assert held_out.startswith(" **does not hold**: SHE - 32 heads: +0.197 ± 0.0")
+    assert held_out.startswith(" after 3,000 batches **does not hold**: SHE - 32 heads: +0.197 ± 0.0")
     assert command == " `seqloom paper fig8 --scale small` "
     assert "| SHE | 4.100 ± 0.0" in made
     assert "Figure 8: depth 2 (paper: 18). Seeds of a model: 3. Text: `books`. On 2-core M, commit abc, D." in made
@@ -78,7 +78,10 @@ def test_with_rows(tmp_path: Path) -> None:
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
     made = page.page(tmp_path)
-    assert "| SHE does better than 32-head self-attention of equal parameters. | **not settled** (one seed)" in made
+    said = (
+        "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **not settled** (one"
+    )
+    assert said in made
     assert "| HE does better than 32-head self-attention of equal parameters." not in made
     assert "Not measured yet: `seqloom paper equal-mul --scale small`" in made
 

@@ -79,7 +79,7 @@ def _claims(claims: Iterable[Claim], studies: Kept, lent: Lent) -> str:
         cells = []
         for column in COLUMNS:
             found = verdicts(claim, studies, lent, column)
-            cells.append("<br>".join(f"{when if at else ''}{verdict}" for at, (when, verdict) in enumerate(found)))
+            cells.append("<br>".join(f"{when}{verdict}" for when, verdict in found))
         if claim.also and claim.study in studies:
             cells[0] += f"; {claim.also(studies[claim.study][0][1])}"
         said = f"{claim.says} *{claim.place}*" if claim.place else claim.says
