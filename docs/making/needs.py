@@ -22,7 +22,7 @@ PROBES = {
     "selective-copying": "picking words out of blanks",
     "parity": "keeping count of every bit",
     "compression": "packing words into one place",
-    "needle": "finding one thing in a haystack",
+    "needle": "finding things in a haystack",
 }
 
 
