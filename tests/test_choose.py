@@ -125,6 +125,7 @@ def test_the_page(tmp_path: Path) -> None:
     assert "| wild | - | - |" in page
     assert "3 batches of 4 rows of 16 tokens, one seed, a hundred books; 2 cores, commit abc1234" in page
     assert "as one seed shows no spread" in page
+    assert "for 1,000 batches at most" in page
     assert "intervals over the seeds" in (choose.page(written(tmp_path, rows(**{"± held-out": 0.01}))) or "")
 
 

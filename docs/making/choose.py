@@ -29,7 +29,7 @@ def keep(out: Path, path: Path = ROWS) -> int:
     said = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     if not isinstance(said, dict) or not {"contenders", "origin", "left_out"} <= said.keys():
         raise ValueError(f"{out.name}/comparison.json is of no `seqloom compare --all`: make it with that")
-    shared = {**{name: said.get(name) for name in SHARED}, "text": said["text"]["description"]}
+    shared = {**{name: said[name] for name in SHARED}, "text": said["text"]["description"]}
     source = {name: said["origin"][name] for name in ORIGIN}
     rows = [
         {"contender": each["name"], "kind": each["kind"], **shared, **each["row"], "cannot": each["cannot"], **source}

@@ -88,7 +88,7 @@ def compare(
     decoded = decoding(configs, lengths, out, command) if lengths else []
     done = [each for each in trained if each.contender.name not in failed]
     said = kept(done, corpus, preset, changes, equal, prompts)
-    supplement(said, trained, failed, decoded, probed, left_out)
+    supplement(said, trained, failed, decoded, probed, probe_batches, left_out)
     said["origin"] = origin(command)
     write_json(out / KEPT, said)
     return said

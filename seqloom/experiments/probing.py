@@ -27,10 +27,7 @@ def probing(
     changes: Sequence[str] = (),
     command: str = "",
 ) -> list[Row]:
-    """A row for each contender and probe: its `accuracy` after that many batches at `most`, or None and `why`.
-
-    `Stopped` by a signal.
-    """
+    """A row for each contender and probe: its `accuracy`, or None and `why` there is none. `Stopped` by a signal."""
     if not probes:
         return []
     left_out: dict[tuple[str, str], str] = {}
@@ -40,15 +37,11 @@ def probing(
         dims=[DIM], depth=DEPTH, batches=batches, lrs=[LR], changes=own, command=command, left_out=left_out,
     )  # fmt: skip
     rows = [
-        {"contender": row["mixer"], "probe": row["probe"], "accuracy": row["accuracy"], "why": row.get("failed"),
-         "most": batches}
+        {"contender": row["mixer"], "probe": row["probe"], "accuracy": row["accuracy"], "why": row.get("failed")}
         for row in found
         if row["distance"] is None
-    ]  # fmt: skip
-    missing = [
-        {"contender": name, "probe": title, "accuracy": None, "why": why, "most": batches}
-        for (name, title), why in left_out.items()
     ]
+    missing = [{"contender": c, "probe": p, "accuracy": None, "why": why} for (c, p), why in left_out.items()]
     return [*rows, *missing]
 
 

@@ -20,9 +20,13 @@ def supplement(
     failed: Mapping[str, str],
     decoded: Sequence[Row],
     probed: Sequence[Row],
+    probe_batches: int,
     left_out: Mapping[str, str] | None,
 ) -> None:
-    """Changes `said` in place; `decoded` and `probed` are the rows of `decoding` and of `probing`."""
+    """Changes `said` in place; `decoded` and `probed` are the rows of `decoding` and of `probing`.
+
+    The latter had `probe_batches` at most.
+    """
     said["contenders"] += [_failed(each) for each in trained if each.contender.name in failed]
     found: dict[str, Row] = {}
     columns = {}
@@ -32,11 +36,10 @@ def supplement(
             found.setdefault(row["contender"], {})[column["name"]] = row[what]
     columns = dict(sorted(columns.items(), key=lambda entry: entry[1]["unit"] == "bytes"))  # times, then bytes
     for row in probed:
-        column = of_probe(row["probe"], row["most"])
+        column = of_probe(row["probe"], probe_batches)
         columns[column["name"]] = column
         found.setdefault(row["contender"], {})[column["name"]] = row["accuracy"]
-    if probed:
-        said["probe_batches"] = probed[0]["most"]
+    said["probe_batches"] = probe_batches if probed else None
     said["columns"] += columns.values()
     unknown = dict.fromkeys(column["name"] for column in said["columns"])
     sizes = {each.contender.name: each.config.model for each in trained}

@@ -90,6 +90,8 @@ def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
     assert good["row"]["ms a token at 16"] == 2.0
     assert good["row"]["state bytes at 16"] == 2 * good["row"]["state bytes at 8"]
     assert 0 <= good["row"]["parity right"] <= 1
+    assert said["probe_batches"] == 2
+    assert "trained on it alone for 2 batches at most" in said["columns"][-1]["meaning"]
     assert good["cannot"] == ["keep a state of one size: it grows with the text"]
     assert wild["cannot"][0].startswith("be trained so: stopped at step")
     assert wild["cannot"][-1].startswith("do parity: stopped at step")
@@ -118,6 +120,7 @@ def test_where_nobody_can_be_trained_there_is_no_comparison(tmp_path: Path) -> N
 def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
     said = compare([contender("me")], "tiny", SMALL, tmp_path)
     assert "left_out" not in said
+    assert said["probe_batches"] is None
     assert not (tmp_path / "probes").exists()
     assert not (tmp_path / "decoding.jsonl").exists()
 

@@ -11,9 +11,10 @@ from docs.making.paper.counted import COUNTS, evidence
 from docs.making.paper.kept_rows import FOLDER, Kept, kept, texts
 from docs.making.paper.spreads import ONE_SEED
 from docs.making.paper.studies import COLUMNS, section
-from docs.making.paper.summary import Lent, lending, sizes, summary, verdicts
+from docs.making.paper.summary import Lent, after, lending, sizes, summary, verdicts
 from docs.making.paper.verdicts import Verdict
 from docs.making.tables import table
+from seqloom.report.plates.rows import Plate
 
 PAGE = Path(__file__).parents[2] / "replication.md"
 HEADS = ("training cost, as in the paper", "held-out cost")
@@ -76,15 +77,20 @@ def page(folder: Path = FOLDER) -> str:
 def _claims(claims: Iterable[Claim], studies: Kept, lent: Lent) -> str:
     rows = []
     for claim in claims:
-        cells = []
-        for column in COLUMNS:
-            found = verdicts(claim, studies, lent, column)
-            cells.append("<br>".join(f"{when}{verdict}" for when, verdict in found))
+        both = [verdicts(claim, studies, lent, column) for column in COLUMNS]
+        cells = ["<br>".join(f"{after(plate)}{verdict}" for plate, verdict in found) for found in both]
         if claim.also and claim.study in studies:
             cells[0] += f"; {claim.also(studies[claim.study][0][1])}"
         said = f"{claim.says} *{claim.place}*" if claim.place else claim.says
-        rows.append((said, *cells, f"`{AGAIN.format(claim.study)}`"))
+        rows.append((said, *cells, f"`{_again(claim.study, both[0][0][0])}`"))
     return table(("claim", *HEADS, "shown by"), rows)
+
+
+def _again(study: str, plate: Plate | None) -> str:
+    """The command that shows what decides; without rows, one that would make some."""
+    if plate is None:
+        return AGAIN.format(study)
+    return f"seqloom paper {study} --scale {plate.figure['scale']} --batches {plate.figure['batches']}"
 
 
 def _open(studies: Kept, lent: Lent) -> list[str]:

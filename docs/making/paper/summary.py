@@ -9,21 +9,26 @@ from docs.making.paper.kept_rows import Kept
 from docs.making.paper.spreads import Column, Spread, spread
 from docs.making.paper.studies import COLUMNS, origin
 from docs.making.paper.verdicts import UNMEASURED, Verdict, judge
+from seqloom.report.plates.rows import Plate
 
 Lent: TypeAlias = dict[tuple[str, Column], Spread]
 """the spread between the seeds of Figure 8 at a scale, that single runs are judged by"""
 
 
-def verdicts(claim: Claim, studies: Kept, lent: Lent, column: Column) -> list[tuple[str, Verdict]]:
-    """One for each file of the claim's study, with its batches; the first decides. One without rows where none is."""
+def verdicts(claim: Claim, studies: Kept, lent: Lent, column: Column) -> list[tuple[Plate | None, Verdict]]:
+    """One for each file of the claim's study, with what it holds; the first decides. One without rows where none is."""
     if claim.rule is None:
-        return [("", Verdict("not settled", "no cost can show it; the texts are below"))]
-    found = [
-        (f"after {plate.figure['batches']:,} batches ",
-         judge(claim.rule, plate, column, lent.get((plate.figure["scale"], column))))
+        return [(None, Verdict("not settled", "no cost can show it; the texts are below"))]
+    found: list[tuple[Plate | None, Verdict]] = [
+        (plate, judge(claim.rule, plate, column, lent.get((plate.figure["scale"], column))))
         for _, plate in studies.get(claim.study, [])
-    ]  # fmt: skip
-    return [each for each in found if each[1].seeds] or found[:1] or [("", UNMEASURED)]
+    ]
+    return [each for each in found if each[1].seeds] or found[:1] or [(None, UNMEASURED)]
+
+
+def after(plate: Plate | None) -> str:
+    """After how many batches, to stand before a verdict; nothing where there are no rows."""
+    return f"after {plate.figure['batches']:,} batches " if plate else ""
 
 
 def lending(studies: Kept) -> Lent:
@@ -53,8 +58,8 @@ def summary(studies: Kept, lent: Lent, counts: Sequence[Verdict], speed: Sequenc
     on = ("on the training cost", "on held-out text")
     said += " and ".join(f"{_plainly(own[0][1])} {where}" for own, where in zip(found, on, strict=True))
     others = [
-        f"; {when}it {_plainly(verdict)} {where}"
-        for own, where in zip(found, on, strict=True) for when, verdict in own[1:]
+        f"; {after(plate)}it {_plainly(verdict)} {where}"
+        for own, where in zip(found, on, strict=True) for plate, verdict in own[1:]
     ]  # fmt: skip
     return "".join([said, *others, "."])
 

@@ -11,10 +11,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 PICTURES = 16
-"""pictures that rows are laid out as, where that divides their number: torch gives one thread's convolution to oneDNN
-from so many on, and fewer to MKL (docs/log.md)"""
-LINES = 64
-"""lines of all those pictures, where that divides: one line is slower (docs/log.md)"""
+"""pictures of one line that rows are laid out as, where that divides their number: torch gives one thread's convolution
+to oneDNN from so many on, and of fewer to MKL (docs/log.md)"""
 
 
 def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
@@ -57,11 +55,10 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     """Σ_r a_r b_rᵀ of rows a (R, O) and b (R, I) → (O, I).
 
     oneDNN is slow at it as a product and fast as what it also is, the gradient of a convolution of one place over
-    pictures whose channels lie together: rows become lines of such pictures.
+    pictures whose channels lie together: rows become places of such pictures.
     """
-    pictures = 1 if len(a) % PICTURES else PICTURES
-    lines = math.gcd(len(a), LINES) // pictures
-    given, rows = (each.reshape(pictures, lines, -1, each.shape[1]).permute(0, 3, 1, 2) for each in (a, b))
+    pictures = math.gcd(len(a), PICTURES)
+    given, rows = (each.reshape(pictures, 1, -1, each.shape[1]).permute(0, 3, 1, 2) for each in (a, b))
     like = a.new_empty(a.shape[1], b.shape[1], 1, 1)
     only = [False, True, False]
     found = torch.ops.aten.convolution_backward(given, rows, like, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, only)
