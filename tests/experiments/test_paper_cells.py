@@ -8,6 +8,7 @@ import pytest
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.settings import differences
+from seqloom.experiments.paper.sizing import resized
 from seqloom.experiments.paper.studies import STUDIES, named
 from seqloom.experiments.paper.study import Study
 
@@ -115,6 +116,18 @@ def test_attention_of_equal_size(grids: MakeGrid, quantity: str) -> None:
         own, peer = grid.config(lines[name]).model, grid.config(lines[f"attention as {name}"]).model
         assert (peer.mixer.kind, peer.dim, peer.depth) == ("attention", own.dim, own.depth), "its network alone moves"
         assert measured(peer, quantity) == pytest.approx(measured(own, quantity), rel=0.01)
+
+
+def test_where_no_width_is_small_enough_a_layer_goes(tmp_path: Path) -> None:
+    from seqloom.analysis.match import quantity
+
+    sets = ["data.vocab=300", "model.ffn=128", "model.context=64"]
+    grid = Grid(scale_of("small"), tmp_path, source="stories:60:0", sets=sets)
+    found = resized(grid, "attention:heads=32", "me", "mul")
+    own, peer = (grid.config(grid.model(*each)).model for each in (["me"], ["attention:heads=32", *found.changes]))
+    assert (own.depth, peer.depth, peer.dim) == (2, 1, own.dim)
+    assert found.says.startswith(f"depth 2 → 1; attention: ffn 128 → {peer.ffn}, ")
+    assert quantity(peer, "mul") == pytest.approx(quantity(own, "mul"), rel=0.01)
 
 
 def test_figures_share_cells(grids: MakeGrid) -> None:

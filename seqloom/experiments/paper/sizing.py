@@ -1,8 +1,8 @@
 """Attention resized to equal another model of the grid.
 
-The width of its feed-forward network moves where that can do it: `dim` would widen embeddings and head too, which are
-left aside, and another depth is harder or easier to train. A time that was found is kept in OUT/sized.json: measured
-again it would be another one, and its cells could not go on.
+The width of its feed-forward network moves, at the depth it has or, where no width is small enough, with a layer fewer,
+and so on; `dim`, which moves embeddings and head too, only where that fails. A time that was found is kept in
+OUT/sized.json: measured again it would be another one, and its cells could not go on.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,6 @@ from seqloom.analysis.match import By, Equal
 from seqloom.experiments.contenders import contender, sized
 from seqloom.experiments.paper.grid import Grid
 from seqloom.runs.layout import make_folder, read_json, write_json
-
-ORDER: tuple[By, ...] = ("ffn", "depth", "dim")
 
 
 @final
@@ -41,13 +39,17 @@ def resized(grid: Grid, peer: str, beside: str, equal: Equal) -> Resized:
 
 
 def _found(grid: Grid, peer: str, beside: str, equal: Equal) -> dict[str, Any]:
-    own, to = (grid.config(grid.model(text)) for text in (peer, beside))
-    mixer, refusals = contender(peer), []
-    for by in ORDER:
+    to, refusals = grid.config(grid.model(beside)), []
+    depth = grid.config(grid.model(peer)).model.depth
+    ways: list[tuple[By, int]] = [*(("ffn", layers) for layers in range(depth, 0, -1)), ("dim", depth)]
+    for by, layers in ways:
+        fewer = () if layers == depth else (f"model.depth={layers}",)
+        mixer, own = contender(peer), grid.config(grid.model(peer, *fewer))
         try:
             made = sized(mixer, own.model, contender(beside), to.model, own.training, equal=equal, by=by)
         except ValueError as error:
             refusals.append(str(error))
         else:
-            return {"changes": list(made.changes[len(mixer.changes) :]), "says": made.matched}
+            first = f"depth {depth} → {layers}; " if fewer else ""
+            return {"changes": [*fewer, *made.changes[len(mixer.changes) :]], "says": f"{first}{made.matched}"}
     return {"changes": [], "says": refusals[0]}
