@@ -117,6 +117,11 @@
     linecolor: colour("--muted"), showline: true, automargin: true, exponentformat: "SI", dtick: undefined,
     minexponent: 4, separatethousands: true, nticks: 9,
   });
+  const doubled = (series) => {
+    const all = [...new Set(series.flatMap((one) => one.x))].sort((a, b) => a - b);
+    const every = Math.ceil(all.length / 9);
+    return all.length > 2 && all.every((x) => Number.isInteger(Math.log2(x))) ? { tickvals: all.filter((_, at) => at % every === 0) } : {};
+  };
   const ticks = (labels) => {
     const every = Math.max(1, Math.ceil(labels.length / 16));
     const kept = labels.map((_, at) => at).filter((at) => at % every === 0);
@@ -137,6 +142,7 @@
     const [x, y] = [scale(plot.x, chosen.logx), scale(plot.y, chosen.logy)];
     if (levels.length) y.autorangeoptions = { include: levels.flatMap(([, at]) => [0.97 * at, 1.03 * at]) };
     if ("curves lines".includes(plot.kind)) x.rangemode = "tozero";
+    if (plot.kind === "lines" && chosen.logx) Object.assign(x, doubled(plot.series));
     if (heat) Object.assign(y, { autorange: "reversed", showgrid: false }, plot.labels && plot.every === 1 ? ticks(plot.labels) : {});
     if (heat) Object.assign(x, { showgrid: false }, plot.labels && plot.every === 1 ? ticks(plot.labels) : {});
     const layout = {

@@ -1,5 +1,6 @@
 """The pictures on the page of the replication: each study's, drawn as the report does, from the rows that are kept."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from docs.making.paper.kept_rows import Kept
@@ -14,12 +15,14 @@ WHOLE = "all batches"
 
 
 def shown(file: str, plate: Plate) -> dict[str, Panel]:
-    """By the name of its picture, a panel of each figure of a study: the first, but the second half of a course."""
-    found = {}
-    for one in exhibits(plate):
-        panel = next((each for each in one.panels if each.label != WHOLE), one.panels[0])
-        found[Path(file).stem + panel.name.removeprefix(plate.figure["name"]) + ".svg"] = panel
-    return found
+    """By the name of its picture, the panels of a study's figures; of a course over batches the second half alone."""
+    panels = [panel for one in exhibits(plate) for panel in _of(one.panels)]
+    return {Path(file).stem + panel.name.removeprefix(plate.figure["name"]) + ".svg": panel for panel in panels}
+
+
+def _of(panels: Sequence[Panel]) -> Sequence[Panel]:
+    course = any(panel.label == WHOLE for panel in panels)
+    return [panel for panel in panels if panel.label != WHOLE][:1] if course else panels
 
 
 def links(file: str, plate: Plate) -> list[str]:

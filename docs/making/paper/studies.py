@@ -18,9 +18,11 @@ def section(file: str, plate: Plate) -> str:
     differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
     says = f"{figure['says']}{differs} {_seeds(plate)}; `{figure['text']}`."
     over = [figure["over"]] if figure["over"] else []
-    head = ["model", *over, "training cost", "held-out cost", "parameters", "operations a token", "finished"]
+    timed = any(line.known("raced") for line in plate.lines)
+    clock = ["ms a step, all by turns"] if timed else []
+    head = ["model", *over, "training cost", "held-out cost", "parameters", "operations a token", *clock, "finished"]
     halves = {column: intervals(_lists(plate, column)) for column in COLUMNS}
-    rows = [_row(line, halves, bool(over)) for line in plate.lines]
+    rows = [_row(line, halves, bool(over), timed) for line in plate.lines]
     parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, table(head, rows)]
     parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
     thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
@@ -44,12 +46,14 @@ def _lists(plate: Plate, column: Column) -> dict[str, list[float]]:
     return {f"{series} {x}": list(costs.values()) for (series, x), costs in known.items() if costs}
 
 
-def _row(line: Line, halves: dict[Column, dict[str, float | None]], swept: bool) -> Sequence[object]:
+def _row(line: Line, halves: dict[Column, dict[str, float | None]], swept: bool, timed: bool) -> Sequence[object]:
     cells = [_cost(line, column, halves[column].get(f"{line.series} {line.x}")) for column in COLUMNS]
     sizes = [f"{line.seeds[0].row[column]:,}" for column in ("parameters", "operations")]
     done = sum(seed.row["finished"] for seed in line.seeds)
     place = [f"{line.x:g}"] if swept and line.x is not None else []
-    return [name(line.series), *place, *cells, *sizes, f"{done} of {len(line.seeds)}"]
+    seconds = line.mean("raced")
+    clock = [] if not timed else ["-" if seconds is None else f"{1000 * seconds:.1f}"]
+    return [name(line.series), *place, *cells, *sizes, *clock, f"{done} of {len(line.seeds)}"]
 
 
 def _cost(line: Line, column: str, half: float | None) -> str:

@@ -1,8 +1,8 @@
 """An axis of a figure: its words, and the scale from values to pixels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite, log10
+from dataclasses import dataclass, replace
+from math import ceil, frexp, isfinite, log10
 from typing import final
 
 from seqloom.report.figures import ticks
@@ -28,6 +28,8 @@ class Scale:
     start: float
     end: float
     log: bool = False
+    doubled: tuple[float, ...] = ()
+    """all values that are shown, where each is a power of two: they are its ticks"""
 
     def __call__(self, value: float) -> float:
         """The pixel of a value."""
@@ -40,13 +42,15 @@ class Scale:
     def ticks(self, most: int) -> list[tuple[float, str]]:
         """At most about `most` nice values within the range, with their text."""
         if self.log:
-            return [(value, number(value)) for value in ticks.logarithmic(self.low, self.high, most)]
-        values, step = ticks.even(self.low, self.high, most)
-        return list(zip(values, numbers(values, step), strict=True))
+            every = ceil(len(self.doubled) / most)
+            values = list(self.doubled[::every]) if self.doubled else ticks.logarithmic(self.low, self.high, most)
+            return [(value, number(value)) for value in values]
+        places, step = ticks.even(self.low, self.high, most)
+        return list(zip(places, numbers(places, step), strict=True))
 
     def over(self, start: float, end: float) -> "Scale":
         """The same range over other pixels."""
-        return Scale(self.low, self.high, start, end, self.log)
+        return replace(self, start=start, end=end)
 
 
 def spread(values: Sequence[float], axis: Axis, *, figure: str, enclose: bool, pad: float = 0.0) -> Scale:
@@ -68,7 +72,7 @@ def spread(values: Sequence[float], axis: Axis, *, figure: str, enclose: bool, p
         if high / low < 1 + 1e-9:
             low, high = low / 1.5, high * 1.5
         ratio = (high / low) ** pad
-        return Scale(low / ratio, high * ratio, 0, 1, log=True)
+        return Scale(low / ratio, high * ratio, 0, 1, True, _doubled(finite))
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         room = abs(low) * 0.1 or 1.0
         low, high = low - room, high + room
@@ -78,3 +82,9 @@ def spread(values: Sequence[float], axis: Axis, *, figure: str, enclose: bool, p
     if enclose:
         low, high = ticks.enclosing(low, high, 6)
     return Scale(low, high, 0, 1)
+
+
+def _doubled(values: Sequence[float]) -> tuple[float, ...]:
+    """All values, each once; none where there are fewer than three or one is no power of two."""
+    apart = sorted(set(values))
+    return tuple(apart) if len(apart) > 2 and all(frexp(value)[0] == 0.5 for value in apart) else ()

@@ -61,6 +61,19 @@ def test_scales_put_values_where_they_belong() -> None:
     assert Scale(1, 1000, 0, 300, log=True)(10) == pytest.approx(100)
 
 
+@pytest.mark.parametrize(
+    ("values", "most", "texts"),
+    [([8, 16, 32, 64, 128], 8, ["8", "16", "32", "64", "128"]), ([128, 16, 64, 8], 2, ["8", "64"]),
+     ([128, 256, 512], 8, ["128", "256", "512"]), ([8, 16, 24, 64], 8, ["10", "20", "50"]),
+     ([8, 64], 8, ["10", "20", "50"])],
+)  # fmt: skip
+def test_a_logarithmic_axis_of_powers_of_two_names_them(values: list[float], most: int, texts: list[str]) -> None:
+    scale = spread(values, Axis("context", log=True), figure="f", enclose=False)
+    assert [text for _, text in scale.ticks(most)] == texts
+    assert [text for _, text in scale.over(100, 300).ticks(most)] == texts
+    assert not spread(values, Axis("context"), figure="f", enclose=False).doubled
+
+
 @pytest.mark.parametrize("values", [[5.0], [0.0, 0.0], [-2.0, -2.0]])
 @pytest.mark.parametrize("enclose", [False, True])
 def test_one_value_still_has_a_range(values: list[float], enclose: bool) -> None:
