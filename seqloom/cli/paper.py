@@ -12,7 +12,7 @@ def paper(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="fig7 … fig11, table2 … table7, equal-params, equal-mul, equal-time, groups, controls, or all"
+            help="fig7 … fig11, table2 … table7, equal-params, equal-mul, equal-time, groups, controls, lr, or all"
         ),
     ],
     scale: Annotated[str, typer.Option(help="full: the paper's settings; small: hours on two cores; tiny")] = "small",

@@ -118,6 +118,16 @@ def test_a_slope_by_hand(tmp_path: Path) -> None:
     assert found.mean == pytest.approx(-0.5)
 
 
+def test_each_at_its_best_by_training_cost(tmp_path: Path) -> None:
+    costs = {("a", 0.5): [4.0], ("a", 1): [4.2], ("b", 0.5): [4.3], ("b", 1): [4.1], ("c", 1): [4.0]}
+    made = plate(tmp_path, costs, over="rate")
+    first, second = rules.at_best(("a", "b"), ("b", "c"))(made)
+    assert first.weights == {("a", 0.5): 1, ("b", 1): -1}
+    assert [first.name, second.name] == ["a at rate 0.5 - b at rate 1", "b at rate 1 - c at rate 1"]
+    with pytest.raises(LookupError):
+        rules.at_best(("a", "she"))(made)
+
+
 def test_many_differences_are_summed_up(tmp_path: Path) -> None:
     heads = {f"attention-heads={n}": [4.0 + n / 100] for n in (2, 4, 8, 16)} | {ONE: [4.5]}
     found = judge(rules.highest(ONE), plate(tmp_path, heads), "training", LENT)

@@ -130,6 +130,16 @@ def test_where_no_width_is_small_enough_a_layer_goes(tmp_path: Path) -> None:
     assert quantity(peer, "mul") == pytest.approx(quantity(own, "mul"), rel=0.01)
 
 
+def test_learning_rates(grids: MakeGrid) -> None:
+    study = STUDIES["lr"](grids("small"))
+    assert {line.series for line in study.lines} == set(SIX)
+    assert {line.x for line in study.lines} == {0.0005, 0.001, 0.002, 0.004}
+    for line in study.lines:
+        assert grids("small").config(line.model).training.lr == line.x
+    assert set(STUDIES["fig8"](grids("small")).cells(1)) < set(study.cells(1)), "all figures are of the paper's rate"
+    assert set(STUDIES["fig10"](grids("full")).cells(1)) & set(STUDIES["lr"](grids("full")).cells(1))
+
+
 def test_figures_share_cells(grids: MakeGrid) -> None:
     def of(name: str, scale: str) -> set[Cell]:
         return set(STUDIES[name](grids(scale)).cells(1))

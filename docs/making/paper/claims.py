@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from docs.making.paper.rules import MANY, ONE, below, ends, every, highest, lowest, near, share, slope
+from docs.making.paper.rules import MANY, ONE, at_best, below, ends, every, highest, lowest, near, share, slope
 from docs.making.paper.verdicts import Rule
 from seqloom.report.plates.rows import Plate
 
@@ -78,6 +78,11 @@ OPEN = (
     ),
     Claim("The more channels a tap mixes, the lower the cost: from WE over groups to SHE.", "", "groups",
           slope("cost, by each halving of the groups", ("", -1))),
+    *(
+        Claim(f"{each.upper()} does better than 32-head self-attention, each at the best of its learning rates.", "",
+              "lr", at_best((each, MANY)))
+        for each in ("she", *SIMPLER)
+    ),
     *(
         Claim(f"{each.upper()} does better with its adjustment than without.", "", "controls",
               below((each, f"{each}, no adjustment")))

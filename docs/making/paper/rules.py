@@ -1,7 +1,7 @@
 """Rules that make of a study the differences which a claim says are below 0 (spreads.py)."""
 
-import math
 import re
+from math import inf, log2
 from statistics import fmean
 
 from docs.making.paper.spreads import Contrast, Key, finished
@@ -44,7 +44,7 @@ def slope(label: str, *terms: tuple[str, float]) -> Rule:
     """
 
     def rule(plate: Plate) -> list[Contrast]:
-        logs = {x: math.log2(x) for x in _places(plate, terms[0][0]) if x}
+        logs = {x: log2(x) for x in _places(plate, terms[0][0]) if x}
         middle = sum(logs.values()) / max(len(logs), 1)
         squares = sum((log - middle) ** 2 for log in logs.values())
         if not squares:
@@ -56,6 +56,26 @@ def slope(label: str, *terms: tuple[str, float]) -> Rule:
             if series in ("", line.series) and line.x in logs
         }
         return [Contrast(label, weights)]
+
+    return rule
+
+
+def at_best(*pairs: tuple[str, str]) -> Rule:
+    """The first of each pair costs less, each where its own training cost is lowest over what the study varies."""
+
+    def rule(plate: Plate) -> list[Contrast]:
+        costs = finished(plate, "training")
+
+        def best(series: str) -> Key:
+            return min(
+                ((series, x) for x in _places(plate, series)), key=lambda key: fmean(costs[key].values() or [inf])
+            )
+
+        def named(key: Key) -> str:
+            return f"{name(key[0])}{_at(plate, key[1])}"
+
+        ends = [(best(a), best(b)) for a, b in pairs]
+        return [Contrast(f"{named(a)} - {named(b)}", {a: 1, b: -1}) for a, b in ends]
 
     return rule
 

@@ -3,6 +3,7 @@
 equal-params, equal-mul, equal-time   32-head attention resized until it equals each Extractor in that quantity
 groups                                SHE with more and more groups, down to WE: what mixing of channels is worth
 controls                              without learned positions, output projection, adjustment
+lr                                    other learning rates than the one that the paper gives to all models
 """
 
 from functools import partial
@@ -65,6 +66,15 @@ def controls(grid: Grid) -> Study:
         ]
     says = "Each mixer as it is, and without learned positions, output projection or adjustment."
     return Study("controls", "Parts left out", says, "curves", tuple(lines))
+
+
+def lr(grid: Grid) -> Study:
+    """The six mixers, each at several learning rates: whether one for all is fair to all."""
+    rates = [(text, rate) for text in MIXERS for rate in grid.scale.rates]
+    lines = tuple(line(grid, text, *grid.scale.sweep, f"training.lr={rate}", x=rate) for text, rate in rates)
+    shown = ", ".join(f"{rate:g}" for rate in grid.scale.rates)
+    says = f"The six mixers at learning rates {shown}; the paper trains all models at 0.001."
+    return Study("lr", "The learning rate", says, "sweep", lines, over="learning rate")
 
 
 equal_params, equal_mul, equal_time = (partial(equal, quantity=each) for each in ("params", "mul", "time"))

@@ -25,11 +25,12 @@ class Scale:
     preset: str
     changes: tuple[str, ...] = ()
     sweep: tuple[str, ...] = ()
-    """what Figures 10 and 11 change before they vary context or depth"""
+    """what Figures 10 and 11, and the control of the learning rate, change before they vary something"""
     heads: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
     contexts: tuple[int, ...] = (8, 16, 32, 64, 128)
     depths: tuple[int, ...] = (1, 2, 4, 8, 16)
     groups: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    rates: tuple[float, ...] = (0.0005, 0.001, 0.002, 0.004)
     seeds: Mapping[str, int] = field(default_factory=dict)
     """seeds of a figure where it is not one"""
 
@@ -57,6 +58,7 @@ SCALES = {
             contexts=(8, 16),
             depths=(1, 2),
             groups=(4,),
+            rates=(0.001, 0.002),
         ),
     )
 }

@@ -18,6 +18,7 @@ STUDIES: dict[str, Callable[[Grid], Study]] = {
     "fig7": figures.fig7,
     "equal-time": controls.equal_time,
     "controls": controls.controls,
+    "lr": controls.lr,
 }
 TABLES = ("table2", "table3", "table4", "table5", "table6", "table7")
 
