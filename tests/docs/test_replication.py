@@ -72,7 +72,7 @@ def test_with_rows(tmp_path: Path) -> None:
     assert held_out.startswith(" after 3,000 batches **does not hold**: SHE - 32 heads: +0.197 ± 0.0")
     assert command == " `seqloom paper fig8 --scale small --batches 3000` "
     assert "| SHE | 4.100 ± 0.0" in made
-    assert "Figure 8: depth 2 (paper: 18). Seeds of a model: 3. Text: `books`. On 2-core M, commit abc, D." in made
+    assert "Figure 8: depth 2 (paper: 18). Seeds of a model: 1, 3. Text: `books`. On 2-core M, commit abc, D." in made
 
 
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:

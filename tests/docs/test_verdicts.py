@@ -9,6 +9,7 @@ from docs.making.paper import rules
 from docs.making.paper.claims import CLAIMS, OPEN
 from docs.making.paper.rules import MANY, ONE
 from docs.making.paper.spreads import ONE_SEED, Contrast, Spread, estimate, spread
+from docs.making.paper.summary import Lent, lent_to
 from docs.making.paper.verdicts import Rule, judge
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.paper.scales import scale_of
@@ -39,6 +40,38 @@ def test_what_seeds_share_is_no_spread(tmp_path: Path) -> None:
     assert found.freedom == 4
 
 
+def test_a_model_that_varies_more_by_hand(tmp_path: Path) -> None:
+    made = plate(tmp_path, {"a": [0.0, 0.0], "b": [0.0, 0.0], "she": [-0.3, 0.3]})
+    found = spread(made, "training")
+    assert found is not None
+    # Less what the seeds share, ±0.1, she is ±0.2 and each other ±0.1: squares 0.08, 0.02, 0.02, of 2 degrees.
+    assert found.sigma == pytest.approx(math.sqrt(0.12 / 2))
+    assert found.own == pytest.approx({"a": math.sqrt(0.03), "b": math.sqrt(0.03), "she": math.sqrt(0.12)})
+    assert found.of("a") == found.of("attention as she") == found.sigma
+    for kind in ("she", "she, no positions", "she-groups=2"):
+        assert found.of(kind) == found.own["she"]
+
+
+def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
+    rule = rules.below(("a", "b"), ("c", "b"))
+    assert judge(rule, plate(tmp_path, {"a": [1], "b": [0]}), "training", LENT).word == "does not hold"
+    found = judge(rule, plate(tmp_path, {"a": [0], "b": [1]}), "training", LENT)
+    assert (found.word, found.why, found.seeds) == ("not settled", "not all its models were run", 1)
+    slopes = rules.every(rules.slope("she", ("she", 1)), rules.slope("both", ("she", 1), (MANY, -1)))
+    made = plate(tmp_path, {("she", 1): [4.0], ("she", 2): [4.5]})
+    found = judge(slopes, made, "training", LENT)
+    assert (found.word, found.said) == ("does not hold", "she: +0.500 [0.042]")
+
+
+def test_the_nearest_number_of_batches_lends(tmp_path: Path) -> None:
+    one, other = Spread(0.01, 10), Spread(0.02, 10)
+    lent: Lent = {("small", "training"): {1000: one, 10_000: other}}
+    made = {batches: plate(tmp_path, {"a": [0]}, batches=batches) for batches in (500, 3000, 4000, 60_000)}
+    found = {batches: lent_to(each, "training", lent) for batches, each in made.items()}
+    assert found == {500: one, 3000: one, 4000: other, 60_000: other}
+    assert lent_to(made[500], "held_out", lent) is None
+
+
 def test_a_spread_is_of_finished_runs(tmp_path: Path) -> None:
     two = plate(tmp_path, {"a": [1.0, 1.2, None], "b": [2.0, 2.0, None], "c": [3.0, None, None]})
     found = spread(two, "training")
@@ -61,7 +94,15 @@ def test_a_spread_is_of_finished_runs(tmp_path: Path) -> None:
         ({"a": [0.0425], "b": [0]}, LENT, "does not hold", "one seed"),
         ({"a": [0], "b": [None]}, LENT, "not settled", "unfinished"),
         ({"a": [0, 0], "b": [2, None]}, LENT, "holds", "one seed"),
-        ({"a": [0]}, LENT, "not settled", "the study has no such model"),
+        ({"a": [0]}, LENT, "not settled", "not all its models were run"),
+        ({"a": [0], "b": [0.0425]}, Spread(0.01, 10, {"b": 0.012}), "not settled", "one seed"),
+        ({"a": [0], "b": [0.0425]}, Spread(0.01, 10, {"b": 0.005}), "holds", "one seed"),
+        (
+            {"a": [0, 0, 0], "b": [0.01, 0.11, 0.21], "c": [1, 1, 1], "d": [2, 2, 2]},
+            None,
+            "not settled",
+            "an interval has 0 in it",
+        ),  # by the spread of all models together it would hold
     ],
 )
 def test_verdicts(costs: Costs, lent: Spread | None, word: str, why: str, tmp_path: Path) -> None:
@@ -124,8 +165,8 @@ def test_each_at_its_best_by_training_cost(tmp_path: Path) -> None:
     first, second = rules.at_best(("a", "b"), ("b", "c"))(made)
     assert first.weights == {("a", 0.5): 1, ("b", 1): -1}
     assert [first.name, second.name] == ["a at rate 0.5 - b at rate 1", "b at rate 1 - c at rate 1"]
-    with pytest.raises(LookupError):
-        rules.at_best(("a", "she"))(made)
+    (missing,) = rules.at_best(("a", "she"))(made)
+    assert missing.weights == {("a", 0.5): 1, ("she", None): -1}
 
 
 def test_many_differences_are_summed_up(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from docs.making.paper.studies import COLUMNS, section
 from docs.making.paper.summary import Lent, after, lending, sizes, summary, verdicts
 from docs.making.paper.verdicts import Verdict
 from docs.making.tables import table
+from seqloom.experiments.paper.scales import scale_of
 from seqloom.report.plates.rows import Plate
 
 PAGE = Path(__file__).parents[2] / "replication.md"
@@ -22,13 +23,15 @@ AGAIN = "seqloom paper {} --scale small"
 READ = f"""
 Costs are in nats a token: the training cost is the median over the last stretch of batches, as in the paper, the
 held-out cost that of text which is not trained on, after all batches, which the paper does not report. A difference
-stands with ± half of its 95% interval over seeds. Seeds share all batches and differ in weights and dropout, so they
-are compared seed by seed, and the interval says nothing of other texts. All models of a study share one spread, and
-each difference has an interval of its own. After a single seed, the number in brackets is {ONE_SEED} times the spread
-that such a difference has between the seeds of Figure 8, after as many batches or after others: nothing smaller counts
-as settled. A claim of several differences holds where all do, and does not where one does not; “close to” allows what 1
-head costs more than 32, a difference that the paper calls slight. **Holds** means that it holds at the size that was
-run; where that is not the paper's, no verdict says anything of the paper's.
+stands with ± half of its 95% interval over seeds: the wider of that by the spread which all models of the study have
+together and that by its own. Seeds share all batches and differ in weights and dropout, so they are compared seed by
+seed, and the interval says nothing of other texts. After a single seed, the number in brackets is {ONE_SEED} times the
+spread that such a difference has between the seeds of Figure 8, after as many batches or the nearest number that was
+run: nothing smaller counts as settled. A claim of several differences holds where all do, and does not where one does
+not, though others are missing. “Close to” asks that a model cost at most as much more as 1 head costs more than 32, a
+difference that the paper calls slight; costing less is close too. Claims share runs, so one difference can decide
+several. **Holds** means that it holds at the size that was run; where that is not the paper's, no verdict says anything
+of the paper's. The commands train on a text of `--source`: a folder, or what `seqloom data` fetches.
 """.strip()
 
 
@@ -90,7 +93,9 @@ def _again(study: str, plate: Plate | None) -> str:
     """The command that shows what decides; without rows, one that would make some."""
     if plate is None:
         return AGAIN.format(study)
-    return f"seqloom paper {study} --scale {plate.figure['scale']} --batches {plate.figure['batches']}"
+    figure = plate.figure
+    seeds = "" if figure["seeds"] == scale_of(figure["scale"]).seeds.get(study, 1) else f" --seeds {figure['seeds']}"
+    return f"seqloom paper {study} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
 
 
 def _open(studies: Kept, lent: Lent) -> list[str]:

@@ -47,8 +47,9 @@ def slope(label: str, *terms: tuple[str, float]) -> Rule:
         logs = {x: log2(x) for x in _places(plate, terms[0][0]) if x}
         middle = sum(logs.values()) / max(len(logs), 1)
         squares = sum((log - middle) ** 2 for log in logs.values())
-        if not squares:
-            raise LookupError(label)
+        there = {line.series for line in plate.lines}
+        if not squares or any(series not in ("", *there) for series, _ in terms):
+            return [Contrast(label, {(series, None): weight for series, weight in terms})]
         weights: dict[Key, float] = {
             (line.series, line.x): weight * (logs[line.x] - middle) / squares
             for series, weight in terms
@@ -67,9 +68,8 @@ def at_best(*pairs: tuple[str, str]) -> Rule:
         costs = finished(plate, "training")
 
         def best(series: str) -> Key:
-            return min(
-                ((series, x) for x in _places(plate, series)), key=lambda key: fmean(costs[key].values() or [inf])
-            )
+            places = ((series, x) for x in _places(plate, series))
+            return min(places, key=lambda key: fmean(costs.get(key, {}).values() or [inf]))
 
         def named(key: Key) -> str:
             return f"{name(key[0])}{_at(plate, key[1])}"
@@ -116,12 +116,16 @@ def ends(plate: Plate) -> str:
 
 
 def share(plate: Plate) -> str:
-    """In how many of the batches that are kept of the second half SHE's cost is lower than that of 32 heads."""
+    """In how many of the kept batches of the second half SHE's cost is lower than that of 32 heads, and the mean."""
     costs = {line.series: dict(line.seeds[0].every) for line in plate.lines}
     ours, theirs = costs.get("she", {}), costs.get(MANY, {})
     both = [step for step in ours if step in theirs and step > plate.figure["batches"] / 2]
     lower = sum(ours[step] < theirs[step] for step in both)
-    return f"SHE is lower in {lower} of {len(both)} batches of the second half" if both else ""
+    if not both:
+        return ""
+    mean, every = fmean(ours[step] - theirs[step] for step in both), both[1] - both[0] if len(both) > 1 else 1
+    kept = f"batches of the second half, each {every}th," if every > 1 else "batches of the second half"
+    return f"SHE is lower in {lower} of {len(both)} {kept} and on average {mean:+.4f}"
 
 
 def _others(plate: Plate, series: str) -> list[Key]:
@@ -129,10 +133,8 @@ def _others(plate: Plate, series: str) -> list[Key]:
 
 
 def _places(plate: Plate, series: str) -> list[float | None]:
-    found = [line.x for line in plate.lines if series in ("", line.series)]
-    if not found:
-        raise LookupError(series)
-    return found
+    """Where a series stands; that of one which the study does not have is None."""
+    return [line.x for line in plate.lines if series in ("", line.series)] or [None]
 
 
 def _at(plate: Plate, x: float | None) -> str:

@@ -1,20 +1,24 @@
 """Sums of costs with weights, and their 95% intervals over seeds.
 
-    c = Σ_m w_m mean_s x_ms,     ± = t σ √(Σ_m w_m² / n),     σ² = Σ_ms (x_ms - x_m - x_s + x)² / (M-1)(S-1)
+    c = Σ_m w_m mean_s x_ms,     ± = the wider of t σ √(Σ_m w_m² / n) and t' d / √n
+    r_ms = x_ms - x_m - x_s + x,     σ² = Σ_ms r_ms² / (M-1)(S-1),     σ_m² = Σ_s r_ms² M / (M-1)(S-1)
 
-m: the M models of a study, s: their S seeds; x_m, x_s, x: means over seeds, over models, over both. Costs are paired by
-seed, because seeds share batches; all models share one spread σ, because two or three runs of one say too little of
-it. A claim says that c is below 0. With one seed there is no interval: c is settled where it is further from 0 than
-`ONE_SEED` times the spread that it has between seeds, σ √Σ w², with σ of a study of several seeds (Figure 8).
+m: the M models of a study, s: their S seeds; x_m, x_s, x: means over seeds, over models, over both; d: the deviation of
+the n sums Σ_m w_m x_ms themselves, with n-1 degrees of freedom. Costs are paired by seed, because seeds share batches.
+The spread σ of all models together is known from more runs; that of the sum itself is taken where it is wider, because
+some models vary several times as much as others. A claim says that c is below 0.
+
+With one seed there is no interval: c is settled where it is further from 0 than `ONE_SEED` times the spread that it has
+between seeds, √Σ w² max(σ, σ_m)², with σ and σ_m of a study of several seeds (Figure 8) after a like number of batches.
 
 Source: the residuals of an analysis of variance with two factors; e.g. Fisher, The Design of Experiments, 1935. Taking
-another study's spread for a single seed is ours.
+the wider of two intervals, and another study's spread for a single seed, is ours.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from statistics import fmean
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
 from typing import Literal, TypeAlias, final
 
 from seqloom.experiments.seeds import T95
@@ -40,15 +44,21 @@ class Contrast:
 @final
 @dataclass(frozen=True)
 class Spread:
-    """The deviation of a run from what its model and its seed explain."""
+    """The deviation of a run from what its model and its seed explain: of all models, and of each by its series."""
 
     sigma: float
     freedom: int
+    own: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def t(self) -> float:
         """Student's, at 0.975."""
-        return T95[self.freedom - 1] if self.freedom <= len(T95) else 1.96
+        return _t(self.freedom)
+
+    def of(self, series: str) -> float:
+        """That of a line, or of the mixer that it is a kind of, as she of “she-groups=2”; that of all where wider."""
+        kin = (series, series.partition(", ")[0], series.partition("-")[0])
+        return max(self.sigma, next((self.own[name] for name in kin if name in self.own), 0.0))
 
 
 @final
@@ -90,35 +100,43 @@ def finished(plate: Plate, column: Column) -> dict[Key, dict[int, float]]:
 
 def spread(plate: Plate | None, column: Column) -> Spread | None:
     """That of the lines which have the most seeds; None where none has two, or one line alone has."""
-    known = list(finished(plate, column).values()) if plate else []
-    seeds = max((tuple(costs) for costs in known), key=len, default=())
-    full = [[costs[seed] for seed in seeds] for costs in known if tuple(costs) == seeds]
+    known = finished(plate, column) if plate else {}
+    seeds = max((tuple(costs) for costs in known.values()), key=len, default=())
+    full = {key: [costs[seed] for seed in seeds] for key, costs in known.items() if tuple(costs) == seeds}
     freedom = (len(full) - 1) * (len(seeds) - 1)
     if freedom < 1:
         return None
-    models, each, all_ = (
-        [fmean(row) for row in full],
-        [fmean(way) for way in zip(*full, strict=True)],
-        fmean(cost for row in full for cost in row),
-    )
-    squares = sum(
-        (cost - model - seed + all_) ** 2
-        for row, model in zip(full, models, strict=True)
-        for cost, seed in zip(row, each, strict=True)
-    )
-    return Spread(math.sqrt(squares / freedom), freedom)
+    each = [fmean(way) for way in zip(*full.values(), strict=True)]
+    squares = {key: _squares(row, each) for key, row in full.items()}
+    own: dict[str, float] = {}
+    for (series, _), found in squares.items():
+        own[series] = max(own.get(series, 0.0), math.sqrt(found * len(full) / freedom))
+    return Spread(math.sqrt(sum(squares.values()) / freedom), freedom, own)
 
 
 def estimate(contrast: Contrast, plate: Plate, column: Column, lent: Spread | None) -> Estimate | None:
-    """Over the seeds that all of its terms have; None where there is none. LookupError for a line that is not there."""
+    """Over the seeds that all of its terms have; None where there is none."""
     known, weights = finished(plate, column), {key: w for key, w in contrast.weights.items() if w}
-    terms = {key: known[key] for key in weights}
-    seeds = set.intersection(*(set(costs) for costs in terms.values()))
+    seeds = sorted(set.intersection(*(set(known.get(key, {})) for key in weights)))
     if not seeds:
         return None
-    mean = sum(w * fmean(terms[key][seed] for seed in seeds) for key, w in weights.items())
-    size, own = math.sqrt(sum(w * w for w in weights.values())), spread(plate, column)
+    sums = [sum(w * known[key][seed] for key, w in weights.items()) for seed in seeds]
+    mean, own = fmean(sums), spread(plate, column)
     if len(seeds) > 1 and own:
-        return Estimate(contrast.name, mean, own.t * own.sigma * size / math.sqrt(len(seeds)), len(seeds))
+        size = math.sqrt(sum(w * w for w in weights.values()))
+        widest = max(own.t * own.sigma * size, _t(len(seeds) - 1) * stdev(sums))
+        return Estimate(contrast.name, mean, widest / math.sqrt(len(seeds)), len(seeds))
     other = own or lent
-    return Estimate(contrast.name, mean, other and ONE_SEED * other.sigma * size, 1 if other else len(seeds))
+    if other is None:
+        return Estimate(contrast.name, mean, None, len(seeds))
+    size = math.sqrt(sum((w * other.of(series)) ** 2 for (series, _), w in weights.items()))
+    return Estimate(contrast.name, mean, ONE_SEED * size, 1)
+
+
+def _squares(row: Sequence[float], each: Sequence[float]) -> float:
+    """Of what a model's costs, less its mean, differ from those that all models have by each seed."""
+    return sum((cost - fmean(row) - seed + fmean(each)) ** 2 for cost, seed in zip(row, each, strict=True))
+
+
+def _t(freedom: int) -> float:
+    return T95[freedom - 1] if freedom <= len(T95) else 1.96

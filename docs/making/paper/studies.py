@@ -20,7 +20,16 @@ def section(file: str, plate: Plate) -> str:
     over = [figure["over"]] if figure["over"] else []
     timed = any(line.known("raced") for line in plate.lines)
     clock = ["ms a step, all by turns"] if timed else []
-    head = ["model", *over, "training cost", "held-out cost", "parameters", "operations a token", *clock, "finished"]
+    head = [
+        "model",
+        *over,
+        f"training cost, last {figure['stretch']:,}",
+        "held-out cost",
+        "parameters",
+        "operations a token",
+        *clock,
+        "finished",
+    ]
     halves = {column: intervals(_lists(plate, column)) for column in COLUMNS}
     rows = [_row(line, halves, bool(over), timed) for line in plate.lines]
     parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, table(head, rows)]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from math import log
 from typing import TypeAlias
 
 from docs.making.paper.claims import CLAIMS, HEADLINE, Claim
@@ -11,8 +12,8 @@ from docs.making.paper.studies import COLUMNS, origin
 from docs.making.paper.verdicts import UNMEASURED, Verdict, judge
 from seqloom.report.plates.rows import Plate
 
-Lent: TypeAlias = dict[tuple[str, Column], Spread]
-"""the spread between the seeds of Figure 8 at a scale, that single runs are judged by"""
+Lent: TypeAlias = dict[tuple[str, Column], dict[int, Spread]]
+"""the spread between the seeds of Figure 8 at a scale, by batches, that single runs are judged by"""
 
 
 def verdicts(claim: Claim, studies: Kept, lent: Lent, column: Column) -> list[tuple[Plate | None, Verdict]]:
@@ -20,7 +21,7 @@ def verdicts(claim: Claim, studies: Kept, lent: Lent, column: Column) -> list[tu
     if claim.rule is None:
         return [(None, Verdict("not settled", "no cost can show it; the texts are below"))]
     found: list[tuple[Plate | None, Verdict]] = [
-        (plate, judge(claim.rule, plate, column, lent.get((plate.figure["scale"], column))))
+        (plate, judge(claim.rule, plate, column, lent_to(plate, column, lent)))
         for _, plate in studies.get(claim.study, [])
     ]
     return [each for each in found if each[1].seeds] or found[:1] or [(None, UNMEASURED)]
@@ -32,14 +33,21 @@ def after(plate: Plate | None) -> str:
 
 
 def lending(studies: Kept) -> Lent:
-    """What Figure 8 says of the spread, at each scale that has several seeds of it."""
+    """What Figure 8 says of the spread, at each scale and after each number of batches that has several seeds of it."""
     found: Lent = {}
     for _, plate in studies.get("fig8", []):
         for column in COLUMNS:
             own = spread(plate, column)
             if own:
-                found.setdefault((plate.figure["scale"], column), own)
+                found.setdefault((plate.figure["scale"], column), {})[plate.figure["batches"]] = own
     return found
+
+
+def lent_to(plate: Plate, column: Column, lent: Lent) -> Spread | None:
+    """The spread after the number of batches that is nearest, as a ratio, to those of a study."""
+    known = lent.get((plate.figure["scale"], column), {})
+    nearest = min(known, key=lambda batches: abs(log(batches / plate.figure["batches"])), default=None)
+    return None if nearest is None else known[nearest]
 
 
 def summary(studies: Kept, lent: Lent, counts: Sequence[Verdict], speed: Sequence[Verdict]) -> str:
@@ -81,12 +89,12 @@ def sizes(studies: Kept) -> str:
     """What was run: sizes, seeds, text, machine, commit, each once."""
     if not studies:
         return "Nothing was run yet; `seqloom paper all --scale small --plan` says what it would take."
-    deciding = [files[0][1].figure for files in studies.values()]
+    run = [plate.figure for files in studies.values() for _, plate in files]
     found: dict[str, list[str]] = {}
-    for figure in deciding:
+    for figure in run:
         found.setdefault(figure["differs"] or "the paper's own settings", []).append(figure["heading"].split(":")[0])
-    each = "; ".join(f"{', '.join(names)}: {differs}" for differs, names in found.items())
-    seeds = ", ".join(sorted({f"{figure['seeds']}" for figure in deciding}))
-    read = " and ".join(dict.fromkeys(figure["text"] for figure in deciding))
-    where = "; ".join(dict.fromkeys(origin(figure["origin"]) for figure in deciding))
+    each = "; ".join(f"{', '.join(dict.fromkeys(names))}: {differs}" for differs, names in found.items())
+    seeds = ", ".join(sorted({f"{figure['seeds']}" for figure in run}))
+    read = " and ".join(dict.fromkeys(figure["text"] for figure in run))
+    where = "; ".join(dict.fromkeys(origin(figure["origin"]) for figure in run))
     return f"What was run: {each}. Seeds of a model: {seeds}. Text: `{read}`. On {where}."

@@ -10,7 +10,7 @@ from seqloom.report.plates.rows import Plate
 MOST = 3
 """differences that are all shown; of more, the one that is nearest to failing"""
 Rule: TypeAlias = Callable[[Plate], Sequence[Contrast]]
-"""makes of a study what a claim says is below 0; LookupError where the study does not have the lines"""
+"""makes of a study what a claim says is below 0; a line that the study does not have is as one that is unfinished"""
 
 
 @final
@@ -32,20 +32,20 @@ UNMEASURED = Verdict("not settled", "not measured yet")
 
 
 def judge(rule: Rule, plate: Plate, column: Column, lent: Spread | None) -> Verdict:
-    """A claim holds where all contrasts of its rule do, and does not where one does not."""
-    try:
-        found = [estimate(each, plate, column, lent) for each in rule(plate)]
-    except LookupError:
-        return Verdict("not settled", "the study has no such model")
+    """A claim holds where all contrasts of its rule do, and does not where one does not, whatever else is missing."""
+    rules = rule(plate)
+    found = [estimate(each, plate, column, lent) for each in rules]
     known = [each for each in found if each is not None]
+    there = {(line.series, line.x) for line in plate.lines}
+    missing = "unfinished" if all(each.weights.keys() <= there for each in rules) else "not all its models were run"
     if not known:
-        return Verdict("not settled", "unfinished")
+        return Verdict("not settled", missing)
     words, seeds = [each.word for each in known], min(each.seeds for each in known)
     one = "one seed" if seeds == 1 else ""
     if "does not hold" in words:
         return Verdict("does not hold", one, _said(known), seeds)
     if len(known) < len(found):
-        return Verdict("not settled", "unfinished", _said(known), seeds)
+        return Verdict("not settled", missing, _said(known), seeds)
     if "not settled" in words:
         return Verdict("not settled", one or "an interval has 0 in it", _said(known), seeds)
     return Verdict("holds", one, _said(known), seeds)
