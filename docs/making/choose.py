@@ -101,7 +101,8 @@ def _caveats(row: Row, made: Sequence[Row]) -> str:
     told = (
         "held-out costs whose intervals over the seeds overlap"
         if several
-        else f"held-out costs within {TIE['cost']:.1%} of the lower one, as one seed shows no spread"
+        else f"held-out costs within {TIE['cost']:.1%} of the lower one, as one seed shows no spread "
+        "([between seeds](replication.md) most mixers that had several differ by less, SHE by more)"
     )
     said = [
         f"Ties are {told}; times within {TIE['time']:.0%} of the lower one; shares of right answers within "

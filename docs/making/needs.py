@@ -12,7 +12,8 @@ from typing import Any
 Row = dict[str, Any]
 COST, INTERVAL, TIME, STATE = "held-out cost", "± held-out", "ms a token at ", "state bytes at "
 TIE = {"cost": 0.005, "time": 0.1, "right": 0.02}
-"""shares of the lower cost and of the lower time; a difference of shares"""
+"""shares of the lower cost and of the lower time; a difference of shares. Between seeds most mixers of Figure 8
+differ by less than that cost, SHE by more (results/paper/fig8*.jsonl)."""
 NEAR = 0.02
 """how far above the lowest held-out cost a mixer may be where something else is asked for, too"""
 PROBES = {

@@ -169,6 +169,8 @@ def test_seed_by_seed_and_only(grids: MakeGrid) -> None:
         *("attention-heads=32.seed-0", "she.seed-0"),
         *("attention-heads=32.seed-1", "she.seed-1"),
     ]
+    assert study.only(["she"]).says == f"{study.says} Only she here."
+    assert study.only([*SIX]) == study.only([]) == study
     with pytest.raises(ValueError, match=r"--only rwkv: fig8 has no such model; there is attention-heads=1"):
         study.only(["rwkv"])
 

@@ -31,10 +31,14 @@ class Race:
 
 
 ONCE = {"what": "sublayers", "dim": 128, "context": 128, "batch": 64}
+SHORT = {"what": "sublayers", "dim": 128, "context": 32, "batch": 64, "against": "attention:heads=1"}
+MIDDLE = {"what": "sublayers", "dim": 256, "context": 512, "batch": 16, "against": "attention:heads=4"}
 LONG = {"what": "sublayers", "dim": 256, "context": 2048, "batch": 4, "against": "attention:heads=4"}
 RACES = (
     Race("Training, the sublayer of Table 1, beside 32 heads.", "extractors", ONCE | {"against": "attention:heads=32"}),
     Race("Training, the sublayer of Table 1, beside 1 head.", "extractors", ONCE | {"against": "attention:heads=1"}),
+    Race("Training, a sublayer of dim 128, 64 rows of 32 tokens, beside 1 head.", "extractors", SHORT),
+    Race("Training, a sublayer of dim 256, 16 rows of 512 tokens, beside 4 heads.", "extractors", MIDDLE),
     Race("Training, a sublayer of dim 256, 4 rows of 2,048 tokens, beside 4 heads.", "extractors", LONG),
     Race("One more token, dim 128, a context of 512, beside 32 heads.", "tokens", {"context": 512, "batch": 1},
          "ratio_to_attention_32"),

@@ -63,7 +63,8 @@ class Study:
             if name not in known:
                 raise ValueError(f"--only {name}: {self.name} has no such model; {near(name, known)}")
         lines = tuple(line for line in self.lines if line.of in wanted)
-        return replace(self, lines=lines, notes=tuple(note for note in self.notes if note[0] in wanted))
+        says = f"{self.says} Only {', '.join(wanted)} here." if len(wanted) < len(known) else self.says
+        return replace(self, says=says, lines=lines, notes=tuple(note for note in self.notes if note[0] in wanted))
 
 
 def line(grid: Grid, text: str, *changes: str, series: str = "", x: float | None = None, family: str = "") -> Line:
