@@ -17,37 +17,25 @@ from seqloom.experiments.paper.studies import STUDIES
 from tests.docs.made_up import Costs, plate
 
 A_B = Contrast("a - b", {("a", None): 1, ("b", None): -1})
-LENT = Spread(0.01, 10)
+LENT = Spread(0.01)
 
 
 def test_an_interval_by_hand(tmp_path: Path) -> None:
-    """Of two models it is that of the paired differences: -1, -2, -3 have mean -2, deviation 1, t = 4.303."""
+    """b, of deviation 1, has its own spread; a, of none, that of the median model, ½; Student's t is 4.303."""
     made = plate(tmp_path, {"a": [0.0, 0.0, 0.0], "b": [1.0, 2.0, 3.0]})
-    found, own = estimate(A_B, made, "training", None), spread(made, "training")
+    found = estimate(A_B, made, "training", None)
     assert found is not None
-    assert own is not None
-    assert (found.mean, found.seeds, own.freedom) == (-2.0, 3, 2)
-    assert own.sigma == pytest.approx(math.sqrt(0.5))
-    assert found.half == pytest.approx(4.303 / math.sqrt(3))
+    assert (found.mean, found.seeds) == (-2.0, 3)
+    assert found.half == pytest.approx(4.303 * math.sqrt((1**2 + 0.5**2) / 3))
     assert found.word == "not settled"
 
 
-def test_what_seeds_share_is_no_spread(tmp_path: Path) -> None:
-    made = plate(tmp_path, {"a": [1.0, 5.0, 2.0], "b": [1.5, 5.5, 2.5], "c": [0.0, 4.0, 1.0]})
+def test_the_spread_of_each_model(tmp_path: Path) -> None:
+    made = plate(tmp_path, {"a": [0.0, 0.0], "b": [1.0, 1.2], "she": [-0.3, 0.3]})
     found = spread(made, "training")
     assert found is not None
-    assert found.sigma == pytest.approx(0, abs=1e-12)
-    assert found.freedom == 4
-
-
-def test_a_model_that_varies_more_by_hand(tmp_path: Path) -> None:
-    made = plate(tmp_path, {"a": [0.0, 0.0], "b": [0.0, 0.0], "she": [-0.3, 0.3]})
-    found = spread(made, "training")
-    assert found is not None
-    # Less what the seeds share, ±0.1, she is ±0.2 and each other ±0.1: squares 0.08, 0.02, 0.02, of 2 degrees.
-    assert found.sigma == pytest.approx(math.sqrt(0.12 / 2))
-    assert found.own == pytest.approx({"a": math.sqrt(0.03), "b": math.sqrt(0.03), "she": math.sqrt(0.12)})
-    assert found.of("a") == found.of("attention as she") == found.sigma
+    assert found.own == pytest.approx({"a": 0, "b": 0.2 / math.sqrt(2), "she": 0.6 / math.sqrt(2)})
+    assert found.of("a") == found.of("attention as she") == found.median == found.own["b"]
     for kind in ("she", "she, no positions", "she-groups=2"):
         assert found.of(kind) == found.own["she"]
 
@@ -64,7 +52,7 @@ def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
 
 
 def test_the_nearest_number_of_batches_lends(tmp_path: Path) -> None:
-    one, other = Spread(0.01, 10), Spread(0.02, 10)
+    one, other = Spread(0.01), Spread(0.02)
     lent: Lent = {("small", "training"): {1000: one, 10_000: other}}
     made = {batches: plate(tmp_path, {"a": [0]}, batches=batches) for batches in (500, 3000, 4000, 60_000)}
     found = {batches: lent_to(each, "training", lent) for batches, each in made.items()}
@@ -76,10 +64,9 @@ def test_a_spread_is_of_finished_runs(tmp_path: Path) -> None:
     two = plate(tmp_path, {"a": [1.0, 1.2, None], "b": [2.0, 2.0, None], "c": [3.0, None, None]})
     found = spread(two, "training")
     assert found is not None
-    assert found.freedom == 1
-    assert found.sigma == pytest.approx(0.1)  # residuals ±0.05, four of them
+    assert found.own == pytest.approx({"a": 0.2 / math.sqrt(2), "b": 0})
     assert spread(plate(tmp_path, {"a": [1.0], "b": [2.0]}), "training") is None
-    assert spread(plate(tmp_path, {"a": [1.0, 2.0]}), "training") is None
+    assert spread(plate(tmp_path, {"a": [1.0, 2.0]}), "training") == Spread(math.sqrt(0.5), {"a": math.sqrt(0.5)})
 
 
 @pytest.mark.parametrize(
@@ -95,18 +82,14 @@ def test_a_spread_is_of_finished_runs(tmp_path: Path) -> None:
         ({"a": [0], "b": [None]}, LENT, "not settled", "unfinished"),
         ({"a": [0, 0], "b": [2, None]}, LENT, "holds", "one seed"),
         ({"a": [0]}, LENT, "not settled", "not all its models were run"),
-        ({"a": [0], "b": [0.0425]}, Spread(0.01, 10, {"b": 0.012}), "not settled", "one seed"),
-        ({"a": [0], "b": [0.0425]}, Spread(0.01, 10, {"b": 0.005}), "holds", "one seed"),
-        (
-            {"a": [0, 0, 0], "b": [0.01, 0.11, 0.21], "c": [1, 1, 1], "d": [2, 2, 2]},
-            None,
-            "not settled",
-            "an interval has 0 in it",
-        ),  # by the spread of all models together it would hold
+        ({"a": [0], "b": [0.0425]}, Spread(0.01, {"b": 0.012}), "not settled", "one seed"),
+        ({"a": [0], "b": [0.0425]}, Spread(0.01, {"b": 0.005}), "holds", "one seed"),
+        ({"a": [0, 0, 0], "b": [0.1, 0.2, 0.3], "c": [1, 1, 1]}, None, "not settled", "an interval has 0 in it"),
+        ({"a": [0, 0, 0], "b": [0.2, 0.2, 0.2], "c": [1, 1.1, 1.2]}, None, "holds", ""),  # c's spread is not theirs
     ],
 )
 def test_verdicts(costs: Costs, lent: Spread | None, word: str, why: str, tmp_path: Path) -> None:
-    assert ONE_SEED * LENT.sigma * math.sqrt(2) == pytest.approx(0.042426, abs=1e-6)
+    assert ONE_SEED * LENT.median * math.sqrt(2) == pytest.approx(0.042426, abs=1e-6)
     found = judge(rules.below(("a", "b")), plate(tmp_path, costs), "training", lent)
     assert (found.word, found.why) == (word, why)
 

@@ -23,15 +23,15 @@ AGAIN = "seqloom paper {} --scale small"
 READ = f"""
 Costs are in nats a token: the training cost is the median over the last stretch of batches, as in the paper, the
 held-out cost that of text which is not trained on, after all batches, which the paper does not report. A difference
-stands with ± half of its 95% interval over seeds: the wider of that by the spread which all models of the study have
-together and that by its own. Seeds share all batches and differ in weights and dropout, so they are compared seed by
-seed, and the interval says nothing of other texts. After a single seed, the number in brackets is {ONE_SEED} times the
-spread that such a difference has between the seeds of Figure 8, after as many batches or the nearest number that was
-run: nothing smaller counts as settled. A claim of several differences holds where all do, and does not where one does
-not, though others are missing. “Close to” asks that a model cost at most as much more as 1 head costs more than 32, a
-difference that the paper calls slight; costing less is close too. Claims share runs, so one difference can decide
-several. **Holds** means that it holds at the size that was run; where that is not the paper's, no verdict says anything
-of the paper's. The commands train on a text of `--source`: a folder, or what `seqloom data` fetches.
+stands with ± half of its 95% interval over seeds, by the spread of each model, which is taken to be at least that of
+the median model. Seeds share all batches and differ in weights and dropout, so the interval says nothing of other
+texts. After a single seed, the number in brackets is {ONE_SEED} times the spread that such a difference has between the
+seeds of Figure 8, after as many batches or the nearest number that was run: nothing smaller counts as settled. A claim
+of several differences holds where all do, and does not where one does not, though others are missing. “Close to” asks
+that a model cost at most as much more as 1 head costs more than 32, a difference that the paper calls slight; costing
+less is close too. Claims share runs, so one difference can decide several. **Holds** means that it holds at the size
+that was run; where that is not the paper's, no verdict says anything of the paper's. The commands train on a text of
+`--source`: a folder, or what `seqloom data` fetches.
 """.strip()
 
 

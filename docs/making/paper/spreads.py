@@ -1,24 +1,24 @@
 """Sums of costs with weights, and their 95% intervals over seeds.
 
-    c = Σ_m w_m mean_s x_ms,     ± = the wider of t σ √(Σ_m w_m² / n) and t' d / √n
-    r_ms = x_ms - x_m - x_s + x,     σ² = Σ_ms r_ms² / (M-1)(S-1),     σ_m² = Σ_s r_ms² M / (M-1)(S-1)
+    c = Σ_m w_m mean_s x_ms,     ± = t √(Σ_m w_m² σ_m² / n),     σ_m = max(deviation of x_m1 … x_mn, the median model's)
 
-m: the M models of a study, s: their S seeds; x_m, x_s, x: means over seeds, over models, over both; d: the deviation of
-the n sums Σ_m w_m x_ms themselves, with n-1 degrees of freedom. Costs are paired by seed, because seeds share batches.
-The spread σ of all models together is known from more runs; that of the sum itself is taken where it is wider, because
-some models vary several times as much as others. A claim says that c is below 0.
+m: the models of a study, s: the n seeds that all of them have; t: Student's for n-1 degrees of freedom. Some models
+vary several times as much between seeds as others, so that each has a spread of its own; two or three runs say little
+of it, so that none is taken to vary less than the median model does. A claim says that c is below 0.
 
 With one seed there is no interval: c is settled where it is further from 0 than `ONE_SEED` times the spread that it has
-between seeds, √Σ w² max(σ, σ_m)², with σ and σ_m of a study of several seeds (Figure 8) after a like number of batches.
+between seeds, √Σ w² σ_m², with σ_m of a study of several seeds (Figure 8) after a like number of batches; a model that
+it does not have has the spread of the mixer that it is a kind of, or the median model's.
 
-Source: the residuals of an analysis of variance with two factors; e.g. Fisher, The Design of Experiments, 1935. Taking
-the wider of two intervals, and another study's spread for a single seed, is ours.
+Source: the interval of a sum of means with unequal variances, e.g. Welch, The significance of the difference between
+two means when the population variances are unequal, Biometrika 29, 1938, with the fewest degrees of freedom that its
+approximation can come to. The floor of the median, and another study's spread for a single seed, are ours.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Literal, TypeAlias, final
 
 from seqloom.experiments.seeds import T95
@@ -44,21 +44,19 @@ class Contrast:
 @final
 @dataclass(frozen=True)
 class Spread:
-    """The deviation of a run from what its model and its seed explain: of all models, and of each by its series."""
+    """The deviation of a run from its model's mean: the median model's, and each model's by its series."""
 
-    sigma: float
-    freedom: int
+    median: float
     own: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def t(self) -> float:
-        """Student's, at 0.975."""
-        return _t(self.freedom)
-
     def of(self, series: str) -> float:
-        """That of a line, or of the mixer that it is a kind of, as she of “she-groups=2”; that of all where wider."""
+        """That of a line, or of the mixer that it is a kind of, as she of “she-groups=2”; at least the median."""
         kin = (series, series.partition(", ")[0], series.partition("-")[0])
-        return max(self.sigma, next((self.own[name] for name in kin if name in self.own), 0.0))
+        return max(self.median, next((self.own[name] for name in kin if name in self.own), 0.0))
+
+    def around(self, weights: Mapping[Key, float]) -> float:
+        """That of a sum with weights of a run of each."""
+        return math.sqrt(sum((weight * self.of(series)) ** 2 for (series, _), weight in weights.items()))
 
 
 @final
@@ -98,45 +96,33 @@ def finished(plate: Plate, column: Column) -> dict[Key, dict[int, float]]:
     }
 
 
-def spread(plate: Plate | None, column: Column) -> Spread | None:
-    """That of the lines which have the most seeds; None where none has two, or one line alone has."""
-    known = finished(plate, column) if plate else {}
-    seeds = max((tuple(costs) for costs in known.values()), key=len, default=())
-    full = {key: [costs[seed] for seed in seeds] for key, costs in known.items() if tuple(costs) == seeds}
-    freedom = (len(full) - 1) * (len(seeds) - 1)
-    if freedom < 1:
+def spread(plate: Plate, column: Column) -> Spread | None:
+    """That of the lines with the most seeds, where the widest of a series counts; None where none has two."""
+    known = finished(plate, column)
+    most = max((len(costs) for costs in known.values()), default=0)
+    if most < 2:
         return None
-    each = [fmean(way) for way in zip(*full.values(), strict=True)]
-    squares = {key: _squares(row, each) for key, row in full.items()}
-    own: dict[str, float] = {}
-    for (series, _), found in squares.items():
-        own[series] = max(own.get(series, 0.0), math.sqrt(found * len(full) / freedom))
-    return Spread(math.sqrt(sum(squares.values()) / freedom), freedom, own)
+    found: dict[str, float] = {}
+    for (series, _), costs in known.items():
+        if len(costs) == most:
+            found[series] = max(found.get(series, 0.0), stdev(costs.values()))
+    return Spread(median(found.values()), found)
+
+
+def half(deviation: float, seeds: int) -> float:
+    """Half the 95% interval of the mean of two or more runs."""
+    return T95[min(seeds - 1, len(T95)) - 1] * deviation / math.sqrt(seeds)
 
 
 def estimate(contrast: Contrast, plate: Plate, column: Column, lent: Spread | None) -> Estimate | None:
     """Over the seeds that all of its terms have; None where there is none."""
     known, weights = finished(plate, column), {key: w for key, w in contrast.weights.items() if w}
-    seeds = sorted(set.intersection(*(set(known.get(key, {})) for key in weights)))
+    seeds = set.intersection(*(set(known.get(key, {})) for key in weights))
     if not seeds:
         return None
-    sums = [sum(w * known[key][seed] for key, w in weights.items()) for seed in seeds]
-    mean, own = fmean(sums), spread(plate, column)
+    mean = sum(w * fmean(known[key][seed] for seed in seeds) for key, w in weights.items())
+    own = spread(plate, column)
     if len(seeds) > 1 and own:
-        size = math.sqrt(sum(w * w for w in weights.values()))
-        widest = max(own.t * own.sigma * size, _t(len(seeds) - 1) * stdev(sums))
-        return Estimate(contrast.name, mean, widest / math.sqrt(len(seeds)), len(seeds))
+        return Estimate(contrast.name, mean, half(own.around(weights), len(seeds)), len(seeds))
     other = own or lent
-    if other is None:
-        return Estimate(contrast.name, mean, None, len(seeds))
-    size = math.sqrt(sum((w * other.of(series)) ** 2 for (series, _), w in weights.items()))
-    return Estimate(contrast.name, mean, ONE_SEED * size, 1)
-
-
-def _squares(row: Sequence[float], each: Sequence[float]) -> float:
-    """Of what a model's costs, less its mean, differ from those that all models have by each seed."""
-    return sum((cost - fmean(row) - seed + fmean(each)) ** 2 for cost, seed in zip(row, each, strict=True))
-
-
-def _t(freedom: int) -> float:
-    return T95[freedom - 1] if freedom <= len(T95) else 1.96
+    return Estimate(contrast.name, mean, other and ONE_SEED * other.around(weights), 1 if other else len(seeds))

@@ -1,12 +1,12 @@
 """A study's own table on the page of the replication: its models, their costs at the end, and the command."""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from docs.making.paper.pictures import links
 from docs.making.paper.rules import name
-from docs.making.paper.spreads import Column, finished
+from docs.making.paper.spreads import Column, Spread, half, spread
 from docs.making.tables import table
-from seqloom.experiments.seeds import intervals
 from seqloom.report.plates.rows import Line, Plate
 
 COLUMNS: tuple[Column, ...] = ("training", "held_out")
@@ -30,8 +30,8 @@ def section(file: str, plate: Plate) -> str:
         *clock,
         "finished",
     ]
-    halves = {column: intervals(_lists(plate, column)) for column in COLUMNS}
-    rows = [_row(line, halves, bool(over), timed) for line in plate.lines]
+    spreads = {column: spread(plate, column) for column in COLUMNS}
+    rows = [_row(line, spreads, bool(over), timed) for line in plate.lines]
     parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, table(head, rows)]
     parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
     thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
@@ -47,16 +47,11 @@ def origin(said: dict[str, str]) -> str:
 
 def _seeds(plate: Plate) -> str:
     count = plate.figure["seeds"]
-    return "One seed" if count == 1 else f"{count} seeds; ± is half of the 95% interval of a mean, one spread for all"
+    return "One seed" if count == 1 else f"{count} seeds; ± is half of the 95% interval of a mean"
 
 
-def _lists(plate: Plate, column: Column) -> dict[str, list[float]]:
-    known = finished(plate, column)
-    return {f"{series} {x}": list(costs.values()) for (series, x), costs in known.items() if costs}
-
-
-def _row(line: Line, halves: dict[Column, dict[str, float | None]], swept: bool, timed: bool) -> Sequence[object]:
-    cells = [_cost(line, column, halves[column].get(f"{line.series} {line.x}")) for column in COLUMNS]
+def _row(line: Line, spreads: dict[Column, Spread | None], swept: bool, timed: bool) -> Sequence[object]:
+    cells = [_cost(line, column, spreads[column]) for column in COLUMNS]
     sizes = [f"{line.seeds[0].row[column]:,}" for column in ("parameters", "operations")]
     done = sum(seed.row["finished"] for seed in line.seeds)
     place = [f"{line.x:g}"] if swept and line.x is not None else []
@@ -65,8 +60,9 @@ def _row(line: Line, halves: dict[Column, dict[str, float | None]], swept: bool,
     return [name(line.series), *place, *cells, *sizes, *clock, f"{done} of {len(line.seeds)}"]
 
 
-def _cost(line: Line, column: str, half: float | None) -> str:
+def _cost(line: Line, column: str, own: Spread | None) -> str:
     known = [seed.row[column] for seed in line.seeds if seed.row["finished"] and seed.row[column] is not None]
     if not known:
         return "-"
-    return f"{sum(known) / len(known):.3f}" + (f" ± {half:.3f}" if half is not None else "")
+    wide = f" ± {half(own.of(line.series), len(known)):.3f}" if own and len(known) > 1 else ""
+    return f"{fmean(known):.3f}{wide}"
