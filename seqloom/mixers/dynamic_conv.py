@@ -5,7 +5,7 @@
 
 u_t = 0 before the first token, whose share of the softmax is lost, as in the paper.
 
-Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 5, as a causal decoder; seed 000 names it by Tay
+Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4, as a causal decoder; seed 000 names it by Tay
 et al., arXiv:2105.03322. Left out: dropout of taps, biases.
 """
 

@@ -9,8 +9,8 @@ W_out is there whatever N is: it frees the output of the bound of tanh, as atten
 
 Source: Cho et al., arXiv:1406.1078, Eq. 5-8, where the reset comes before the matrix and biases are left out of the
 equations to save space; cuDNN and torch, where it comes after. W_state begins orthogonal, as in the paper's appendix A,
-here gate by gate. Seeds 002 and 004 name the GRU and do not say which it is. Chung et al., arXiv:1412.3555, swap
-z and 1 - z.
+here gate by gate. Seed 004 names the GRU and does not say which it is; the gate that seed 002 prints for GTrXL resets
+before. Chung et al., arXiv:1412.3555, and that gate swap z and 1 - z.
 """
 
 from typing import ClassVar, Literal, final

@@ -4,7 +4,8 @@
     û = norm(u),   y_t = Σ_l K_l û_{t-l} + d û_t,   out = (y W_y ∘ v) W_out
     K_{l,c} = Re Σ_n C_{c,n} (e^{λ_n} - 1) / λ_n e^{l λ_n},     λ = -e^{a} + i e^{b}, N of them for all channels
 
-a = `log_rate`, b = `log_frequency`; a, b, both parts of C, and d begin as N(0, 1). No Δ: it would be in λ.
+norm takes off the mean over channels and divides by √(variance + 1e-5), with gain and bias. a = `log_rate`, b =
+`log_frequency`; a, b, both parts of C, and d begin as N(0, 1). No Δ: it would be in λ.
 
 Source: Mehta et al., Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947, section 3 and its listings,
 where D = 1024, H = 256, F = 4096, N = 512. The norm before the layer and the residual around it are the block's. There

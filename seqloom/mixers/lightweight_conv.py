@@ -5,7 +5,7 @@
 
 Before training w is uniform, ±√(6 / (K + H K)).
 
-Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4.1, as a causal decoder; seed 000 names it by
+Source: Wu et al., Pay Less Attention, arXiv:1901.10430, section 3, as a causal decoder; seed 000 names it by
 Tay et al., arXiv:2105.03322, who train it in place of attention. Left out: dropout of taps, biases, dilation.
 """
 

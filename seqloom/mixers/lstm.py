@@ -6,10 +6,10 @@
 
 W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
 
-Source: Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997; the forget gate, which seed 004
-gives to them, is of Gers, Schmidhuber and Cummins, Learning to Forget, 2000. As everywhere since, inputs and outputs
-are squashed by tanh, not by scaled logistic functions, and gradients flow through all of time, not through c alone. f
-begins with the bias 1 (Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
+Source: Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997; the forget gate is of Gers,
+Schmidhuber and Cummins, Learning to Forget, 2000. As everywhere since, inputs and outputs are squashed by tanh, not by
+scaled logistic functions, and gradients flow through all of time, not through c alone. f begins with the bias 1
+(Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
 """
 
 from typing import ClassVar, Literal, final

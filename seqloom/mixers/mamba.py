@@ -7,8 +7,9 @@
     h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t u'_t B_t                         per channel; A = -e^`a_log`; h_0 = 0
     y_t = ((h_t · C_t + d ∘ u'_t) ∘ silu(z_t)) W_out
 
-Before training A_n = -n, softplus(b_Δ) is log-uniform from `dt_min` to `dt_max`, W_Δ uniform in ±R^(-1/2), d = 1, taps
-and b uniform in ±W^(-1/2). A model of these has no feed-forward network, and norms of the mean square.
+Before training A_n = -n, softplus(b_Δ) is log-uniform from `dt_min` to `dt_max` and at least 1e-4, W_Δ uniform in
+±R^(-1/2), d = 1, taps and b uniform in ±W^(-1/2). A model of these has no feed-forward network, and norms of the mean
+square.
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the beginnings are of the authors' code. B is
 discretised by Euler's rule as in that code, not by their Eq. 4. Their code divides W_out by √depth where it begins;

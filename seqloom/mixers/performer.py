@@ -6,6 +6,7 @@
     y = concat_h(φ(q_t) S_t / φ(q_t)·z_t) W_out
 
 z is a column of S, whose value is 1. S and z are held divided by e^M, M a head's largest exponent of a key so far.
+Directions are orthogonal in each block of K (`seqloom.ops.random_features.draws`), and rounded to bfloat16.
 
 Source: Choromanski et al., Rethinking Attention with Performers, arXiv:2009.14794, Eq. 4-9 and 13. Seed 004 leaves out
 1/√R, K^¼ and in its Eq. 11 the normaliser. Ours: no 1e-4 is added to each feature, keys are stabilised by the maximum

@@ -1,11 +1,12 @@
 """S5: one linear state space of many inputs and many outputs, diagonal, and a gate on what it says.
 
     x_t = Λ̄ ∘ x_{t-1} + B̄ u_t,   y_t = 2 Re(C x_t) + D ∘ u_t       P/2 complex states for P in conjugate pairs; x_0 = 0
-    Λ̄ = e^{ΛΔ},   B̄ = Λ^-1 (Λ̄ - 1) ∘ B                              zero-order hold; a step Δ for each state
+    Λ̄ = e^{ΛΔ},   B̄ = Λ^-1 (Λ̄ - 1) ∘ B                              zero-order hold; Δ = `step_scale` e^`log_step`, each
+                                                                    state's own
     out = z ∘ σ(z W_gate),   z = GELU(y)                            y Φ(y), Φ by the error function
 
 Λ begins as the eigenvalues of J blocks of HiPPO-N (the normal part of HiPPO-LegS) of P/J states each, B and C as real
-matrices N(0, 1/P) in the basis of their eigenvectors, D as N(0, 1), Δ log-uniform from `dt_min` to `dt_max`.
+matrices N(0, 1/P) in the basis of their eigenvectors, D as N(0, 1), e^`log_step` log-uniform from `dt_min` to `dt_max`.
 
 Source: Smith et al., S5, arXiv:2208.04933, section 3, appendices B and G. Real parts of Λ are at most -10^-4, which is
 `clip_eigs` of the authors' code. B is drawn by the variance of that code, as the paper names none; there C begins

@@ -4,7 +4,8 @@
     h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t x_t B_t                          per channel; A = -e^`a_log`; h_0 = 0
     y_t = h_t · C_t + d ∘ x_t
 
-Before training A_n = -n, softplus(b) is log-uniform from `dt_min` to `dt_max`, W_Δ uniform in ±R^(-1/2), d = 1.
+Before training A_n = -n, softplus(b) is log-uniform from `dt_min` to `dt_max` and at least 1e-4, W_Δ uniform in
+±R^(-1/2), d = 1.
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, Algorithm 2 and section 3.6; d is of the authors' code. B is discretised by
 Euler's rule as in that code, not by their Eq. 4. There is no output projection, as in Algorithm 2: channels meet in

@@ -1,6 +1,6 @@
 """SPADE's bottom layer: one mixer that reads far and one that reads near, side by side, and what both found mixed.
 
-    y = [norm(far(x)), norm(near(x))] W_out            norms of their own, W_out (2D, D), no bias
+    y = [norm(far(x)), norm(near(x))] W_out            layer norms of their own, W_out (2D, D), no bias
 
 `far` and `near` are the settings of any two mixers: in the paper a state space model and attention over a window. The
 layers above have local attention alone, which is a list of mixers in a model's settings (the preset `paper/spade`).

@@ -5,10 +5,14 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from seqloom.analysis.tables import training
+from seqloom.data.tokens import EOS, Tokens
+from seqloom.data.windows import Windows
+from seqloom.evaluation.scores import score
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.attention import attend
@@ -20,7 +24,9 @@ FUNCTION = ast.FunctionDef
 
 
 def test_epochs_are_starts_not_passes() -> None:
-    assert round(BATCHES * BATCH / CORPUS, 3) == 0.457  # every token of the corpus starts a window
+    starts = Windows(Tokens(np.zeros(1000, "<u2"), np.array([0]), np.array([1])), CONTEXT, seed=0).starts
+    assert starts == 1000 - CONTEXT  # every token starts a window, but the last ones
+    assert round(BATCHES * BATCH / (CORPUS - CONTEXT), 3) == 0.457
     assert round(BATCHES * BATCH * CONTEXT / CORPUS, 1) == 58.5
 
 
@@ -30,11 +36,18 @@ def test_she_has_eight_times_the_parameters_of_attention() -> None:
     assert round((4_861_320 + extra) / 4_861_320, 1) == 8.6  # the whole models: tests/analysis/test_cost.py
 
 
-def test_perplexity_is_the_exponential_of_the_cost() -> None:
-    words = 50
-    cost = torch.nn.functional.cross_entropy(torch.zeros(7, words), torch.arange(7)).item()
-    assert cost == pytest.approx(math.log(words))
-    assert math.exp(cost) == pytest.approx(words, rel=1e-5)  # as unsure as among all words: perplexity 50, cost 3.9
+@pytest.mark.parametrize("words", [50, 5000])
+def test_perplexity_is_the_exponential_of_the_cost(words: int) -> None:
+    """A model that is as unsure as among all words has that many as its perplexity, and their logarithm as its cost."""
+    config = {"vocab": words, "dim": 8, "depth": 1, "context": 6, "ffn": 8, "mixer": {"kind": "he"}}
+    model = Decoder(DecoderConfig.model_validate(config))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    text = Tokens(np.append(np.arange(1, 20), EOS).astype("<u2"), np.array([0]), np.array([40]))
+    cost = score(model, text).cost
+    assert cost == pytest.approx(math.log(words), rel=1e-6)
+    assert math.exp(cost) == pytest.approx(words, rel=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["reference", "kernel", "formed"])

@@ -61,6 +61,15 @@ def test_001_eq_8_has_a_key_of_no_token() -> None:
         assert near(printed.rwkv_001_eq_8_9(K[:, 0], same, 0.5, 0.3, j), same) is means
 
 
+def test_001_eq_8_gives_a_token_one_key() -> None:
+    """Printed: k_m is a scalar, as in Eq. 6. RWKV's keys are vectors: each channel weighs the tokens by itself."""
+    right = rwkv.wkv_as_a_sum(K, V, np.full(D, 0.5), np.full(D, 0.3))
+    for c in range(D):
+        found = printed.rwkv_001_eq_8_9(K[:, c], V, 0.5, 0.5 - 0.3, lambda n, m: m)
+        assert near(found[:, c], right[:, c])
+        assert not near(found, right)
+
+
 def test_001_eq_9_needs_the_decay_in_alpha() -> None:
     """Printed: distance n-m, α for the token itself. RWKV counts n-1-m: α = w - u makes them one, α = -u does not."""
     k, v, w, u = K[:, 0], V[:, :1], 0.5, 0.3
@@ -80,9 +89,13 @@ def test_001_eq_9_has_one_decay_for_all_channels() -> None:
 
 
 def test_001_conclusion_says_that_inference_of_rwkv_grows() -> None:
-    """Two numbers a channel are enough for the next token, at any length."""
+    """Two sums a channel are enough for the next token, at any length; AFT-full reads what it kept of all of them."""
     decay, bonus = np.array([0.1, 0.5, 1.0, 2.0]), np.array([0.3, -0.2, 0.1, 0.0])
     assert near(rwkv.wkv_as_a_recurrence(K, V, decay, bonus), rwkv.wkv_as_a_sum(K, V, decay, bonus))
+    for kind, grows in (("rwkv", False), ("aft_full", True)):
+        mixer = mixer_config({"kind": kind}).build(dim=8, context=1000)
+        near_, far = (mixer.cost(place, per="token") for place in (10, 1000))
+        assert ((far.total > near_.total), (far.state > near_.state)) == (grows, grows)
 
 
 def test_001_eq_10_is_normalised_by_the_future() -> None:
@@ -220,6 +233,15 @@ def test_004_eq_19_gives_the_bonus_to_no_token() -> None:
     right, found = wkv(k, v, 0.5, 0.3), printed.rwkv_004_eq_18_19(k, v, 0.5, 0.3, lambda t: max(t - 1, 1))
     assert np.isclose(found[0], right[0])
     assert not np.isclose(found[1], right[1], rtol=0, atol=1e-3)
+
+
+def test_004_eq_19_has_a_bonus_for_each_step() -> None:
+    """Printed: u_t. RWKV's u has a number for each channel: what is right for one is wrong for two."""
+    w, bonus = 0.5, np.array([0.3, -0.2])
+    right = rwkv.wkv_as_a_sum(K[:, :2], V[:, :2], np.full(2, w), bonus)
+    for c in range(2):
+        of_steps = [printed.rwkv_004_eq_18_19(K[:2, i], V[:2, i], w, np.full(2, bonus[c]), lambda t: t) for i in (0, 1)]
+        assert [near(found, right[:2, i]) for i, found in enumerate(of_steps)] == [c == 0, c == 1]
 
 
 def test_004_eq_21_adds_a_key_to_an_exponential() -> None:

@@ -105,11 +105,11 @@ def aft_004_eq_16(q: Array, k: Array, v: Array, biases: Array) -> Array:
     return y
 
 
-def rwkv_004_eq_18_19(k: Array, v: Array, w: float, u: float, j: Callable[[int], int]) -> Array:
-    """One channel, (T,). j(t) is what j stands for in the bonus, where nothing binds it."""
+def rwkv_004_eq_18_19(k: Array, v: Array, w: float, u: float | Array, j: Callable[[int], int]) -> Array:
+    """One channel, (T,). j(t) is what j stands for in the bonus, where nothing binds it; u a number, or one a step."""
     y = np.zeros(len(v))
     for t in range(1, len(v) + 1):
-        bonus = math.exp(k[j(t) - 1] + u)
+        bonus = math.exp(k[j(t) - 1] + np.broadcast_to(u, len(v))[t - 1])
         above, below = bonus * v[t - 1], bonus
         for i in range(1, t):
             bias = -(t - i) * w
