@@ -11,7 +11,8 @@ from torch import Tensor
 
 from seqloom.analysis.measure import peak_bytes
 from seqloom.ops import backends
-from seqloom.ops.diagonal_states import RUN, System, blocks, convolved, empty, filtered, kernel, respond
+from seqloom.ops.diagonal_states import RUN, System, at_once, blocks, convolved, empty, filtered, kernel, respond
+from seqloom.ops.lag_sum import spectral
 
 D, N = 3, 2
 BACKENDS = ("reference", *RUN)
@@ -257,6 +258,22 @@ def test_the_choice_by_size(T: int, states: int, wanted: str) -> None:
     backends.forget()
     respond(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
     assert backends.used()["diagonal_states"] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("T", "states", "portable", "wanted"),
+    [(2, 4, False, "reference"), (9, 4, False, "blocks"), (16, 4, False, "convolved"), (2048, 4, False, "convolved"),
+     (2047, 4, True, "convolved"), (2048, 32, True, "blocks"), (2048, 33, True, "convolved")],
+)  # fmt: skip
+def test_the_choice_for_outputs_alone(
+    T: int, states: int, portable: bool, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spectral, "lacking", lambda: {"spectral": "no compiler"} if portable else {})
+    assert at_once(numbers(1, T, 1), states) == wanted
+    backends.forget()
+    if T < 20:
+        filtered(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
+        assert backends.used()["diagonal_states"] == [wanted]
 
 
 @pytest.mark.parametrize(

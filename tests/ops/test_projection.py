@@ -66,6 +66,11 @@ def test_any_layout_in_memory() -> None:
         close(project(x.T, numbers(3, 8, seed=2)), linear(x.T.double(), numbers(3, 8, seed=2).double()))
         close(project(x, w.T), linear(x.double(), w.T.double()))
         close(project(x[:1].expand(4, 6), w.T), linear(x[:1].expand(4, 6).double(), w.T.double()))
+        turned, weight = x.T.detach().requires_grad_(), numbers(3, 8, seed=2).requires_grad_()
+        given = numbers(3, 6, seed=3).T
+        project(turned, weight).backward(given)
+        close(turned.grad, given.double() @ weight.detach().double())
+        close(weight.grad, given.T.double() @ x.T.double())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

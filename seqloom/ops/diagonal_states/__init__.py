@@ -20,6 +20,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import backends
 from seqloom.ops.diagonal_states import blocks, convolved, reference
 from seqloom.ops.diagonal_states.powers import kernel
+from seqloom.ops.lag_sum import spectral
 
 __all__ = ["States", "System", "empty", "filtered", "kernel", "respond"]
 
@@ -56,7 +57,7 @@ def respond(
     if lengths is not None:
         real = torch.arange(u.shape[1], device=u.device) < lengths[:, None]
         read = torch.where(real[:, :, None], read, 0.0)
-    name = _chosen(u, weights)
+    name = _chosen(u, by_size(u.shape[1], weights.shape[1]))
     if name == "reference":
         y, after = reference.respond(read, rates, weights, given, lengths, system)
     else:
@@ -71,7 +72,7 @@ def filtered(u: Stream, system: System) -> Stream:
     rates, weights = _checked(u, system, None)
     if u.numel() == 0:
         return u.clone()
-    name, read = _chosen(u, weights), u.to(weights.real.dtype)
+    name, read = _chosen(u, at_once(u, weights.shape[1])), u.to(weights.real.dtype)
     if name == "reference":
         y, _ = reference.respond(read, rates, weights, _nothing(u, weights), None, system)
     else:
@@ -80,18 +81,26 @@ def filtered(u: Stream, system: System) -> Stream:
 
 
 def by_size(T: int, N: int) -> str:
-    """The fastest backend for T tokens and N states: measured on one CPU core (docs/log.md)."""
+    """The fastest backend for outputs and state of T tokens and N states: measured on one CPU core (docs/log.md)."""
     if T <= 2:
         return "reference"
     return "blocks" if N <= 64 or T <= 16 else "convolved"
+
+
+def at_once(u: Stream, N: int) -> str:
+    """The fastest backend for outputs alone: one long convolution, whose transforms are quick in C (docs/log.md)."""
+    T = u.shape[1]
+    if u.device.type != "cpu" or T < 16:
+        return by_size(T, N)
+    return "blocks" if T >= 2048 and N <= 32 and spectral.lacking() else "convolved"
 
 
 def _nothing(u: Tensor, weights: Tensor) -> Tensor:
     return torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
 
 
-def _chosen(u: Tensor, weights: Tensor) -> str:
-    return backends.choose("diagonal_states", by_size(u.shape[1], weights.shape[1]), ("reference", *RUN))
+def _chosen(u: Tensor, fastest: str) -> str:
+    return backends.choose("diagonal_states", fastest, ("reference", *RUN))
 
 
 def _checked(u: Tensor, system: System, state: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -69,12 +69,14 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
 class _Projection(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        x = x.contiguous()  # of rows whose channels lie apart all three products take up to four times as long
         ctx.save_for_backward(x, weight)
         return product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
+        dy = dy.contiguous()
         if torch.is_grad_enabled():  # someone wants second derivatives
             return _differentiable(ctx.needs_input_grad, x, weight, dy)
         return _gradients(ctx.needs_input_grad, x, weight, dy)
