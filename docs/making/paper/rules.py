@@ -124,8 +124,8 @@ def share(plate: Plate) -> str:
     if not both:
         return ""
     mean, every = fmean(ours[step] - theirs[step] for step in both), both[1] - both[0] if len(both) > 1 else 1
-    kept = f"batches of the second half, each {every}th," if every > 1 else "batches of the second half"
-    return f"SHE is lower in {lower} of {len(both)} {kept} and on average {mean:+.4f}"
+    kept = f" (one in {every} is kept)" if every > 1 else ""
+    return f"SHE is lower in {lower} of {len(both)} batches of the second half{kept}, on average {mean:+.4f}"
 
 
 def _others(plate: Plate, series: str) -> list[Key]:
