@@ -76,6 +76,11 @@ OPEN = (
         for study, quantity in EQUAL.items()
         for each in ("she", *SIMPLER)
     ),
+    *(
+        Claim(f"The longer the context, the further {each.upper()} is below 32-head self-attention.", "", "fig10",
+              slope(f"{each.upper()} - 32 heads, by each doubling", (each, 1), (MANY, -1)))
+        for each in SIMPLER
+    ),
     Claim("The more channels a tap mixes, the lower the cost: from WE over groups to SHE.", "", "groups",
           slope("cost, by each halving of the groups", ("", -1))),
     *(
