@@ -120,7 +120,7 @@
   const doubled = (series) => {
     const all = [...new Set(series.flatMap((one) => one.x))].sort((a, b) => a - b);
     const every = Math.ceil(all.length / 9);
-    return all.length > 2 && all.every((x) => Number.isInteger(Math.log2(x))) ? { tickvals: all.filter((_, at) => at % every === 0) } : {};
+    return all.length > 2 && all.every((x) => Number.isInteger(Math.log2(x / all[0]))) ? { tickvals: all.filter((_, at) => at % every === 0) } : {};
   };
   const ticks = (labels) => {
     const every = Math.max(1, Math.ceil(labels.length / 16));

@@ -46,6 +46,12 @@ def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "parameters; in" not in again.err, "nothing is trained again"
 
 
+def test_learning_rates_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert paper("lr", "--scale", "tiny", "--out", tmp_path, "--only", "me") == 0
+    assert re.findall(r"^me +([\d.]+) ", capsys.readouterr().out, re.M)[-2:] == ["0.0005", "0.001"]
+    assert ">0.0005<" in (tmp_path / "lr.html").read_text()
+
+
 def test_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("fig10", "--scale", "tiny", "--out", tmp_path / "new", "--plan", "--only", "me") == 0
     said = capsys.readouterr().out

@@ -58,7 +58,7 @@ SCALES = {
             contexts=(8, 16),
             depths=(1, 2),
             groups=(4,),
-            rates=(0.001, 0.002),
+            rates=(0.0005, 0.001),
         ),
     )
 }

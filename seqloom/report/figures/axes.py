@@ -29,7 +29,7 @@ class Scale:
     end: float
     log: bool = False
     doubled: tuple[float, ...] = ()
-    """all values that are shown, where each is a power of two: they are its ticks"""
+    """all values that are shown, where each is the least one times a power of two: they are its ticks"""
 
     def __call__(self, value: float) -> float:
         """The pixel of a value."""
@@ -85,6 +85,6 @@ def spread(values: Sequence[float], axis: Axis, *, figure: str, enclose: bool, p
 
 
 def _doubled(values: Sequence[float]) -> tuple[float, ...]:
-    """All values, each once; none where there are fewer than three or one is no power of two."""
+    """All values, each once; none where there are fewer than three or one is not the least times a power of two."""
     apart = sorted(set(values))
-    return tuple(apart) if len(apart) > 2 and all(frexp(value)[0] == 0.5 for value in apart) else ()
+    return tuple(apart) if len(apart) > 2 and all(frexp(value / apart[0])[0] == 0.5 for value in apart) else ()

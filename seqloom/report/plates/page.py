@@ -76,6 +76,8 @@ def _text(value: Value) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
+        if abs(value) < 0.1:  # a learning rate
+            return f"{value:.4g}"
         return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else value
 

@@ -46,7 +46,7 @@ def columns(plate: Plate) -> list[Column]:
 def values(plate: Plate, line: Line) -> list[Value]:
     """The cells of a line, in the order of `columns`."""
     known: dict[str, Value] = {
-        plate.figure["over"]: None if line.x is None else round(line.x),
+        plate.figure["over"]: line.x,
         "training cost": line.mean("training"),
         "training, seeds": _span(line, "training"),
         "held-out cost": line.mean("held_out"),

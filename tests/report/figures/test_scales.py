@@ -65,7 +65,7 @@ def test_scales_put_values_where_they_belong() -> None:
     ("values", "most", "texts"),
     [([8, 16, 32, 64, 128], 8, ["8", "16", "32", "64", "128"]), ([128, 16, 64, 8], 2, ["8", "64"]),
      ([128, 256, 512], 8, ["128", "256", "512"]), ([8, 16, 24, 64], 8, ["10", "20", "50"]),
-     ([8, 64], 8, ["10", "20", "50"])],
+     ([0.0005, 0.001, 0.002, 0.004], 8, ["0.0005", "0.001", "0.002", "0.004"]), ([8, 64], 8, ["10", "20", "50"])],
 )  # fmt: skip
 def test_a_logarithmic_axis_of_powers_of_two_names_them(values: list[float], most: int, texts: list[str]) -> None:
     scale = spread(values, Axis("context", log=True), figure="f", enclose=False)
