@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all check format pages docs tune clean
+.PHONY: demo test test-all test-demo check format pages docs tune clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -23,9 +23,12 @@ test: .venv/installed
 	$(TEST) -m "not slow and not demo and not browser"
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED)
 
-test-all: test .venv/browser
+test-all: test
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED:%=--ignore %) $(TENSORS)
 	$(TEST) -m "slow and not demo and not browser"
+	$(MAKE) test-demo
+
+test-demo: .venv/browser
 	$(MAKE) demo
 	$(BIN)/python -m pytest -m demo
 	$(BIN)/python -m pytest -m browser
