@@ -252,11 +252,14 @@ def test_nothing_to_read(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("T", "states", "wanted"), [(1, 4, "reference"), (9, 4, "blocks"), (100, 65, "convolved"), (9, 65, "blocks")]
-)
-def test_the_choice_by_size(T: int, states: int, wanted: str) -> None:
+    ("T", "states", "shared", "wanted"),
+    [(1, 4, True, "reference"), (9, 4, True, "blocks"), (100, 64, True, "blocks"), (100, 65, True, "convolved"),
+     (9, 65, True, "blocks"), (1, 65, False, "reference"), (100, 65, False, "blocks")],
+)  # fmt: skip
+def test_the_choice_by_size(T: int, states: int, shared: bool, wanted: str) -> None:
     backends.forget()
-    respond(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
+    rates = -pairs(*([states] if shared else [D, states])).abs() + 0j
+    respond(numbers(1, T, D), given(rates, pairs(D, states)))
     assert backends.used()["diagonal_states"] == [wanted]
 
 
@@ -269,7 +272,7 @@ def test_the_choice_for_outputs_alone(
     T: int, states: int, portable: bool, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spectral, "lacking", lambda: {"spectral": "no compiler"} if portable else {})
-    assert at_once(numbers(1, T, 1), states) == wanted
+    assert at_once(numbers(1, T, 1), pairs(1, states)) == at_once(numbers(1, T, 1), pairs(states)) == wanted
     backends.forget()
     if T < 20:
         filtered(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))

@@ -57,7 +57,7 @@ def respond(
     if lengths is not None:
         real = torch.arange(u.shape[1], device=u.device) < lengths[:, None]
         read = torch.where(real[:, :, None], read, 0.0)
-    name = _chosen(u, by_size(u.shape[1], weights.shape[1]))
+    name = _chosen(u, by_size(u.shape[1], rates))
     if name == "reference":
         y, after = reference.respond(read, rates, weights, given, lengths, system)
     else:
@@ -72,7 +72,7 @@ def filtered(u: Stream, system: System) -> Stream:
     rates, weights = _checked(u, system, None)
     if u.numel() == 0:
         return u.clone()
-    name, read = _chosen(u, at_once(u, weights.shape[1])), u.to(weights.real.dtype)
+    name, read = _chosen(u, at_once(u, rates)), u.to(weights.real.dtype)
     if name == "reference":
         y, _ = reference.respond(read, rates, weights, _nothing(u, weights), None, system)
     else:
@@ -80,19 +80,20 @@ def filtered(u: Stream, system: System) -> Stream:
     return y.to(u.dtype)
 
 
-def by_size(T: int, N: int) -> str:
-    """The fastest backend for outputs and state of T tokens and N states: measured on one CPU core (docs/log.md)."""
+def by_size(T: int, rates: Tensor) -> str:
+    """The fastest backend for outputs and state of T tokens under rates (D, N) or (N,), as measured (docs/log.md)."""
     if T <= 2:
         return "reference"
-    return "blocks" if N <= 64 or T <= 16 else "convolved"
+    shared = rates.ndim == 1  # powers of rates that all channels share are few, so that their sums are what costs
+    return "convolved" if shared and len(rates) > 64 and T > 16 else "blocks"
 
 
-def at_once(u: Stream, N: int) -> str:
+def at_once(u: Stream, rates: Tensor) -> str:
     """The fastest backend for outputs alone: one long convolution, whose transforms are quick in C (docs/log.md)."""
     T = u.shape[1]
     if u.device.type != "cpu" or T < 16:
-        return by_size(T, N)
-    return "blocks" if T >= 2048 and N <= 32 and spectral.lacking() else "convolved"
+        return by_size(T, rates)
+    return "blocks" if T >= 2048 and rates.shape[-1] <= 32 and spectral.lacking() else "convolved"
 
 
 def _nothing(u: Tensor, weights: Tensor) -> Tensor:
