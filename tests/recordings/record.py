@@ -1,0 +1,111 @@
+"""What the package computed at a known commit: losses of short runs, prices of all mixers, rows of a small comparison.
+
+    python -m tests.recordings.record [FOLDER]         writes losses.json, prices.json and compare.json into FOLDER
+
+`test_recordings.py` holds the float64 losses, the prices and the comparison. Another FOLDER than this one also gets
+losses32.json, whose last bits depend on the processor: to compare two versions on one machine, `diff` two folders.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from seqloom.core.cost import NAMES, Cost
+from seqloom.core.mixer import kinds
+from seqloom.data.windows import Windows
+from seqloom.experiments.compare import compare
+from seqloom.experiments.contenders import contender
+from seqloom.models.decoder import Decoder
+from seqloom.training.loop import _seed
+from seqloom.training.optim import optimizer
+from seqloom.training.settings import resolve
+from seqloom.training.train import with_text
+
+HERE = Path(__file__).parent
+MIXERS = ("attention", "she", "he", "retention", "rwkv", "mamba")
+STEPS = 20
+SETTINGS = ("training.device=cpu", "training.batch=8", "model.depth=2", "model.context=24")
+SOURCE = "stories:200:0"
+COMPARED = ("attention:heads=2", "he", "rwkv")
+LOSSES = ("held-out cost", "bits a byte")
+
+
+def losses(kind: str, dtype: torch.dtype, dropout: float) -> list[float]:
+    """The loss (nats per token) of each of the first 20 steps of a tiny run, the whole model in `dtype`."""
+    changes = [*SETTINGS, f"data.source={SOURCE}", f"model.mixer.kind={kind}", f"model.dropout={dropout}"]
+    config, corpus = with_text(resolve("tiny", changes))
+    torch.manual_seed(config.training.seed)
+    model = Decoder(config.model).to(dtype).train()
+    adam = optimizer(model, config.training)
+    windows = Windows(corpus.train, config.model.context, config.data.seed, config.data.within_documents)
+    found = []
+    for step in range(STEPS):
+        batch = windows.batch(step, config.training.batch)
+        _seed(config.training.seed, step, torch.device("cpu"))
+        loss = cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+        loss.backward()
+        adam.step()
+        adam.zero_grad(set_to_none=True)
+        found.append(loss.item())
+    return found
+
+
+def all_losses(dtype: torch.dtype) -> dict[str, list[float]]:
+    """The losses of six mixers, without dropout and with 0.1 of it."""
+    return {f"{kind} {dropout}": losses(kind, dtype, dropout) for kind in MIXERS for dropout in (0.0, 0.1)}
+
+
+def prices() -> dict[str, Any]:
+    """The prices of every mixer's examples at dim 8 and context 6: for 1, 5 and 9 tokens, and for the token there."""
+    found: dict[str, Any] = {}
+    for kind, config in kinds().items():
+        for example in config.examples:
+            mixer = config.model_validate({"kind": kind, **example}).build(8, 6)
+            found[f"{kind} {json.dumps(example, sort_keys=True)}"] = {
+                f"{per} {T}": _counts(mixer.cost(T, per)) for T in (1, 5, 9) for per in ("sequence", "token")
+            }
+    return found
+
+
+def _counts(cost: Cost) -> list[int | str]:
+    """The numbers of a price in the order of its fields, then the critical path in one string."""
+    return [*(getattr(cost, name) for name in NAMES), " ".join(cost.path)]
+
+
+def comparison(folder: Path) -> dict[str, dict[str, float]]:
+    """The rows of a comparison of three mixers, two seeds each, trained for 30 batches; its clocks left out."""
+    contenders = [contender(name) for name in COMPARED]
+    changes = [*SETTINGS, "training.batches=30"]
+    found = compare(contenders, "tiny", changes, folder / "compare", source=SOURCE, seeds=2)
+    return {each["name"]: {name: each["row"][name] for name in LOSSES} for each in found["contenders"]}
+
+
+def main(folder: Path) -> None:
+    """Writes all recordings into a folder."""
+    torch.set_num_threads(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        recordings = {
+            "losses": all_losses(torch.float64),
+            "prices": prices(),
+            "compare": comparison(Path(scratch)),
+        }
+    if folder != HERE:
+        recordings["losses32"] = all_losses(torch.float32)
+    for name, values in recordings.items():
+        (folder / f"{name}.json").write_text(_lines(values), encoding="utf-8")
+
+
+def _lines(values: dict[str, Any]) -> str:
+    """A JSON object with one entry per line."""
+    entries = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
