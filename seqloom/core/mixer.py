@@ -6,14 +6,18 @@ every registered mixer to it.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import torch
 from torch import Tensor, nn
 
+from seqloom.core import memory as declared
+from seqloom.core.arguments import autocasts, count, described, deviation, mask, stream
 from seqloom.core.config import Config, near, read
 from seqloom.core.cost import Cost, Per
+from seqloom.core.memory import Memory
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -46,13 +50,28 @@ class Mixer(nn.Module, ABC):
     """of all instances, unless a setting or the context decides"""
     dim: int
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._accepted = Accepted()
+
+    @property
+    def memory(self) -> Memory:
+        """What the state holds besides `seen`; by default nothing."""
+        return {}
+
     @abstractmethod
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """The whole sequence at once. `keep` (B, T) is True for a real token; others are as if never written, and 0."""
 
-    @abstractmethod
     def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """The memory of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
+        """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows.
+
+        Raises TypeError or ValueError unless both are whole numbers of 0 or more.
+        """
+        count("batch", batch)
+        if capacity is not None:
+            count("capacity", capacity)
+        return declared.start(self.memory, batch, capacity or 0, self.dtype, self.device)
 
     @abstractmethod
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
@@ -62,15 +81,28 @@ class Mixer(nn.Module, ABC):
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """Reads one token (B, D). With `reuse` the caller gives the old state up, and it may be written into."""
 
-    @abstractmethod
     def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """The price of the equation for one row of T tokens, or for the token at place T alone (`per="token"`)."""
+        """The price of the equation for one row of T tokens, or for the token at place T alone (`per="token"`).
+
+        The size of its state is that of `memory`. Raises TypeError or ValueError for a T or `per` that is neither.
+        """
+        if per not in get_args(Per):
+            raise ValueError(f"a price is per 'sequence' or per 'token', not {described(per)}")
+        count("T", T, least=int(per == "token"))
+        size = sum(entry.numbers(T) for entry in self.memory.values())
+        return replace(self.price(T, per), state=size)
+
+    @abstractmethod
+    def price(self, T: int, per: Per) -> Cost:
+        """`cost` without the size of the state; T and `per` are checked."""
 
     def reset(self, std: float) -> None:
         """Draws the plain projections and embeddings anew: weights N(0, std²), biases 0, norms at gain 1.
 
         Parameters of a mixer's own (taps, decays) stay as they are; a mixer that wants otherwise overrides this.
+        Raises TypeError or ValueError unless `std` is a finite number of 0 or more.
         """
+        deviation(std)
         plain(self, std)
 
     def param_groups(self) -> list[dict[str, Any]]:
@@ -89,8 +121,46 @@ class Mixer(nn.Module, ABC):
         return []
 
     def trim(self, state: State) -> State:
-        """The same state, contiguous and without unused room, as it is saved."""
-        return {name: tensor.contiguous() for name, tensor in state.items()}
+        """The same state, contiguous and without unused room, as it is saved. Raises as `check_state` does."""
+        self.check_state(state)
+        return declared.trim(self.memory, state)
+
+    def check_state(self, state: State, batch: int | None = None) -> None:
+        """Raises ValueError or TypeError unless `state` is one of this mixer's, of `batch` rows where that is given.
+
+        Names, dtypes, devices and sizes are compared with `memory`; no value is read.
+        """
+        device = self.device
+        declared.check(self.memory, state, batch, self.dtype, device, autocasts(device))
+
+    def check_input(self, x: Tensor, keep: Keep | None, ndim: int) -> Tensor:
+        """x, or TypeError or ValueError unless it is (B, T, D) or (B, D), as `ndim` says, and keep fits it.
+
+        Both are on the mixer's device; x has the dtype of its parameters, or under autocast any floating dtype.
+        """
+        x = stream(x, self.dim, ndim, self.dtype, self.device)
+        if keep is not None:
+            mask(keep, x)
+        return x
+
+    def check_step(self, x: Token, state: State, reuse: bool) -> Token:
+        """As `check_input` and `check_state` for a token, and ValueError where a state with gradients is to be reused.
+
+        What looks as the last arguments that passed is not looked at again.
+        """
+        looks = None if torch.compiler.is_compiling() else _looks(x, state)
+        if looks is None or looks != self._accepted.looks:
+            x = self.check_input(x, None, 2)
+            self.check_state(state, len(x))
+            if looks is not None and not autocasts(x.device):
+                self._accepted.looks = looks
+        if reuse and any(tensor.requires_grad for tensor in state.values()):
+            raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
+        return x
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self._accepted.looks = None  # dtypes and devices change here
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     @property
     def device(self) -> torch.device:
@@ -101,6 +171,26 @@ class Mixer(nn.Module, ABC):
     def dtype(self) -> torch.dtype:
         """The number type of the parameters, and so of the state."""
         return next(self.parameters()).dtype
+
+
+@final
+class Accepted:
+    """How the last arguments of `step` that passed every check looked; no part of what the mixer computes."""
+
+    looks: list[Any] | None = None
+
+
+def _looks(x: Any, state: Any) -> list[Any] | None:
+    """Shapes, dtypes, devices and names of a token and a state, to be compared; None where these are no such things."""
+    if not isinstance(state, dict):
+        return None
+    try:
+        looks: list[Any] = [x.shape, x.dtype, x.device, *state]
+        for tensor in state.values():
+            looks += tensor.shape, tensor.dtype, tensor.device
+    except AttributeError:
+        return None
+    return looks
 
 
 def plain(module: nn.Module, std: float) -> None:

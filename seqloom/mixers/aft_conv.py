@@ -19,6 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
@@ -57,9 +58,10 @@ class AFTConv(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(x, average(self.w_k(x), self.w_v(x), self._bias(x.shape[1])))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start` and `seqloom.ops.biased_average.memory`; whatever the `capacity`."""
-        return memory.begin(batch, self.window, self.heads, self.dim, self.w_k.weight)
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
+        return memory.entries(self.window, self.heads, self.dim)
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -78,8 +80,8 @@ class AFTConv(PackedMixer):
         meaning = "what is added to the key of the token at each lag before the exponential"
         return [View("biases", meaning, ("lag", "head"), taps)]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The taps are brought to γ and β once a token, as a step does."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The taps are brought to γ and β once a token, as a step does."""
         D, H, L = self.dim, self.heads, self.window
         rows = T if per == "sequence" else 1
         averaging = price(T, L, H, D, per)
@@ -89,8 +91,7 @@ class AFTConv(PackedMixer):
             mul=each * 2 * L, add=each * (2 * (L - 1) + L + 1 + L), div=each * (2 + L), other=each, params=(L + 2) * H
         )
         values = Cost(2 * beside.mul, 2 * beside.add, params=2 * beside.params)  # q and v, beside k
-        state = Cost(state=L * (D + H) + D + 2 * H)
-        return linear(rows, D, H) + values + standard + averaging + gate(rows, D) + beside + state
+        return linear(rows, D, H) + values + standard + averaging + gate(rows, D) + beside
 
     def _bias(self, tokens: int) -> Tensor:
         return biases.standard(self.w, self.gain, self.shift, tokens)

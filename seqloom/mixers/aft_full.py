@@ -19,9 +19,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
@@ -57,11 +58,11 @@ class AFTFull(PackedMixer):
         bias = self._bias(torch.arange(T, device=x.device)[None], T)
         return self._out(x, average(self.w_k(x), self.w_v(x), bias))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: keys and values (B, C, D), C = `capacity` places, of which `seen` are used."""
-        room = min(capacity or 0, self.context)
-        empty = torch.zeros(batch, room, self.dim, dtype=self.dtype, device=self.device)
-        return {"k": empty, "v": empty.clone(), **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: keys and values (B, C, D), C places of which `seen` are used."""
+        cache = Entry((0, self.dim), grows=True, most=self.context)
+        return {"k": cache, "v": cache}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`. Raises ValueError where a row would hold more than `context` tokens."""
@@ -90,11 +91,6 @@ class AFTFull(PackedMixer):
                 held[name] = ring.write(cache, seen, new[:, None], torch.ones_like(seen))
         return self._out(x, y), {**held, "seen": seen + 1}
 
-    def trim(self, state: State) -> State:
-        """See `Mixer.trim`."""
-        used = ring.held(state["k"].shape[1], state["seen"])
-        return {n: (t if n == "seen" else t[:, :used]).contiguous() for n, t in state.items()}
-
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the biases of the places of `x`, 0 for keys after the query."""
         T = x.shape[1]
@@ -104,15 +100,15 @@ class AFTFull(PackedMixer):
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), table)]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. With factors, a bias is F products and F-1 additions."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. With factors, a bias is F products and F-1 additions."""
         D, F, N = self.dim, self.bias_dim, self.context
         rows, terms = lookback(T, None, per)
         project = linear(rows, D, D)
         beside = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # q and v, beside k
-        state = Cost(params=2 * N * F if F else N * N, state=2 * D * T)
+        own = Cost(params=2 * N * F if F else N * N)
         factors = Cost(terms * F, terms * (F - 1)) if F else Cost()
-        return project + beside + factors + price(T, None, D, D, per) + gate(rows, D) + project + state
+        return project + beside + factors + price(T, None, D, D, per) + gate(rows, D) + project + own
 
     def _bias(self, places: Tensor, lags: int) -> Tensor:
         return biases.over_keys(self.w, places, lags)

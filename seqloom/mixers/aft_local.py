@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
@@ -56,9 +57,10 @@ class AFTLocal(PackedMixer):
         bias = self._bias(torch.arange(x.shape[1], device=x.device)[None])
         return self._out(x, average(self.w_k(x), self.w_v(x), bias))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start` and `seqloom.ops.biased_average.memory`; whatever the `capacity`."""
-        return memory.begin(batch, self.window, self.dim, self.dim, self.w_k.weight)
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
+        return memory.entries(self.window, self.dim, self.dim)
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`. Raises ValueError where a row would have read more than `context` tokens."""
@@ -80,15 +82,15 @@ class AFTLocal(PackedMixer):
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), biases.by_key(bias[0, :, :, 0]))]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. With factors, a bias of the window is F products and F-1 additions."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. With factors, a bias of the window is F products and F-1 additions."""
         D, F, N, L = self.dim, self.bias_dim, self.context, self.window
         rows, terms = lookback(T, L, per)
         project = linear(rows, D, D)
         beside = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # q and v, beside k
-        state = Cost(params=2 * N * F if F else N * L, state=2 * L * D + 3 * D)
+        own = Cost(params=2 * N * F if F else N * L)
         factors = Cost(terms * F, terms * (F - 1)) if F else Cost()
-        return project + beside + factors + price(T, L, D, D, per) + gate(rows, D) + project + state
+        return project + beside + factors + price(T, L, D, D, per) + gate(rows, D) + project + own
 
     def _bias(self, places: Tensor) -> Tensor:
         return biases.over_lags(self.w, places, self.window)

@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.wkv_average import empty, wkv, wkv_token
+from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -40,9 +41,10 @@ class AFTSimple(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._let_through(x, wkv(self.w_k(x), self.w_v(x))[0])
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: sums and scale (B, 3, D), whatever the `capacity`."""
-        return {"sums": empty(batch, self.dim, self.dtype, self.device), **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: sums and scale (B, 3, D)."""
+        return {"sums": sums_of(self.dim)}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -63,8 +65,8 @@ class AFTSimple(PackedMixer):
         meaning = "how much of each key's value a query takes, mean of the channels"
         return [View("mean weights", meaning, ("query", "key"), mean)]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place but the first, which has nothing to add to."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place but the first, which has nothing to add to."""
         D = self.dim
         rows, _ = lookback(T, None, per)
         first = int(T == 1 if per == "token" else T > 0)
@@ -73,7 +75,6 @@ class AFTSimple(PackedMixer):
             add=2 * (rows - first) * D,
             div=rows * D,
             exp=rows * D,
-            state=3 * D,
             path=("exponentiation", "multiplication", "cumulation", "division"),
         )
         gate = Cost(mul=rows * D, add=rows * D, div=rows * D, exp=rows * D, path=("multiplication",))

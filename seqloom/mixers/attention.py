@@ -19,9 +19,10 @@ from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
@@ -55,10 +56,11 @@ class Attention(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(self._attend(self.w_q(x), self.w_k(x), self.w_v(x)))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: keys and values (B, C, D), C = `capacity` places, of which `seen` are used."""
-        empty = torch.zeros(batch, self._room(capacity or 0), self.dim, dtype=self.dtype, device=self.device)
-        return {"k": empty, "v": empty.clone(), **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: keys and values (B, C, D), C places of which `seen` are used."""
+        cache = Entry((self.least, self.dim), grows=self.least == 0, most=self.context)
+        return {"k": cache, "v": cache}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -95,7 +97,7 @@ class Attention(PackedMixer):
                 caches.append(ring.write(cache, seen, new[:, None], torch.ones_like(seen)))
         seen = seen + 1
         full = ring.held(room, seen)  # places in use: beyond them all is empty
-        same = not torch.compiler.is_compiling() and int(seen.min()) >= full
+        same = ring.known(seen) and int(seen.min()) >= full
         k, v = (cache[:, :full].to(x.dtype) for cache in caches)
         y = attend(
             self._split(self.w_q(x)[:, None]),
@@ -116,13 +118,8 @@ class Attention(PackedMixer):
         mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
         return [mean, *each] if self.heads > 1 else each
 
-    def trim(self, state: State) -> State:
-        """See `Mixer.trim`."""
-        used = max(self.least, ring.held(state["k"].shape[1], state["seen"]))
-        return {n: (t if n == "seen" else t[:, :used]).contiguous() for n, t in state.items()}
-
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. Tables 3 and 5 of the paper, Table 5's additions as docs/errata.md corrects them."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. Tables 3 and 5 of the paper, Table 5's additions as docs/errata.md corrects them."""
         D, H, K = self.dim, self.heads, self.dim // self.heads
         rows, terms = lookback(T, self.context, per)
         weigh = Cost(
@@ -130,7 +127,6 @@ class Attention(PackedMixer):
             add=H * (terms * (K - 1) + (terms - rows) * K + terms - rows),
             div=2 * H * terms,
             exp=H * terms,
-            state=2 * D * max(self.least, lookback(T, self.context, "token")[1]),
             path=(
                 *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
                 *("multiplication", "cumulation"),

@@ -16,9 +16,10 @@ from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import gated_unit, ring
@@ -46,10 +47,10 @@ class DynamicConv(PackedMixer):
         u = gated_unit.gated(self.w_in(x))
         return self.w_out(self._summed(u, u[:, :0]))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros, whatever the `capacity`."""
-        past = torch.zeros(batch, self.kernel - 1, self.dim, dtype=self.dtype, device=self.device)
-        return {"past": past, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: the last inputs of the convolution."""
+        return {"past": Entry((self.kernel - 1, self.dim))}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -69,8 +70,8 @@ class DynamicConv(PackedMixer):
         p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
         return [View("taps of head 0", "the weight that each token gives the input at each lag", ("place", "lag"), p)]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`."""
         D, H, K = self.dim, self.heads, self.kernel
         rows, terms = lookback(T, K, per)
         soft = Cost(
@@ -79,7 +80,7 @@ class DynamicConv(PackedMixer):
             exp=rows * K * H,
             path=("exponentiation", "cumulation", "division"),
         )
-        summed = Cost(mul=terms * D, add=(terms - rows) * D, state=(K - 1) * D, path=("multiplication", "cumulation"))
+        summed = Cost(mul=terms * D, add=(terms - rows) * D, path=("multiplication", "cumulation"))
         return gated_unit.price(rows, D, D) + linear(rows, D, H * K) + soft + summed + linear(rows, D, D)
 
     def _taps(self, u: Tensor) -> Tensor:

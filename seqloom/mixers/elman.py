@@ -17,9 +17,10 @@ from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -50,13 +51,10 @@ class Elman(PackedMixer):
         """See `PackedMixer.mix`."""
         return self.w_out(self._read(x, self.start(len(x)), None)[0])
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        return {
-            "h": torch.zeros(batch, self.state_dim, dtype=exact, device=self.device),
-            **unread(batch, self.device),
-        }
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.state_dim,), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -75,8 +73,8 @@ class Elman(PackedMixer):
         h, _ = self._read(x[:1], self.start(1), None)
         return [View("state", "what each unit holds after each token, between -1 and 1", ("place", "unit"), h[0])]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`: the same at every place."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place."""
         rows, _ = lookback(T, None, per)
         N = self.state_dim
         turn = Cost(mul=rows * N * N, add=rows * N * N, params=N * N, path=("multiplication", "cumulation", "addition"))
@@ -85,7 +83,6 @@ class Elman(PackedMixer):
             add=2 * rows * N,
             div=rows * N,
             exp=rows * N,
-            state=N,
             path=("exponentiation", "addition", "division"),
         )
         return linear(rows, self.dim, N, bias=True) + turn + squash + linear(rows, N, self.dim)

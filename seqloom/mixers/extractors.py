@@ -21,10 +21,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from seqloom.core.arguments import deviation
 from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.lag_sum import lags, online, taps
@@ -53,6 +55,7 @@ class Extractor(PackedMixer):
 
     def reset(self, std: float) -> None:
         """See `Mixer.reset`; the taps are drawn like any matrix of the paper."""
+        deviation(std)
         nn.init.normal_(self.w_ext, std=std)
         super().reset(std)
 
@@ -60,9 +63,10 @@ class Extractor(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._adjusted(x, lags(self._in(x), self.w_ext))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: rings of the last L-1 inputs and of the next L-1 sums, whatever the `capacity`."""
-        return {**online.begin(batch, self.context, self.dim, self.w_ext), **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: rings of the last L-1 inputs and of the next L-1 sums."""
+        return online.entries(self.context, self.dim)
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -74,10 +78,10 @@ class Extractor(PackedMixer):
         e, state = online.advance(self._in(x), self.w_ext, state, reuse)
         return self._adjusted(x, e), state
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`: Tables 3-6 of the paper."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: Tables 3-6 of the paper."""
         rows, D = T if per == "sequence" else 1, self.dim
-        price = taps.price(T, D, self.w_ext, per) + Cost(state=online.held(self.context, D))
+        price = taps.price(T, D, self.w_ext, per)
         if self.w_in is not None:
             price = linear(rows, D, D) + price
         if self.w_adj is not None:

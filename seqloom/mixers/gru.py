@@ -20,9 +20,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -54,13 +55,10 @@ class GRU(PackedMixer):
         """See `PackedMixer.mix`."""
         return self.w_out(self._read(x, self.start(len(x)), None)[0])
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        return {
-            "h": torch.zeros(batch, self.state_dim, dtype=exact, device=self.device),
-            **unread(batch, self.device),
-        }
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.state_dim,), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -85,8 +83,8 @@ class GRU(PackedMixer):
             View("state", "what each unit holds after each token, between -1 and 1", AXES, h[0]),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`: the same at every place. With b_n, that sum takes the place of the one with a_n."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place. With b_n, that sum takes the place of the one with a_n."""
         rows, _ = lookback(T, None, per)
         N, after = self.state_dim, self.b_n is not None
         turn = Cost(
@@ -101,7 +99,6 @@ class GRU(PackedMixer):
             add=(2 + 2 + after + 2) * rows * N,
             div=3 * rows * N,
             exp=3 * rows * N,
-            state=N,
             path=("multiplication", *matrix, "addition", "exponentiation", "division", "multiplication", "addition"),
         )
         return linear(rows, self.dim, 3 * N, bias=True) + turn + cell + linear(rows, N, self.dim)

@@ -21,12 +21,13 @@ from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
-from seqloom.ops.diagonal_states import empty, filtered, kernel, respond
+from seqloom.ops.diagonal_states import filtered, kernel, respond
 from seqloom.ops.diagonal_states.price import GROWTH, of, price
 from seqloom.ops.projection import Linear
 from seqloom.ops.state_space.discretise import growth
@@ -67,10 +68,10 @@ class GSS(PackedMixer):
         u = self._in(x)
         return self._out(x, u, filtered(u, self._system))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        h = torch.view_as_real(empty(batch, self.channels, self.state_dim, self.dtype, self.device))
-        return {"h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.channels, self.state_dim, 2), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -101,8 +102,8 @@ class GSS(PackedMixer):
             View("gate", "what each number of the wide branch is multiplied by", ("place", "width"), self._gate(x[0])),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; what makes K is priced at each token, as a step computes it."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; what makes K is priced at each token, as a step computes it."""
         rows, _ = lookback(T, None, per)
         D, H, F, N = self.dim, self.channels, self.width, self.state_dim
         kept = Cost(exp=2 * rows * N, other=rows * N, params=2 * N + 2 * H * N + H)  # -e^a, e^b

@@ -20,9 +20,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.implicit_filter import Shape, exact, filters
@@ -73,11 +74,12 @@ class Hyena(PackedMixer):
             z = gate * exact.lags(z, h[n])
         return self.out_proj(z)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: windows (B, W-1, (N+1)·D) and N of (B, L-1, D), see `lag_sum.window`."""
-        w, L = self.short, self.shape.context
-        past = {f"z_{n}": window.begin(batch, L, self.dim, w) for n in range(1, self.order + 1)}
-        return {"short": window.begin(batch, len(w), w.shape[1], w), **past, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: windows (B, W-1, (N+1)·D) and N of (B, L-1, D), see `lag_sum.window`."""
+        long = Entry((self.shape.context - 1, self.dim))
+        short = Entry((len(self.short) - 1, self.short.shape[1]))
+        return {"short": short, **{f"z_{n}": long for n in range(1, self.order + 1)}}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -96,14 +98,13 @@ class Hyena(PackedMixer):
         short = View("short taps", "the weight of v and of each gate at each lag", ("lag", "projection"), self.short)
         return [*(View(f"filter {n}", meaning.format(n), axes, h) for n, h in long), short]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. A tap of the filters is made once, for the first token that is so far from another."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. A tap of the filters is made once, for the first token that is so far from another."""
         D, N, L = self.dim, self.order, self.shape.context
         rows, terms = lookback(T, L, per)
         summed = Cost(
             mul=(terms + rows) * N * D,
             add=(terms - rows) * N * D,
-            state=(L - 1) * N * D,
             path=("multiplication", "cumulation", "multiplication") * N,
         )
         widths = [self.filter_in.in_features, *(layer.out_features for layer in self._network)]

@@ -16,9 +16,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import gated_unit
@@ -57,9 +58,10 @@ class LightweightConv(PackedMixer):
         u = gated_unit.gated(self.w_in(x))
         return self.w_out(lags(u, self._taps(u)))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: the last inputs of the convolution, see `lag_sum.window`, whatever the `capacity`."""
-        return {"past": window.begin(batch, self.kernel, self.dim, self.w), **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: the last inputs of the convolution, see `lag_sum.window`."""
+        return {"past": Entry((self.kernel - 1, self.dim))}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -77,8 +79,8 @@ class LightweightConv(PackedMixer):
         """See `Mixer.views`: the taps of each head."""
         return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The softmax is priced at each token, as a step computes it."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The softmax is priced at each token, as a step computes it."""
         rows, D, H, K = T if per == "sequence" else 1, self.dim, self.heads, self.kernel
         summed = taps.price(T, D, torch.empty(K, D, device="meta"), per)
         soft = Cost(add=rows * (K - 1) * H, div=rows * K * H, exp=rows * K * H, params=K * H - K * D)

@@ -18,9 +18,10 @@ from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.linear_decay import decay
@@ -47,13 +48,11 @@ class LinearAttention(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(decay(*self._read(x))[0])
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        kind, K = torch.promote_types(self.dtype, torch.float32), self.dim // self.heads
-        return {
-            "sum": torch.zeros(batch, self.heads, K, K + 1, dtype=kind, device=self.device),
-            **unread(batch, self.device),
-        }
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        K = self.dim // self.heads
+        return {"sum": Entry((self.heads, K, K + 1), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -79,8 +78,8 @@ class LinearAttention(PackedMixer):
         mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
         return [mean, *each] if self.heads > 1 else each
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. A token costs the same at every place; relu and the bound of φ are counted in `other`."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. A token costs the same at every place; relu and the bound of φ are counted in `other`."""
         rows, _ = lookback(T, None, per)
         D, H, K = self.dim, self.heads, self.dim // self.heads
         features = Cost(add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition"))
@@ -88,7 +87,6 @@ class LinearAttention(PackedMixer):
             mul=rows * 2 * D * (K + 1),  # kᵀ v, q S
             add=rows * (D * (K + 1) + H * (K - 1) * (K + 1) + H),
             div=rows * D,
-            state=D * (K + 1),
             path=("multiplication", "addition", "multiplication", "cumulation", "addition", "division"),
         )
         project = linear(rows, D, D)

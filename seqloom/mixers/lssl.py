@@ -23,9 +23,10 @@ from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -74,11 +75,10 @@ class LSSL(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(x, single(x, self._system, "bilinear")[0])
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        h = torch.zeros(batch, self.dim, self.state_dim, dtype=exact, device=self.device)
-        return {"h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.state_dim), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -105,8 +105,8 @@ class LSSL(PackedMixer):
             View("time scale", "tokens in a unit of the system's time", ("channel",), scale),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
         rows, _ = lookback(T, None, per)
         D, N, M = self.dim, self.state_dim, self.outputs
         params = D * M * (N + 1) + self.learn * (N * N + N + D)

@@ -19,9 +19,10 @@ from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -52,11 +53,11 @@ class LSTM(PackedMixer):
         """See `PackedMixer.mix`."""
         return self.w_out(self._read(x, self.start(len(x)), None)[0])
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        h, c = torch.zeros(2, batch, self.state_dim, dtype=exact, device=self.device)
-        return {"h": h, "c": c, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        units = Entry((self.state_dim,), "wide")
+        return {"h": units, "c": units}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -82,8 +83,8 @@ class LSTM(PackedMixer):
             View("state", "what each unit puts out after each token, between -1 and 1", AXES, h[0]),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`: the same at every place."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place."""
         rows, _ = lookback(T, None, per)
         N = self.state_dim
         turn = Cost(
@@ -97,7 +98,6 @@ class LSTM(PackedMixer):
             add=(3 + 4 + 1) * rows * N,
             div=5 * rows * N,
             exp=5 * rows * N,
-            state=2 * N,
             path=("multiplication", "addition", "exponentiation", "addition", "division", "multiplication"),
         )
         return linear(rows, self.dim, 4 * N, bias=True) + turn + cell + linear(rows, N, self.dim)

@@ -26,9 +26,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.core.cost import Cost, Per, linear, lookback, rootnorm
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear, project
@@ -71,12 +72,11 @@ class Mamba(PackedMixer):
         u, z = self.in_proj(x).chunk(2, -1)
         return self._read(convolve(u, self.conv_weight, self.conv_bias), z, None, None)[0]
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros, whatever the `capacity`; h in float32 or better."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        window = torch.zeros(batch, self.config.kernel - 1, self.inner, dtype=self.dtype, device=self.device)
-        h = torch.zeros(batch, *self.a_log.shape, dtype=exact, device=self.device)
-        return {"window": window, "h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        window = Entry((self.config.kernel - 1, self.inner))
+        return {"window": window, "h": Entry(tuple(self.a_log.shape), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -108,8 +108,8 @@ class Mamba(PackedMixer):
             View("taps", "the weight of the input at each lag", ("lag", "channel"), self.conv_weight),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`: the same at every place but the first, whose convolution has fewer inputs."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place but the first, whose convolution has fewer inputs."""
         rows, _ = lookback(T, None, per)
         E, N = self.inner, self.config.state_dim
         R = self.rank

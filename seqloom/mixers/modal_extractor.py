@@ -24,12 +24,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
-from seqloom.ops.diagonal_states import empty, filtered, kernel, respond
+from seqloom.ops.diagonal_states import filtered, kernel, respond
 from seqloom.ops.diagonal_states.price import price
 from seqloom.ops.projection import Linear
 
@@ -73,10 +74,10 @@ class ModalExtractor(PackedMixer):
         z = self._in(x)
         return self._out(x, z, filtered(z.to(self._exact), self._system))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        h = torch.view_as_real(empty(batch, self.dim, self.order, self.dtype, self.device))
-        return {"h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.order, 2), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -114,8 +115,8 @@ class ModalExtractor(PackedMixer):
             w[:1] += self.d.to(w.dtype)
         return w
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; λ is priced at each token, as a step computes it."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; λ is priced at each token, as a step computes it."""
         rows, _ = lookback(T, None, per)
         D, N, taps = self.dim, self.order, 1 if self.shared else self.dim
         rate = Cost(  # -e^a; d z beside the waves

@@ -6,12 +6,9 @@ a state by a piece, `advance` by one token.
 
 from abc import abstractmethod
 
-import torch
-from torch import Tensor
-
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import State, check
+from seqloom.core.state import State
 from seqloom.ops.pack import pack, unpack
 
 
@@ -32,7 +29,9 @@ class PackedMixer(Mixer):
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """See `Mixer.forward`."""
-        self._fits(x, keep, 3)
+        x = self.check_input(x, keep, 3)
+        if 0 in x.shape:
+            return x.clone()
         if keep is None:
             return self.mix(x)
         rows, places = pack(x, keep)
@@ -40,9 +39,9 @@ class PackedMixer(Mixer):
 
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         """See `Mixer.extend`."""
-        self._fits(x, keep, 3)
-        check(state, len(x))
-        if x.shape[1] == 0:
+        x = self.check_input(x, keep, 3)
+        self.check_state(state, len(x))
+        if 0 in x.shape:
             return x.clone(), {name: tensor.clone() for name, tensor in state.items()}
         if keep is None:
             return self.carry(x, state, state["seen"].new_full((len(x),), x.shape[1]))
@@ -52,15 +51,7 @@ class PackedMixer(Mixer):
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
-        self._fits(x, None, 2)
-        check(state, len(x))
-        if reuse and any(tensor.requires_grad for tensor in state.values()):
-            raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
+        x = self.check_step(x, state, reuse)
+        if len(x) == 0:
+            return x.clone(), {name: tensor.clone() for name, tensor in state.items()}
         return self.advance(x, state, reuse)
-
-    def _fits(self, x: Tensor, keep: Tensor | None, ndim: int) -> None:
-        letters = "(B, T, D)" if ndim == 3 else "(B, D)"
-        if x.ndim != ndim or x.shape[-1] != self.dim:
-            raise ValueError(f"this mixer reads {letters} with D = {self.dim}, not {tuple(x.shape)}")
-        if keep is not None and (keep.shape != x.shape[:2] or keep.dtype != torch.bool):
-            raise ValueError(f"keep must be bool {tuple(x.shape[:2])}, not {keep.dtype} {tuple(keep.shape)}")

@@ -23,9 +23,10 @@ from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -59,12 +60,11 @@ class Performer(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: S with z (B, H, F, V+1) and M (B, H), whatever the `capacity`."""
-        K, exact = self.dim // self.heads, torch.promote_types(self.dtype, torch.float32)
-        s = torch.zeros(batch, self.heads, self._features, K + 1, dtype=exact, device=self.device)
-        M = {} if self.kernel == "relu" else {"peak": torch.full_like(s[:, :, 0, 0], LOWEST)}
-        return {"s": s, **M, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: S with z (B, H, F, V+1) and M (B, H)."""
+        s = Entry((self.heads, self._features, self.dim // self.heads + 1), "wide")
+        return {"s": s} if self.kernel == "relu" else {"s": s, "peak": Entry((self.heads,), "wide", LOWEST)}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -88,12 +88,12 @@ class Performer(PackedMixer):
         mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
         return [mean, *each] if self.heads > 1 else each
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; z is priced as the value 1 that it is computed with."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; z is priced as the value 1 that it is computed with."""
         rows, _ = lookback(T, None, per)
         H, R, K = self.directions.shape
         feature = Cost(div=rows * self.dim, path=("division",)) + price.features(rows, self.kernel, H, R, K)
-        return price.layer(rows, H, K, feature, self._features) + Cost(state=0 if self.kernel == "relu" else H)
+        return price.layer(rows, H, K, feature, self._features)
 
     @property
     def _features(self) -> int:

@@ -22,9 +22,10 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, silu
 
 from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.linear_decay import decay
@@ -57,13 +58,11 @@ class Retention(PackedMixer):
         y, _ = decay(*self._read(x, torch.arange(x.shape[1], device=x.device)), self.log_decay)
         return self._out(x, y)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        kind, K = torch.promote_types(self.dtype, torch.float32), self.dim // self.heads
-        return {
-            "sum": torch.zeros(batch, self.heads, K, 2 * K, dtype=kind, device=self.device),
-            **unread(batch, self.device),
-        }
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        K = self.dim // self.heads
+        return {"sum": Entry((self.heads, K, 2 * K), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -96,8 +95,8 @@ class Retention(PackedMixer):
             *(View(f"scores of head {h}", meaning, ("query", "key"), each) for h, each in enumerate(scores)),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. A token costs the same at every place; sines, cosines and signs are counted in `other`."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. A token costs the same at every place; sines, cosines and signs are counted in `other`."""
         rows, _ = lookback(T, None, per)
         D, H, K = self.dim, self.heads, self.dim // self.heads
         rotation = Cost(
@@ -107,7 +106,6 @@ class Retention(PackedMixer):
             mul=rows * 3 * 2 * D * K,  # γ S, kᵀ v, q S
             add=rows * (2 * D * K + 2 * D * (K - 1)),
             exp=rows * H,
-            state=2 * D * K,
             path=("multiplication", "addition", "multiplication", "cumulation"),
         )
         norm = layernorm(rows * H, 2 * K, affine=False)
@@ -137,7 +135,7 @@ class Retention(PackedMixer):
             self.register_buffer(name, values.to(self.device), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Retention":
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        super()._apply(fn, recurse)
         self._fix()  # γ and θ move with the module, but are never rounded to its number type
         return self
 

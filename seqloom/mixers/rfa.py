@@ -23,9 +23,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -71,13 +72,12 @@ class RandomFeatureAttention(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: S with z (B, H, 2R, V+1) and Σ log g (B, H), whatever the `capacity`."""
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: S with z (B, H, 2R, V+1) and Σ log g (B, H)."""
         H, R, K = self.directions.shape
-        exact = torch.promote_types(self.dtype, torch.float32)
-        s = torch.zeros(batch, H, 2 * R, K + 1, dtype=exact, device=self.device)
-        kept = {} if self.w_gate is None else {"log_kept": torch.zeros_like(s[:, :, 0, 0])}
-        return {"s": s, **kept, **unread(batch, self.device)}
+        s = Entry((H, 2 * R, K + 1), "wide")
+        return {"s": s} if self.w_gate is None else {"s": s, "log_kept": Entry((H,), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -105,8 +105,8 @@ class RandomFeatureAttention(PackedMixer):
             shown.append(View("gates", kept, ("token", "head"), self.w_gate(x[0]).sigmoid()))
         return shown
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; z is priced as the value 1 that it is computed with."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; z is priced as the value 1 that it is computed with."""
         rows, _ = lookback(T, None, per)
         D, (H, R, K) = self.dim, self.directions.shape
         scaled = price.unit(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))

@@ -22,14 +22,15 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.projection import Linear
-from seqloom.ops.wkv_average import empty, wkv, wkv_token
+from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -62,10 +63,10 @@ class RWKV(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._read(x, torch.zeros_like(x[:, :1]), None, None)[0]
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: the last token (B, D), sums and scale (B, 3, D), whatever the `capacity`."""
-        last = torch.zeros(batch, self.dim, dtype=self.dtype, device=self.device)
-        return {"last": last, "sums": empty(batch, self.dim, self.dtype, self.device), **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: the last token (B, D), sums and scale (B, 3, D)."""
+        return {"last": Entry((self.dim,)), "sums": sums_of(self.dim)}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -95,8 +96,8 @@ class RWKV(PackedMixer):
             View("token shift", "the part of the token itself in r, k and v, the rest is the one before", AXES, mu),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place but the first, which has nothing to fade and to add to.
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place but the first, which has nothing to fade and to add to.
 
         w and e^-w are priced at each token, as a step computes them.
         """
@@ -110,7 +111,6 @@ class RWKV(PackedMixer):
             div=rows * D,
             exp=2 * (rows + past) * D,
             other=past * D,
-            state=4 * D,
             path=("addition", "exponentiation", "multiplication", "cumulation", "division"),
         )
         gate = Cost(mul=rows * D, add=rows * D, div=rows * D, exp=rows * D, path=("multiplication",))

@@ -30,9 +30,10 @@ from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -76,11 +77,10 @@ class S4(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(x, low_rank(x, self._system)[0])
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        h = torch.zeros(batch, self.dim, self.pairs, 2, dtype=exact, device=self.device)
-        return {"h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.pairs, 2), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -110,8 +110,8 @@ class S4(PackedMixer):
             View("frequency", "turns of an eigenvalue of Λ in a token", ("channel", "pair"), turns),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; (2/Δ - A)^{-1} is priced at each token, as a step computes it."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; (2/Δ - A)^{-1} is priced at each token, as a step computes it."""
         rows, _ = lookback(T, None, per)
         D, H = self.dim, self.pairs
         making = Cost(exp=rows * D, other=rows * H, params=2 * D + 6 * H + 2 * D * H, path=("exponentiation",))

@@ -25,12 +25,13 @@ from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
-from seqloom.ops.diagonal_states import empty, filtered, kernel, respond
+from seqloom.ops.diagonal_states import filtered, kernel, respond
 from seqloom.ops.diagonal_states.price import GROWTH, of, price
 from seqloom.ops.projection import Linear
 from seqloom.ops.state_space.discretise import diagonal_bilinear, growth
@@ -72,10 +73,10 @@ class S4D(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._out(x, filtered(x.to(self._exact), self._system))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        h = torch.view_as_real(empty(batch, self.dim, self.states, self.dtype, self.device))
-        return {"h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.states, 2), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -105,8 +106,8 @@ class S4D(PackedMixer):
             View("frequency", "turns of a state in a token, before sampling", ("channel", "state"), self._turns()),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
         rows, _ = lookback(T, None, per)
         D, N = self.dim, self.states
         if self.method == "zoh":  # ΔA, its growth, times Δ

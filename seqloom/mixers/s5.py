@@ -24,9 +24,10 @@ from torch.nn.functional import gelu
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -68,10 +69,10 @@ class S5(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._gated(self._read(x, self.start(len(x))["x"], None)[0], x.dtype)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        x = torch.zeros(batch, self.states, 2, dtype=self._exact(self.dtype), device=self.device)
-        return {"x": x, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"x": Entry((self.states, 2), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -101,8 +102,8 @@ class S5(PackedMixer):
             ),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; Λ̄ and B̄ are priced at each token, as a step computes them."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Λ̄ and B̄ are priced at each token, as a step computes them."""
         rows, _ = lookback(T, None, per)
         N, D = self.states, self.dim
         discrete = Cost(
@@ -118,7 +119,6 @@ class S5(PackedMixer):
             mul=rows * N * (2 * D + 4 + 4),
             add=rows * N * (2 * (D - 1) + 2 + 4),
             params=2 * N * D,
-            state=2 * N,
             path=("multiplication", "cumulation", "multiplication", "addition", "multiplication", "addition"),
         )
         says = Cost(  # 2 Re(C x) + D ∘ u

@@ -20,9 +20,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear, project
@@ -60,11 +61,10 @@ class S6(PackedMixer):
         """See `PackedMixer.mix`."""
         return self._read(x, None, None)[0]
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        h = torch.zeros(batch, *self.a_log.shape, dtype=exact, device=self.device)
-        return {"h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry(tuple(self.a_log.shape), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -89,8 +89,8 @@ class S6(PackedMixer):
             View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`: the same at every place."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place."""
         rows, _ = lookback(T, None, per)
         N = self.config.state_dim
         select = linear(rows, self.dim, self.rank + 2 * N) + linear(rows, self.rank, self.dim)

@@ -17,9 +17,10 @@ from pydantic import Field, SerializeAsAny, field_validator
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, MixerConfig, Traits, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State, check, under, within
+from seqloom.core.state import State, under, within
 from seqloom.core.view import View
 from seqloom.ops.projection import Linear
 
@@ -67,29 +68,28 @@ class Spade(Mixer):
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """See `Mixer.forward`."""
+        x = self.check_input(x, keep, 3)
         return self._mixed([mixer(x, keep) for mixer in self.both.values()], keep)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`."""
-        return joined({name: mixer.start(batch, capacity=capacity) for name, mixer in self.both.items()})
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: that of both."""
+        return {
+            f"{name}.{entry}": declared for name, mixer in self.both.items() for entry, declared in mixer.memory.items()
+        }
 
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         """See `Mixer.extend`."""
-        check(state, len(x))
+        x = self.check_input(x, keep, 3)
+        self.check_state(state, len(x))
         read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.both.items()}
         return self._mixed([y for y, _ in read.values()], keep), joined({name: read[name][1] for name in read})
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
-        check(state, len(x))
-        if reuse and any(tensor.requires_grad for tensor in state.values()):  # said before one of them writes
-            raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
+        x = self.check_step(x, state, reuse)  # before one of them writes
         read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.both.items()}
         return self._mixed([y for y, _ in read.values()], None), joined({name: read[name][1] for name in read})
-
-    def trim(self, state: State) -> State:
-        """See `Mixer.trim`."""
-        return joined({name: mixer.trim(parted(state, name)) for name, mixer in self.both.items()})
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: those of both."""
@@ -99,8 +99,8 @@ class Spade(Mixer):
             for view in mixer.views(x)
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The two run side by side: the longer of their critical paths counts."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The two run side by side: the longer of their critical paths counts."""
         D = self.dim
         rows, _ = lookback(T, None, per)
         each = [mixer.cost(T, per) for mixer in self.both.values()]
@@ -109,7 +109,8 @@ class Spade(Mixer):
         return replace(each[0] + each[1], path=longer) + norms + linear(rows, 2 * D, D)
 
     def _mixed(self, read: list[Tensor], keep: Tensor | None) -> Tensor:
-        y: Tensor = self.w_out(torch.cat([self.norm_far(read[0]), self.norm_near(read[1])], -1))
+        far, near = (y.to(self.norm_far.weight.dtype) for y in read)
+        y: Tensor = self.w_out(torch.cat([self.norm_far(far), self.norm_near(near)], -1))
         return y if keep is None else torch.where(keep[:, :, None], y, 0.0)
 
 

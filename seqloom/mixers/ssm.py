@@ -21,9 +21,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.packed import PackedMixer
 from seqloom.ops.projection import Linear
@@ -64,11 +65,10 @@ class SSM(PackedMixer):
         """See `PackedMixer.mix`."""
         return self.d(x) + joint(x, self._system, self.method)[0]
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: zeros in float32 or better, whatever the `capacity`."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        h = torch.zeros(batch, self.state_dim, dtype=exact, device=self.device)
-        return {"h": h, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.state_dim,), "wide")}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -97,8 +97,8 @@ class SSM(PackedMixer):
             View("A", "what each state takes of each in a unit of time", ("state", "from"), self.a),
         ]
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place; Ā is priced at each token, as a step computes it."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Ā is priced at each token, as a step computes it."""
         rows, _ = lookback(T, None, per)
         D, N = self.dim, self.state_dim
         own = Cost(add=rows * D, exp=rows, params=N * N + 1 + 2 * N * D, path=("exponentiation",))

@@ -19,9 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.models.channel import Channel
 from seqloom.ops import ring
 from seqloom.ops.projection import Linear
@@ -59,10 +60,10 @@ class ChannelMix(Channel):
         """See `PackedMixer.mix`."""
         return self._read(x, torch.zeros_like(x[:, :1]))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: the last token (B, D), whatever the `capacity`."""
-        last = torch.zeros(batch, self.dim, dtype=self.dtype, device=self.device)
-        return {"last": last, **unread(batch, self.device)}
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: the last token (B, D)."""
+        return {"last": Entry((self.dim,))}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
@@ -76,12 +77,12 @@ class ChannelMix(Channel):
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last, "seen": state["seen"] + 1}
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place."""
         D, W = self.dim, self.width
         rows, _ = lookback(T, None, per)
         n = rows * D
-        shift = Cost(mul=2 * n, add=3 * n, params=2 * D, state=D, path=("addition", "multiplication", "addition"))
+        shift = Cost(mul=2 * n, add=3 * n, params=2 * D, path=("addition", "multiplication", "addition"))
         squared = Cost(mul=rows * W, other=rows * W, path=("multiplication",))
         beside = linear(rows, D, D)  # r, and its sigmoid
         gate = Cost(

@@ -14,7 +14,7 @@ from torch import Tensor
 from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.models.channel import Channel
 from seqloom.ops.projection import Linear
 
@@ -34,10 +34,6 @@ class FFN(Channel):
         """See `PackedMixer.mix`."""
         return self._read(x)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`: nothing but `seen`, whatever the `capacity`."""
-        return unread(batch, self.device)
-
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
         return self._read(x), {"seen": state["seen"] + lengths}
@@ -46,8 +42,8 @@ class FFN(Channel):
         """See `PackedMixer.advance`."""
         return self._read(x), {"seen": state["seen"] + 1}
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. The same at every place."""
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place."""
         rows = T if per == "sequence" else 1
         D, W = self.dim, self.width
         return linear(rows, D, W, bias=True) + Cost(other=rows * W) + linear(rows, W, D, bias=True)

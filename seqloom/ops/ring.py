@@ -9,6 +9,7 @@ from typing import TypeAlias
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
 
@@ -22,10 +23,15 @@ def times(size: int, seen: Lengths) -> Int[Tensor, "B C"]:
     return last - (last - place) % max(size, 1)
 
 
+def known(seen: Lengths) -> bool:
+    """Whether the numbers can be read: not while a graph is captured, nor of meta and fake tensors."""
+    return not (torch.compiler.is_compiling() or seen.is_meta or isinstance(seen, FakeTensor))
+
+
 def held(size: int, seen: Lengths) -> int:
-    """How many of `size` places any row has written, after `seen` (B,) tokens; all, while a graph is captured."""
-    if torch.compiler.is_compiling():
-        return size  # how many were read is not known then
+    """How many of `size` places any row has written, after `seen` (B,) tokens; all, where that is not known."""
+    if not known(seen):
+        return size
     return min(size, max(seen.tolist(), default=0))
 
 

@@ -7,6 +7,7 @@ import torch
 
 from seqloom.core.state import State
 from tests.contract import (  # noqa: F401  they note their faults
+    broken_arguments,
     broken_keep,
     broken_module,
     broken_numbers,
@@ -35,6 +36,10 @@ NEED_STREAMS = (
     "check_nothing_is_changed",
     "check_refusals",
     "check_compiles",
+    "check_empty",
+    "check_dtypes",
+    "check_given_state",
+    "check_other_context",
 )
 """the checks of mixers that read on: of the others they demand that they refuse to"""
 

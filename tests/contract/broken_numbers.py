@@ -1,5 +1,7 @@
 """Mixers whose derivatives, rounding or price are wrong."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -62,19 +64,18 @@ class AnswersInDouble(Average):
 class ForgetsParameters(Average):
     """Its price leaves the weights out."""
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        price = super().cost(T, per)
-        return Cost(price.mul, price.add, price.div, price.exp, price.other, 0, price.state, price.path)
+    def price(self, T: int, per: Per) -> Cost:
+        return replace(super().price(T, per), params=0)
 
 
 @caught_by(check_cost="add of 2 tokens")
 class CountsTokensTwice(Cached):
     """The price of a token is that of the average token."""
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
-        price = super().cost(T)
+    def price(self, T: int, per: Per) -> Cost:
+        price = super().price(T, "sequence")
         if per == "sequence":
             return price
         n = max(T, 1)
         counts = (price.mul // n, price.add // n, price.div // n, price.exp // n, price.other // n)
-        return Cost(*counts, price.params, price.state, price.path)
+        return Cost(*counts, price.params, path=price.path)

@@ -28,6 +28,9 @@ class BatchSecond(Average):
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         return {**super().start(batch), "total": torch.zeros(DIM, batch, dtype=self.dtype).mT.contiguous().mT}
 
+    def check_state(self, state: State, batch: int | None = None) -> None:
+        pass
+
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, {**state, "total": state["total"].mT}, lengths)
         return y, {**after, "total": after["total"].mT}

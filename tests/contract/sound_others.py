@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
 from seqloom.ops.ring import grow, write, write_
@@ -16,9 +17,9 @@ class Cached(Average):
 
     traits = Traits(causal="always", streams=True, state="grows")
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        cache = torch.zeros(batch, capacity or 0, self.dim, dtype=self.dtype)
-        return {"cache": cache, "seen": torch.zeros(batch, dtype=torch.long)}
+    @property
+    def memory(self) -> Memory:
+        return {"cache": Entry((0, self.dim), grows=True)}
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         totals = state["cache"].sum(1)[:, None] + x.cumsum(1)
@@ -37,14 +38,10 @@ class Cached(Average):
         write_(cache, seen, x)
         return self.read(cache.sum(1), seen + 1), {"cache": cache, "seen": seen + 1}
 
-    def trim(self, state: State) -> State:
-        used = int(state["seen"].max())
-        return {"cache": state["cache"][:, :used].contiguous(), "seen": state["seen"]}
-
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
+    def price(self, T: int, per: Per) -> Cost:
         tokens = T if per == "sequence" else 1
         sums = T * (T - 1) // 2 if per == "sequence" else T - 1
-        counts = Cost(add=sums * DIM, div=tokens * DIM, other=tokens * DIM, state=T * DIM)
+        counts = Cost(add=sums * DIM, div=tokens * DIM, other=tokens * DIM)
         return counts + linear(tokens, DIM, DIM)
 
 
@@ -54,7 +51,7 @@ class Ahead(Weighted):
     traits = Traits(causal="never", streams=False, state="none")
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        self.fits(x, keep, 3)
+        x = self.check_input(x, keep, 3)
         keep = torch.ones_like(x[:, :, 0], dtype=torch.bool) if keep is None else keep
         tokens = torch.where(keep[:, :, None], x, 0.0)
         mean = tokens.sum(1) / keep.sum(1)[:, None].clamp(min=1)
@@ -73,10 +70,10 @@ class Ahead(Weighted):
     def step(self, x: Tensor, state: State, *, reuse: bool = False) -> tuple[Tensor, State]:
         raise self.refuse()
 
-    def cost(self, T: int, per: Per = "sequence") -> Cost:
+    def price(self, T: int, per: Per) -> Cost:
         if per == "token":
             raise ValueError("a mixer that sees later tokens has no price of one token; ask for the sequence")
-        return Cost(add=(T - 1) * DIM, div=DIM, other=DIM) + linear(1, DIM, DIM)
+        return Cost(add=max(T - 1, 0) * DIM, div=(T > 0) * DIM, other=DIM) + linear(int(T > 0), DIM, DIM)
 
 
 class Short(Average):

@@ -6,8 +6,10 @@ import pytest
 
 from seqloom.core.mixer import Mixer
 from tests.contract import (
+    test_arguments,
     test_causal,
     test_cost,
+    test_given_state,
     test_graph,
     test_keep,
     test_numbers,
@@ -24,8 +26,10 @@ from tests.contract.sound import Average, made
 from tests.contract.sound_others import Ahead, Cached, Short
 
 ROOMS = (
+    test_arguments,
     test_causal,
     test_cost,
+    test_given_state,
     test_graph,
     test_keep,
     test_numbers,

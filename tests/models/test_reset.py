@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.cost import Cost
+from seqloom.core.cost import Cost, Per
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
 from seqloom.mixers.packed import PackedMixer
@@ -22,16 +22,13 @@ class Own(PackedMixer):
     def mix(self, x: Tensor) -> Tensor:
         return self.w(self.norm(x)) * self.decay
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        return {"seen": torch.zeros(batch, dtype=torch.long)}
-
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         return self.mix(x), {"seen": state["seen"] + lengths}
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         return self.mix(x), {"seen": state["seen"] + 1}
 
-    def cost(self, T: int, per: str = "sequence") -> Cost:
+    def price(self, T: int, per: Per) -> Cost:
         return Cost()
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.state import State, select, unread
+from seqloom.core.memory import start
+from seqloom.core.state import State, select
 from seqloom.ops.lag_sum import lags, online, taps
 from seqloom.ops.lag_sum.online import blocks, kept, token
 from tests.contract.cases import CASES, Make
@@ -44,7 +45,7 @@ def drawn(kind: str, L: int, D: int = 6) -> Tensor:
 
 
 def begun(w: Tensor, z: Tensor) -> State:
-    return {**online.begin(len(z), len(w), z.shape[2], w), **unread(len(z), None)}
+    return start(online.entries(len(w), z.shape[2]), len(z), 0, w.dtype, w.device)
 
 
 def stepped(z: Tensor, w: Tensor, state: State, reuse: list[bool] | None = None) -> tuple[Tensor, State]:

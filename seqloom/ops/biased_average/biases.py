@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import layer_norm, pad
 
-from seqloom.ops import backends
+from seqloom.ops import backends, ring
 
 Places: TypeAlias = Int[Tensor, "#B T"]
 """the place of each query, from 0"""
@@ -36,7 +36,7 @@ def first(context: int, width: int, window: int | None = None) -> Tensor:
 def within(kind: str, context: int, last: int | Tensor) -> None:
     """Raises ValueError where the latest place lies beyond the biases; `last` counts places, or each row's."""
     if isinstance(last, Tensor):
-        last = 0 if torch.compiler.is_compiling() else int(last.max())
+        last = int(last.max()) if ring.known(last) else 0
     if last > context:
         raise ValueError(
             f"{kind} has biases for {context} places, not for {last}: read at most {context} tokens, or build it with "

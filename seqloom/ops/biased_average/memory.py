@@ -8,19 +8,19 @@ A token goes into the sum when it leaves the window: no state grows, and no toke
 import math
 
 import torch
-from torch import Tensor
 
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State, unread
+from seqloom.core.state import State
 from seqloom.ops import ring
 from seqloom.ops.biased_average import Bias, average, joined
-from seqloom.ops.biased_average.total import Key, Keys, Past, Total, nothing
+from seqloom.ops.biased_average.total import Key, Keys, Past, Total
 
 
-def begin(batch: int, window: int, keys: int, dim: int, like: Tensor) -> State:
-    """The state before the first token, in the number type of `like` and its sums in float32 or better."""
-    k, v = (like.new_zeros(batch, window, width) for width in (keys, dim))
-    return {"k": k, "v": v, **nothing(batch, keys, dim, like)._asdict(), **unread(batch, like.device)}
+def entries(window: int, keys: int, dim: int) -> Memory:
+    """The declaration of the state; its sums are in float32 or better."""
+    sums, peak = Entry((keys, dim // keys + 1), "wide"), Entry((keys,), "wide")
+    return {"k": Entry((window, keys)), "v": Entry((window, dim)), "sums": sums, "peak": peak}
 
 
 def recall(k: Keys, v: Stream, seen: Lengths, count: int) -> Past:

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths
+from seqloom.ops import ring
 
 Compute = Callable[[int, int], Tensor]
 """(first, last) → the taps from the one to before the other, (N, last - first, D)"""
@@ -33,7 +34,7 @@ class Kept:
         `compute` is asked for those that are not held. With gradients, and while a graph is captured, for all: the held
         ones carry none, and what is kept is no part of a graph. Whoever takes them must not write into them.
         """
-        if torch.compiler.is_compiling():
+        if not ring.known(seen):
             return compute(0, context)  # how many were read is not known either
         count = min(max(seen.tolist(), default=0) + tokens, context)
         return compute(0, count) if torch.is_grad_enabled() else self._taps(count, context, parameters, compute)

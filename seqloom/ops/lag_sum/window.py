@@ -51,7 +51,7 @@ def advance(z: Token, w: Taps, window: Window, seen: Lengths, reuse: bool) -> tu
 
 def _agreed(seen: Tensor) -> int | None:
     """How many tokens every row has read; None where they differ, or while a graph is captured."""
-    if torch.compiler.is_compiling():
+    if not ring.known(seen):
         return None
     counts = set(seen.tolist())
     return counts.pop() if len(counts) == 1 else None

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
@@ -33,9 +34,12 @@ backends.declare("wkv_average", ("reference", *RUN, "triton"), lambda: native.la
 
 def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, "B 3 D"]:
     """The state before the first token, in float32 at least: 0, 0 and -1e38."""
-    state = torch.zeros(batch, 3, dim, dtype=torch.promote_types(dtype, torch.float32), device=device)
-    state[:, 2] = averages.NOTHING
-    return state
+    return sums_of(dim).begin(batch, dtype, device)
+
+
+def sums_of(dim: int) -> Entry:
+    """The declaration of the state of `dim` channels."""
+    return Entry((3, dim), "wide", (0.0, 0.0, averages.NOTHING))
 
 
 def wkv(

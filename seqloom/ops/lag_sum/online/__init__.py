@@ -19,6 +19,7 @@ section 7 counts the critical path, for paying ahead. Starting it anywhere, in a
 import torch
 from torch import Tensor
 
+from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.ops.lag_sum import window
@@ -30,16 +31,9 @@ PULLED = 1 << 19
 """products of a token that are faster summed up over the window, where there is no C for the schedule (measured)"""
 
 
-def held(L: int, dim: int) -> int:
-    """Numbers of the state beside the window, a row."""
-    return (L - 1) * dim + 1
-
-
-def begin(batch: int, L: int, dim: int, like: Tensor) -> State:
-    """`past`, `ahead` and `origin` before the first token: sums are float32 at least."""
-    past = window.begin(batch, L, dim, like)
-    ahead = torch.zeros_like(past, dtype=torch.promote_types(like.dtype, torch.float32))
-    return {"past": past, "ahead": ahead, "origin": torch.zeros(batch, dtype=torch.long, device=like.device)}
+def entries(L: int, dim: int) -> Memory:
+    """The declaration of the state beside `seen`: sums are float32 at least."""
+    return {"past": Entry((L - 1, dim)), "ahead": Entry((L - 1, dim), "wide"), "origin": Entry((), "count")}
 
 
 def carry(z: Stream, w: Tensor, state: State, lengths: Lengths) -> tuple[Stream, State]:

@@ -1,0 +1,72 @@
+"""Arguments of public verbs, checked: TypeError for another type, ValueError for another value, each in one line."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def count(name: str, value: Any, least: int = 0) -> None:
+    """Raises TypeError unless the value is a whole number (a bool is not), and ValueError where it is below `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
+        raise TypeError(f"{name} must be a whole number, not {described(value)}")
+    if value < least:
+        raise ValueError(f"{name} must be {least} or more, not {value}")
+
+
+def deviation(std: Any) -> None:
+    """Raises TypeError unless a standard deviation is a number, and ValueError where it is negative or not finite."""
+    if isinstance(std, bool) or not isinstance(std, int | float):
+        raise TypeError(f"std must be a number, not {described(std)}")
+    if not (math.isfinite(std) and std >= 0):
+        raise ValueError(f"std must be a finite number of 0 or more, not {std}")
+
+
+def stream(x: Any, dim: int, ndim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """x, or an error unless it is (B, T, dim), or (B, dim) for an `ndim` of 2, of the parameters' dtype and device.
+
+    Under autocast any floating dtype will do; float64, which autocast leaves alone, is converted here.
+    """
+    letters = "(B, T, D)" if ndim == 3 else "(B, D)"
+    if not isinstance(x, Tensor):
+        raise TypeError(f"this mixer reads a tensor {letters} with D = {dim}, not {described(x)}")
+    if x.ndim != ndim or x.shape[-1] != dim:
+        raise ValueError(f"this mixer reads {letters} with D = {dim}, not {tuple(x.shape)}")
+    if x.device != device:
+        raise ValueError(f"the input is on {x.device}, this mixer on {device}: move one of them with .to()")
+    if x.dtype == dtype:
+        return x
+    if not (x.is_floating_point() and autocasts(device)):
+        raise ValueError(
+            f"this mixer reads {short(dtype)}, as its parameters are, not {short(x.dtype)}: convert with .to()"
+        )
+
+    return x.to(dtype) if torch.float64 in (x.dtype, dtype) else x
+
+
+def autocasts(device: torch.device) -> bool:
+    """Whether autocast is on for the device."""
+    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+
+
+def mask(keep: Any, x: Tensor) -> None:
+    """Raises unless keep is a bool tensor (B, T) on the device of x (B, T, ...)."""
+    shape = tuple(x.shape[:2])
+    if not isinstance(keep, Tensor):
+        raise TypeError(f"keep must be a bool tensor {shape}, not {described(keep)}")
+    if keep.shape != shape or keep.dtype != torch.bool or keep.device != x.device:
+        raise ValueError(f"keep must be bool {shape} on {x.device}, not {described(keep)}")
+
+
+def described(value: Any) -> str:
+    """A value as errors name it: shape, dtype and device of a tensor, a plain value with its type, else its type."""
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {short(value.dtype)} on {value.device}"
+    kind = type(value).__name__
+    return f"{value!r} ({kind})" if isinstance(value, bool | int | float | str) else kind
+
+
+def short(dtype: torch.dtype) -> str:
+    """The name of a dtype, such as float32."""
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,138 @@
+"""What the state of a mixer holds, declared once: names, sizes without the batch, dtypes, and which entries grow.
+
+`Mixer.start`, `Mixer.trim`, the size of the state in the price and the check of a given state follow from it. Every
+state holds `seen` (B,) next to the declared entries. The check reads shapes and never values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, final
+
+import torch
+from torch import Tensor
+
+from seqloom.core.arguments import described, short
+from seqloom.core.state import State
+
+Kind: TypeAlias = Literal["own", "wide", "count"]
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of a state."""
+
+    shape: tuple[int, ...]
+    """sizes without the batch; of an entry that grows, the first is the number of places that it begins with"""
+    dtype: Kind = "own"
+    """that of the parameters; float32 or better (`wide`); int64 (`count`)"""
+    fill: float | tuple[float, ...] = 0.0
+    """what it holds before the first token: one number, or one for each index of the first axis"""
+    grows: bool = False
+    """whether the first axis has one place for each token that was read"""
+    most: int | None = None
+    """the largest number of places, where it grows; None for any"""
+
+    def begin(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
+        """The entry of `batch` rows before the first token, for parameters of `dtype`; `capacity` as in `start`."""
+        shape = (self.places(capacity), *self.shape[1:]) if self.grows else self.shape
+        tensor = torch.zeros(batch, *shape, dtype=self.stored(dtype), device=device)
+        if isinstance(self.fill, tuple):
+            for index, number in enumerate(self.fill):
+                tensor[:, index] = number
+        elif self.fill:
+            tensor.fill_(self.fill)
+        return tensor
+
+    def stored(self, dtype: torch.dtype) -> torch.dtype:
+        """The dtype that it has next to parameters of `dtype`."""
+        if self.dtype == "count":
+            return torch.long
+        return dtype if self.dtype == "own" else torch.promote_types(dtype, torch.float32)
+
+    def places(self, tokens: int) -> int:
+        """The places of an entry that grows, with room for `tokens` tokens."""
+        return max(self.shape[0], tokens if self.most is None else min(tokens, self.most))
+
+    def numbers(self, T: int) -> int:
+        """The numbers of one row after T tokens."""
+        sizes = (self.places(T), *self.shape[1:]) if self.grows else self.shape
+        return int(torch.Size(sizes).numel())
+
+
+Memory: TypeAlias = Mapping[str, Entry]
+SEEN = Entry((), "count")
+
+
+def start(memory: Memory, batch: int, capacity: int, dtype: torch.dtype, device: torch.device) -> State:
+    """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
+    state = {name: entry.begin(batch, dtype, device, capacity) for name, entry in memory.items()}
+    return {**state, "seen": SEEN.begin(batch, dtype, device)}
+
+
+def trim(memory: Memory, state: State) -> State:
+    """The same state, contiguous and without unused room."""
+    if any(entry.grows for entry in memory.values()):
+        tokens = max(state["seen"].tolist(), default=0)
+        places = {name: entry.places(tokens) for name, entry in memory.items() if entry.grows}
+        state = {name: tensor[:, : places[name]] if name in places else tensor for name, tensor in state.items()}
+    return {name: tensor.contiguous() for name, tensor in state.items()}
+
+
+def check(
+    memory: Memory, state: Any, batch: int | None, dtype: torch.dtype, device: torch.device, anyfloat: bool = False
+) -> None:
+    """Raises ValueError, or TypeError where it is no dict of tensors, unless `state` is one of `batch` rows.
+
+    With `anyfloat`, as under autocast, an entry of floating numbers may have any floating dtype. Where `batch` is None
+    it is that of `seen`.
+    """
+    again = "make it with start(batch)" if batch is None else f"make it with start({batch})"
+    if not isinstance(state, dict):
+        raise TypeError(f"a state is a dict of tensors, not {described(state)}: {again}")
+    for name in (*memory, "seen"):
+        if name not in state:
+            raise ValueError(f"the state has no entry {name!r}; this mixer's has {_listed(memory)}: {again}")
+    for name, tensor in state.items():
+        if name != "seen" and name not in memory:
+            raise ValueError(f"the state has an entry {name!r}; this mixer's has {_listed(memory)}: {again}")
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"state entry {name!r} is {described(tensor)}, not a tensor: {again}")
+    seen = state["seen"]
+    if batch is None and seen.ndim == 1:
+        batch = len(seen)
+    elif batch is not None and seen.ndim == 1 and len(seen) != batch:
+        raise ValueError(
+            f"the state is of {len(seen)} rows, the input of {batch}; make it with start({batch}) "
+            "or choose rows with seqloom.core.state.select"
+        )
+    places: int | None = None
+    for name, tensor in (("seen", seen), *state.items()):
+        entry = memory.get(name, SEEN)
+        wanted = entry.shape
+        if entry.grows and tensor.ndim == 1 + len(wanted):
+            places = tensor.shape[1] if places is None else places
+            inside = places >= wanted[0] and (entry.most is None or places <= entry.most)
+            wanted = (places, *wanted[1:]) if inside else wanted
+        stored = entry.stored(dtype)
+        floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
+        if tensor.shape != (batch, *wanted) or (tensor.dtype != stored and not floats) or tensor.device != device:
+            raise ValueError(
+                f"state entry {name!r} is {described(tensor)}, this mixer's is {_wanted(entry, batch, places)} "
+                f"{short(stored)} on {device}: {again}"
+            )
+
+
+def _listed(memory: Memory) -> str:
+    return ", ".join((*memory, "seen"))
+
+
+def _wanted(entry: Entry, batch: int | None, places: int | None) -> str:
+    """The sizes that an entry may have, such as (2, 0 to 5, 8)."""
+    sizes = [str(size) for size in entry.shape]
+    if entry.grows:
+        least = str(entry.shape[0])
+        sizes[0] = f"{least} or more" if entry.most is None else f"{least} to {entry.most}"
+        if places is not None:
+            sizes[0] += ", the same in all that grow"
+    return f"({', '.join(['B' if batch is None else str(batch), *sizes])}{'' if sizes else ','})"

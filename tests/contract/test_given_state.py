@@ -1,0 +1,139 @@
+"""A given state is compared with what the mixer declares before anything is computed: no other one passes."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.core.memory import Memory
+from seqloom.core.mixer import Mixer
+from seqloom.core.state import State
+from tests.contract.cases import CASES, DIM, Case, Make, copied, draw, every_kind, every_mixer, streams, untouched
+from tests.contract.test_refusals import no
+
+
+def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
+    """States that are not the mixer's: what was done, the state, and the word that the error must hold."""
+    yield "an entry more", {**state, "other": state["seen"]}, "'other'"
+    for name, tensor in state.items():
+        yield f"without {name}", {key: each for key, each in state.items() if key != name}, f"'{name}'"
+        changes: dict[str, object] = {
+            "an axis more": tensor[..., None],
+            "on another device": tensor.to("meta"),
+            "in another dtype": tensor.int() if name == "seen" else tensor.to(torch.complex128),
+            "in half": tensor.half(),
+            "a list": tensor.tolist(),
+        }
+        if tensor.ndim > 1:
+            changes["no axes"] = tensor[:, 0] if tensor.shape[1] else tensor.flatten()
+        for axis in range(1, tensor.ndim):
+            if axis == 1 and name in mixer.memory and mixer.memory[name].grows:
+                continue
+            if size := tensor.shape[axis]:
+                changes[f"more at {axis}"] = torch.cat([tensor, tensor], axis)
+                changes[f"fewer at {axis}"] = tensor.narrow(axis, 1, size - 1)
+        for change, changed in changes.items():
+            yield f"{name}: {change}", {**state, name: changed}, f"'{name}'"
+    growing = [name for name, entry in mixer.memory.items() if entry.grows]
+    for name in growing[1:]:
+        yield f"{name} with a place more", {**state, name: state[name][:, 1:]}, f"'{name}'"
+    if growing and mixer.memory[growing[0]].most is not None:
+        room = torch.zeros(2, mixer.memory[growing[0]].most + 1, *mixer.memory[growing[0]].shape[1:]).double()
+        yield "more places than it may", {**state, **dict.fromkeys(growing, room)}, f"'{growing[0]}'"
+
+
+def denied(mixer: Mixer, state: State, word: str, why: str) -> None:
+    """Fails unless every verb that reads on denies the state, in words, and leaves it as it is."""
+    was = {name: tensor.clone() for name, tensor in state.items() if isinstance(tensor, Tensor)}
+    x = draw(2, 2, DIM)
+    verbs = {
+        "extend": lambda: mixer.extend(x, state),
+        "extend of nothing": lambda: mixer.extend(x[:, :0], state),
+        "step": lambda: mixer.step(x[:, 0], state),
+        "step with reuse": lambda: mixer.step(x[:, 0], state, reuse=True),
+        "trim": lambda: mixer.trim(state),
+    }
+    for verb, call in verbs.items():
+        try:
+            said = no(call)
+        except BaseException as error:
+            raise AssertionError(f"{verb}, {why}: {type(error).__name__}: {error}") from error
+        assert word in said, f"{verb}, {why}: {word} is not in: {said}"
+        assert all(torch.equal(state[name], tensor) for name, tensor in was.items() if not tensor.is_meta), why
+
+
+def check_given_state(make: Make) -> None:
+    """A state with a wrong, a missing or an extra entry is denied by every verb, before and after sound ones."""
+    if not streams(make):
+        return
+    mixer = make()
+    with torch.no_grad():
+        state = mixer.step(draw(2, DIM), mixer.extend(draw(2, 2, DIM), mixer.start(2))[1])[1]
+        was = copied(state)
+        for why, other, word in damaged(mixer, state):
+            denied(mixer, other, word, why)
+        untouched(state, was)
+        mixer.step(draw(2, DIM), state)
+
+
+def check_other_context(make: Make) -> None:
+    """The state of another context is denied where the context sizes the state."""
+    if not streams(make):
+        return
+    mixer, other = make(), make(context=4)
+    if dict(mixer.memory) == dict(other.memory):
+        return
+    with torch.no_grad():
+        state = make(context=7).extend(draw(2, 6, DIM), make(context=7).start(2))[1]
+        denied(mixer, state, "state entry", "of another context")
+
+
+@cache
+def every_state() -> list[tuple[Case, Memory, State]]:
+    """The state of each mixer after two tokens, with its declaration."""
+    mixers = [(case, case()) for case in CASES]
+    return [(case, mixer.memory, mixer.extend(draw(2, 2, DIM), mixer.start(2))[1]) for case, mixer in mixers]
+
+
+@every_mixer
+def test_a_given_state_is_checked(make: Make) -> None:
+    check_given_state(make)
+
+
+@every_mixer
+def test_a_state_of_another_context_is_denied(make: Make) -> None:
+    check_other_context(make)
+
+
+@torch.no_grad()
+@every_kind
+def test_states_of_other_mixers_are_denied(make: Case) -> None:
+    mixer = make()
+    for other, memory, state in every_state():
+        a_piece_of_it = memory.keys() == mixer.memory.keys() and all(entry.grows for entry in mixer.memory.values())
+        if dict(memory) != dict(mixer.memory) and not a_piece_of_it:  # a window is also a cache of so many tokens
+            denied(mixer, state, "entry", f"of {other}")
+
+
+@pytest.mark.parametrize("kind", ["aft_simple", "rwkv"])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_sums_of_fewer_channels_are_denied(kind: str, reuse: bool) -> None:
+    mixer = Case(kind, (), True)(dtype=torch.float32)
+    state = mixer.start(2)
+    state["sums"] = state["sums"][:, :, :4].contiguous()
+    says = r"'sums' is \(2, 3, 4\) float32 .* is \(2, 3, 8\) .*start\(2\)"
+    with torch.no_grad(), pytest.raises(ValueError, match=says):
+        mixer.step(draw(2, DIM, dtype=torch.float32), state, reuse=reuse)
+
+
+def test_the_dtype_of_the_moment_counts() -> None:
+    """What passed before `to` is looked at again after it."""
+    mixer = Case("he", (), True)(dtype=torch.float32)
+    x, state = draw(2, DIM, dtype=torch.float32), mixer.start(2)
+    with torch.no_grad():
+        mixer.step(x, state)
+        mixer.double()
+        no(lambda: mixer.step(x, state))
+        mixer.step(x.double(), mixer.start(2))
