@@ -43,14 +43,21 @@ def unbound() -> None:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
-def compare(runs: Mapping[str, Callable[[], object]], peer: str, repeats: int = 7, warm: int = 1) -> dict[str, Any]:
+def compare(
+    runs: Mapping[str, Callable[[], object]],
+    peer: str,
+    repeats: int = 7,
+    warm: int = 1,
+    after: Callable[[], object] | None = None,
+) -> dict[str, Any]:
     """The part of a row that says how long each run took, and how often as long as `peer` in the same round.
 
-    Spreads are [median, lower quartile, upper quartile]. It warns, and marks the row, where others used the cores.
+    Spreads are [median, lower quartile, upper quartile]. `after` is called, off the clock, when a timed run has ended.
+    It warns, and marks the row, where others used the cores.
     """
     assert peer in runs, f"no run is called {peer!r}"
     others = watch()
-    times = race(runs, repeats, warm=warm)
+    times = race(runs, repeats, warm=warm, after=after)
     share = others()
     if warning(share):
         print(warning(share), file=sys.stderr)

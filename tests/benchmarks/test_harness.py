@@ -88,7 +88,7 @@ def test_ratios_pair_the_rounds(script: Script, monkeypatch: pytest.MonkeyPatch)
     """The machine slows down fourfold: the ratio of each round is 2, and that of the medians would be otherwise."""
     harness = script("harness")
     times = {"slow": Timing((2.0, 4.0, 9.0)), "peer": Timing((1.0, 2.0, 4.0))}
-    monkeypatch.setattr(harness, "race", lambda runs, repeats, warm: times)
+    monkeypatch.setattr(harness, "race", lambda runs, repeats, warm, after: times)
     monkeypatch.setattr(harness, "watch", lambda: lambda: 0.0)
     found = harness.compare({"slow": int, "peer": int}, peer="peer", repeats=3)
     assert found["ratio_median_quartiles"] == {"slow": [2.0, 2.0, 2.125], "peer": [1.0, 1.0, 1.0]}
