@@ -24,7 +24,7 @@ from seqloom.training.memory import keep_freed_memory
 
 DIM, DEPTH, HEADS, VOCAB = 128, 4, 4, 2000
 READ, CONTEXT, TOKENS = 2048, 4096, 64
-TOLERANCE = 1e-4
+TOLERANCE = 1e-5
 """largest difference of a logit between cached and whole reading, as a share of the largest logit"""
 WHOLE = {
     "attention": {"heads": HEADS},

@@ -1,20 +1,30 @@
 """The public face: what `import seqloom` offers, each in one call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import signature
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from seqloom.core.config import read
+import torch
+from torch import nn
+
+from seqloom.core.arguments import count, described
+from seqloom.core.config import near, read
 from seqloom.core.device import chosen
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.decode import generate
 from seqloom.mixers import kinds, mixer_config
-from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.arguments import check_room
+from seqloom.models.decoder import Decoder, DecoderConfig, require_model
 from seqloom.runs import model as stored
 
 __all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
+
+MOST = {"dim": 2**17, "context": 2**24}
+"""the largest sizes of a mixer, as of `DecoderConfig`"""
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def list_mixers() -> dict[str, Traits]:
@@ -25,10 +35,14 @@ def list_mixers() -> dict[str, Traits]:
 def mixer(kind: str, *, dim: int, context: int | None = None, **settings: Any) -> Mixer:
     """A mixer for `dim` channels that looks back on `context` tokens: an nn.Module, (B, T, D) → (B, T, D).
 
-    `settings` are the mixer's own, such as heads=32 for attention. ValueError, with what was near, for unknown ones.
+    `settings` are the mixer's own, such as heads=32 for attention. ValueError, with what was near, for unknown ones;
+    ValueError or TypeError, too, for sizes that are none or do not fit into the memory.
     """
-    _positive(dim=dim, context=context)
-    return mixer_config({"kind": kind, **settings}).build(dim, context)
+    _size("dim", dim)
+    if context is not None:
+        _size("context", context)
+    config = mixer_config({"kind": kind, **settings})
+    return _built(lambda: config.build(dim, context))
 
 
 def decoder(
@@ -50,22 +64,44 @@ def decoder(
 
     `settings` are the mixer's own. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with positions="none",
     channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with positions="none", channel="none" and
-    norm="rms".
+    norm="rms". Raises ValueError or TypeError for settings that are none or do not fit into the memory.
     """
+    for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():
+        if isinstance(size, bool) or not isinstance(size, Integral):
+            raise TypeError(f"{name} must be a whole number, not {described(size)}")
+    if isinstance(ffn, bool) or (ffn is not None and not isinstance(ffn, Integral)):
+        raise TypeError(f"ffn must be a whole number or None, not {described(ffn)}")
+    if isinstance(kind, str):
+        _known(kind, settings)
     mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
     values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
     beside = {"dropout": dropout, "positions": positions, "channel": channel, "embed_norm": embed_norm, "norm": norm}
-    return Decoder(read(DecoderConfig, {**values, **beside, "mixer": mixers}))
+    config: DecoderConfig = read(DecoderConfig, {**values, **beside, "mixer": mixers})
+    return _built(lambda: Decoder(config))
 
 
 def save(model: Decoder, folder: str | Path, *, tokenizer: Any = None) -> Path:
-    """Saves a model, and the tokenizer if given (or carried as `model.tokenizer`), so that `load` finds it."""
-    return stored.save(model, folder, tokenizer=tokenizer or model.tokenizer)
+    """Saves a model, and the tokenizer if given (or carried as `model.tokenizer`), so that `load` finds it.
+
+    Raises TypeError or ValueError for arguments of another type, and for a folder of another model.
+    """
+    require_model(model)
+    tokenizer = model.tokenizer if tokenizer is None else tokenizer
+    if tokenizer is not None and not callable(getattr(tokenizer, "save", None)):
+        raise TypeError(f"tokenizer has a save(path), as seqloom.data.tokenizer.Tokenizer, not {described(tokenizer)}")
+    return stored.save(model, _path(folder), tokenizer=tokenizer)
 
 
 def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") -> Decoder:
-    """The model of a run or of `save`, with its tokenizer as `model.tokenizer` (None where the run has none)."""
-    model, run = stored.load(folder, step=step, device=chosen(device))
+    """The model of a run or of `save`, with its tokenizer as `model.tokenizer` (None where the run has none).
+
+    Raises FileNotFoundError where there is no run or no such step, and TypeError or ValueError for what does not fit.
+    """
+    if step is not None:
+        count("step", step)
+    if not isinstance(device, str | torch.device):
+        raise TypeError(f"device is a name such as 'cpu' or 'cuda', not {described(device)}")
+    model, run = stored.load(_path(folder), step=step, device=chosen(device))
     if run.tokenizer.is_file():
         model.tokenizer = Tokenizer.load(run.tokenizer)
         known, vocab = model.tokenizer.vocab, model.config.vocab
@@ -82,7 +118,40 @@ def _listed(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
     return list(kinds)
 
 
-def _positive(**sizes: int | None) -> None:
-    for name, size in sizes.items():
-        if size is not None and (not isinstance(size, Integral) or size < 1):
-            raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
+def _known(kind: str, settings: dict[str, Any]) -> None:
+    """Raises ValueError for settings that are neither the mixer's nor, by a slip, near one of the decoder's."""
+    if kind not in kinds():
+        return  # which says what was near
+    own = kinds()[kind].model_fields
+    unknown = next((name for name in settings if name not in own), None)
+    if unknown is not None:
+        beside = signature(decoder).parameters.keys() - {"settings"}
+        raise ValueError(f"unknown setting {unknown!r}; {near(unknown, {*own, *beside})}")
+
+
+def _size(name: str, size: Any) -> None:
+    """Raises ValueError unless a size is a whole number from 1 to `MOST`."""
+    if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
+    if int(size) > MOST[name]:
+        raise ValueError(f"{name} must be at most {MOST[name]}, not {size!r}")
+
+
+def _built(build: Callable[[], Module]) -> Module:
+    """What `build` makes; ValueError where its parameters do not fit into this machine's memory."""
+    try:
+        if torch.get_default_device().type == "cpu":
+            with torch.device("meta"), torch.random.fork_rng(devices=[]):
+                planned = list(build().parameters())
+            check_room(sum(each.numel() for each in planned), max(each.itemsize for each in planned), "this module")
+        return build()
+    except (MemoryError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"this cannot be built ({str(error).splitlines()[0]}): choose smaller sizes") from None
+
+
+def _path(folder: Any) -> Path:
+    if not isinstance(folder, str | Path):
+        raise TypeError(f"folder is a path, not {described(folder)}")
+    if not str(folder).strip():
+        raise ValueError("folder is empty: give the path of a run")
+    return Path(folder)

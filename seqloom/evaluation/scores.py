@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from seqloom.core.arguments import count, described
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
-from seqloom.models.decoder import Decoder
+from seqloom.models.decoder import Decoder, require_model
 
 
 @final
@@ -39,7 +40,13 @@ class Scores:
 
 
 def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
-    """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode."""
+    """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
+
+    Raises TypeError or ValueError for arguments that do not fit, and for tokens of another vocabulary.
+    """
+    require_model(model)
+    require_tokens(tokens, model.config.vocab)
+    count("batch", batch, least=1)
     context = model.config.context
     device = model.token.weight.device
     sums, counts = torch.zeros(context, dtype=torch.float64), torch.zeros(context, dtype=torch.float64)
@@ -63,6 +70,18 @@ def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
 
 def unigram_entropy(tokens: Tokens) -> float:
     """Nats a token of the best prediction that looks at no other token: the entropy of the text's own frequencies."""
+    require_tokens(tokens)
     counts = np.bincount(tokens.ids)
     p = counts[counts > 0] / counts.sum()
     return float(-(p * np.log(p)).sum())
+
+
+def require_tokens(tokens: Any, vocab: int | None = None) -> None:
+    """Raises unless `tokens` are Tokens, at least one, of ids below `vocab` where that is given."""
+    if not isinstance(tokens, Tokens):
+        raise TypeError(f"tokens are a seqloom.data.tokens.Tokens, not {described(tokens)}")
+    if len(tokens) == 0:
+        raise ValueError("there are no tokens: give a text of at least one document")
+    largest = int(tokens.ids.max())
+    if vocab is not None and largest >= vocab:
+        raise ValueError(f"the text has token id {largest}, the model's vocabulary ends at {vocab - 1}")

@@ -5,11 +5,14 @@ from typing import Protocol, final
 
 import torch
 
+from seqloom.core.arguments import count, described
+from seqloom.core.config import read
 from seqloom.data.stories import agreement, grammatical_share, log_probability
 from seqloom.data.tokens import Tokens
+from seqloom.evaluation.scores import require_tokens
 from seqloom.generation.decode import generate_ids
 from seqloom.generation.sample import Sampling
-from seqloom.models.decoder import Decoder
+from seqloom.models.decoder import Decoder, require_model
 
 
 class Decodes(Protocol):
@@ -24,6 +27,9 @@ def floor(tokens: Tokens, tokenizer: Decodes) -> float | None:
 
     It is a bound in expectation: on a finite text a lucky model can go below it by the noise of the sample.
     """
+    require_tokens(tokens)
+    if not callable(getattr(tokenizer, "decode", None)):
+        raise TypeError(f"tokenizer decodes ids, as seqloom.data.tokenizer.Tokenizer does, not {described(tokenizer)}")
     nats = 0.0
     for first, end in zip(tokens.starts, tokens.ends, strict=True):
         try:
@@ -49,10 +55,16 @@ def judged(model: Decoder, *, stories: int, tokens: int, top_p: float, seed: int
 
     A full window drops a quarter of itself at once, which reads less often and looks back no less than three quarters.
     """
+    require_model(model)
+    if model.tokenizer is None:
+        raise ValueError("the model has no tokenizer to write text with: set model.tokenizer")
+    count("stories", stories, least=1)
+    count("tokens", tokens, least=1)
+    sampling: Sampling = read(Sampling, {"top_p": top_p})
     eos = int(model.tokenizer.eos)
     prompts = torch.full((stories, 1), eos)
     hop = max(1, model.config.context // 4)
-    rows = generate_ids(model, prompts, max_tokens=tokens, hop=hop, sampling=Sampling(top_p=top_p), seed=seed, eos=eos)
+    rows = generate_ids(model, prompts, max_tokens=tokens, hop=hop, sampling=sampling, seed=seed, eos=eos)
     texts = [model.tokenizer.decode(row) for row in rows]
     shares = [(*grammatical_share(text), agreement(text)[0]) for text in texts]
     good, written, agreeing = (sum(counts) for counts in zip(*shares, strict=True))

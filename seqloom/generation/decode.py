@@ -6,17 +6,20 @@ How the model reads is `seqloom.generation.modes`, how a token is drawn `seqloom
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from typing import Any, overload
 
 import torch
+from torch import Tensor
 
+from seqloom.core.arguments import count, described
 from seqloom.core.config import read
 from seqloom.core.shapes import Ids
 from seqloom.generation.draws import Drawn, tokens
 from seqloom.generation.modes import Mode
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
-from seqloom.models.decoder import Decoder
+from seqloom.models.arguments import check_flag
+from seqloom.models.decoder import Decoder, require_model
 
 
 @overload
@@ -68,8 +71,11 @@ def generate(
     `stop`. A text prompt needs `model.tokenizer`; ids need none, and without one know no `<eos>`. Between two pieces
     the model is as it was, training mode included. A seed gives the same text again; the global random state stays.
 
-    Raises ValueError at the call for whatever cannot be: see `seqloom.generation.modes.check` for lengths.
+    Raises ValueError or TypeError at the call for whatever cannot be: see `seqloom.generation.modes.check` for lengths.
     """
+    require_model(model)
+    check_flag("ignore_eos", ignore_eos)
+    check_stop(stop)
     sampling: Sampling = read(Sampling, {"temperature": temperature, "top_k": top_k, "top_p": top_p})
     tokenizer = model.tokenizer
     eos = None if tokenizer is None or ignore_eos else tokenizer.eos
@@ -78,7 +84,6 @@ def generate(
             raise ValueError("the model has no tokenizer to read a text with: set model.tokenizer, or give token ids")
         if not prompt:
             raise ValueError("the prompt is empty: give at least one character")
-        check_stop(stop)
     elif stop:
         raise ValueError("stop is for a text prompt: token ids have no text to look for it in")
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _whole(prompt)
@@ -103,9 +108,12 @@ def generate_ids(
 
     One generator draws for all rows: a row depends on the seed, on its place and on B, not on what the others say.
     """
+    if eos is not None:
+        count("eos", eos)
+    written = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
     rows: list[list[int]] = [[] for _ in range(len(prompts))]
     running = set(range(len(rows)))
-    for drawn in tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed):
+    for drawn in written:
         ids = drawn.ids.tolist()
         running -= {row for row in running if ids[row] == eos}
         if not running:
@@ -123,8 +131,26 @@ def _until(eos: int | None, drawn: Iterable[Drawn]) -> Iterator[int]:
         yield id
 
 
-def _whole(ids: Sequence[int]) -> list[int]:
+def _whole(prompt: Any) -> list[int]:
+    if isinstance(prompt, Tensor) and prompt.ndim != 1:
+        raise ValueError(f"a prompt is a text or a list of token ids, not {described(prompt)}; see generate_ids")
+    if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | dict | set):
+        raise TypeError(f"a prompt is a text or a list of token ids, not {described(prompt)}")
+    wrong = [id for id in prompt if not _is_whole(id)]
+    if wrong:
+        raise ValueError(f"token ids are whole numbers, not {wrong[0]!r}")
+    ids = [operator.index(id) for id in prompt]
+    outside = next((id for id in ids if not -(2**63) <= id < 2**63), None)
+    if outside is not None:
+        raise ValueError(f"token id {outside} of the prompt lies outside any vocabulary")
+    return ids
+
+
+def _is_whole(id: Any) -> bool:
+    if isinstance(id, bool) or (isinstance(id, Tensor) and id.dtype == torch.bool):
+        return False
     try:
-        return [operator.index(id) for id in ids]
+        operator.index(id)
     except TypeError:
-        raise ValueError(f"token ids are whole numbers, not {list(ids)!r}") from None
+        return False
+    return True

@@ -6,15 +6,18 @@ logits = read(prompts);   repeat:  ids ~ law(logits),  logits = read(ids)
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seqloom.core.arguments import described
 from seqloom.core.shapes import Ids
 from seqloom.generation.modes import Mode, Reader, reader
 from seqloom.generation.sample import Sampling, draw
-from seqloom.models.decoder import Decoder
+from seqloom.models.arguments import INTEGERS, check_whole
+from seqloom.models.decoder import Decoder, require_model
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,13 @@ def tokens(
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
-    Raises ValueError at the call as `generate` does. It knows no `<eos>`: whoever has enough stops asking.
+    Raises ValueError or TypeError at the call as `generate` does. It knows no `<eos>`: whoever has enough stops asking.
     """
-    if prompts.ndim != 2 or len(prompts) == 0:
-        raise ValueError(f"prompts are token ids (B, T) of at least one row, not {tuple(prompts.shape)}")
+    require_model(model)
+    _check_prompts(prompts)
+    if sampling is not None and not isinstance(sampling, Sampling):
+        raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
+    check_whole("seed", seed)
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
     vocab = model.config.vocab
     if not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
@@ -50,6 +56,19 @@ def tokens(
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed must lie in 0 … 2^63 - 1, not {seed}")
     return _draw(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
+
+
+def _check_prompts(prompts: Any) -> None:
+    if not isinstance(prompts, Tensor):
+        raise TypeError(
+            f"prompts are a tensor (B, T) of token ids, not {described(prompts)}: use torch.tensor(prompts)"
+        )
+    if prompts.dtype not in INTEGERS:
+        raise ValueError(f"prompts are token ids (B, T) of int64, not {described(prompts)}: convert with .long()")
+    if prompts.ndim != 2 or len(prompts) == 0:
+        raise ValueError(f"prompts are token ids (B, T) of at least one row, not {tuple(prompts.shape)}")
+    if prompts.is_meta:
+        raise ValueError("prompts are on meta, where they have no values: give token ids on a device that computes")
 
 
 def _draw(

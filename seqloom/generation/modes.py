@@ -22,7 +22,8 @@ from torch import Tensor
 from seqloom.core.config import near
 from seqloom.core.shapes import Ids
 from seqloom.core.state import State
-from seqloom.models.decoder import Decoder
+from seqloom.models.arguments import check_whole
+from seqloom.models.decoder import Decoder, require_model
 
 Mode: TypeAlias = Literal["slide", "stream"]
 PIECE = 512
@@ -113,13 +114,17 @@ def reader(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) -
 
 
 def check(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) -> None:
-    """Raises ValueError, with the way out, where the model cannot write so long a text in that mode."""
+    """Raises ValueError, with the way out, where the model cannot write so long a text in that mode.
+
+    TypeError for a model that is none, and for numbers that are not whole.
+    """
+    require_model(model)
     if mode not in get_args(Mode):
         raise ValueError(f"unknown mode {mode!r}; {near(str(mode), get_args(Mode))}")
+    for name, value in {"the prompt's length": prompt, "max_tokens": max_tokens, "hop": hop}.items():
+        check_whole(name, value)
     if prompt < 1:
         raise ValueError("the prompt is empty: give at least one token")
-    if not isinstance(max_tokens, int) or not isinstance(hop, int):
-        raise ValueError(f"max_tokens and hop are whole numbers, not {max_tokens!r} and {hop!r}")
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
     if mode == "stream":

@@ -12,13 +12,14 @@ Source: top-k is Fan et al., arXiv:1805.04833; top-p is Holtzman et al., arXiv:1
 top-k left is the custom of later libraries.
 """
 
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
+from seqloom.core.arguments import described
 from seqloom.core.config import Config
 
 
@@ -36,8 +37,10 @@ class Sampling(Config):
 def probabilities(logits: Float[Tensor, "B W"], sampling: Sampling) -> Float[Tensor, "B W"]:
     """The law that a token is drawn from: rows that sum to 1, float64 on the CPU.
 
-    Raises ValueError where a row of logits is no law: NaN, +∞, or nothing but -∞.
+    Raises ValueError where a row of logits is no law: NaN, +∞, or nothing but -∞; and, or TypeError, where an argument
+    does not fit.
     """
+    _check(logits, sampling)
     logits = logits.detach().to("cpu", torch.float64)
     highest, likeliest = logits.max(1, keepdim=True)
     if not bool(highest.isfinite().all()):
@@ -62,6 +65,8 @@ def probabilities(logits: Float[Tensor, "B W"], sampling: Sampling) -> Float[Ten
 
 def draw(logits: Float[Tensor, "B W"], sampling: Sampling, generator: torch.Generator) -> Int[Tensor, " B"]:
     """One id a row, on the device of the logits. `generator` is of the CPU; greedy takes nothing from it."""
+    if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
+        raise TypeError(f"generator is a torch.Generator of the CPU, not {described(generator)}")
     law = probabilities(logits, sampling)
     if sampling.temperature == 0:
         return law.argmax(1).to(logits.device)
@@ -70,3 +75,12 @@ def draw(logits: Float[Tensor, "B W"], sampling: Sampling, generator: torch.Gene
     # right=True passes over ids of probability 0, whose cumulated sum is their predecessor's
     ids = torch.searchsorted(cumulated, u * cumulated[:, -1:], right=True)[:, 0]
     return ids.to(logits.device)
+
+
+def _check(logits: Any, sampling: Any) -> None:
+    if not isinstance(logits, Tensor):
+        raise TypeError(f"logits are a tensor (B, W), not {described(logits)}")
+    if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point() or logits.is_meta:
+        raise ValueError(f"logits are floating (B, W) with values, W at least 1, not {described(logits)}")
+    if not isinstance(sampling, Sampling):
+        raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")

@@ -6,7 +6,9 @@ string is held back until it is decided.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+from seqloom.core.arguments import described
 
 
 class TextStream(Protocol):
@@ -63,9 +65,11 @@ def _overlap(text: str, stop: str) -> int:
     return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)
 
 
-def check_stop(stop: Sequence[str]) -> None:
-    """Raises ValueError for a stop that is no list of non-empty strings."""
+def check_stop(stop: Any) -> None:
+    """Raises ValueError or TypeError for a stop that is no list of non-empty strings."""
     if isinstance(stop, str):
         raise ValueError(f"stop is a list of strings: write [{stop!r}]")
+    if not isinstance(stop, list | tuple) or not all(isinstance(each, str) for each in stop):
+        raise TypeError(f"stop is a list of strings, not {described(stop)} {stop!r}")
     if not all(stop):
         raise ValueError("stop holds an empty string, which every text begins with: leave it out")

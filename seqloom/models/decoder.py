@@ -13,9 +13,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seqloom.core.arguments import described, mask
 from seqloom.core.mixer import Mixer, plain
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import State, check, under, unread, within
+from seqloom.core.state import State, under, unread, within
+from seqloom.models import arguments
 from seqloom.models.block import Block
 from seqloom.models.config import DecoderConfig
 from seqloom.models.dropout import Dropout
@@ -28,7 +30,10 @@ __all__ = ["Decoder", "DecoderConfig"]
 
 @final
 class Decoder(nn.Module):
-    """Predicts the next token at every place. Speaks the mixer's verbs over ids; its states have keys `layers.3.k`."""
+    """Predicts the next token at every place. Speaks the mixer's verbs over ids; its states have keys `layers.3.k`.
+
+    Every verb raises TypeError or ValueError, in one line, for arguments that do not fit (`seqloom.models.arguments`).
+    """
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -74,6 +79,7 @@ class Decoder(nn.Module):
 
     def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
         """The stream (B, T, D) after the last layer: what `logits` reads."""
+        self._check_piece(ids, keep)
         x = self._embed(ids, ids.new_zeros(len(ids)), keep)
         for block in self.blocks:
             x = block(x, keep)
@@ -81,12 +87,19 @@ class Decoder(nn.Module):
 
     def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
         """The output layer over features (B, T, D), of all places or of those that are wanted; 0 at dropped ones."""
+        arguments.check_features(x, self.config.dim, self.token.weight.dtype, self._device)
+        if x.dtype == torch.float64:  # a norm takes no float64 next to float32 parameters, under autocast neither
+            x = x.to(self.token.weight.dtype)
+        if keep is not None:
+            mask(keep, x)
         logits: Tensor = self.head(self.norm(x))
         return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         """The memory of `batch` rows before the first token."""
-        state = unread(batch, self.token.weight.device)
+        arguments.check_start(batch, capacity)
+        self._check_room(batch, capacity)
+        state = unread(batch, self._device)
         for number, block in enumerate(self.blocks):
             state |= under(block.start(batch, capacity=capacity), f"layers.{number}")
         return state
@@ -98,7 +111,8 @@ class Decoder(nn.Module):
 
     def read(self, ids: Ids, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         """As `extend`, up to the features (B, T, D): for those who want the logits of few places."""
-        check(state, len(ids))
+        self._check_piece(ids, keep)
+        arguments.check_state(state, len(ids), len(self.layers))
         x = self._embed(ids, state["seen"], keep)
         read = keep.sum(1) if keep is not None else ids.shape[1]
         then: State = {"seen": state["seen"] + read}
@@ -108,8 +122,13 @@ class Decoder(nn.Module):
         return x, then
 
     def step(self, ids: Int[Tensor, " B"], state: State, *, reuse: bool = False) -> tuple[Float[Tensor, "B W"], State]:
-        """Reads one token a row; with `reuse` the given state is given up. Logits of the next token."""
-        check(state, len(ids))
+        """Reads one token a row; with `reuse` the given state is given up. Logits of the next token.
+
+        No value is read back from the device.
+        """
+        arguments.check_ids(ids, 1, self._device)
+        arguments.check_state(state, len(ids), len(self.layers))
+        arguments.check_flag("reuse", reuse)
         x = self._embed(ids[:, None], state["seen"], None)[:, 0]
         then: State = {"seen": state["seen"] + 1}
         for number, block in enumerate(self.blocks):
@@ -120,22 +139,33 @@ class Decoder(nn.Module):
 
     def trim(self, state: State) -> State:
         """The same state, contiguous and without unused room, as it is saved."""
+        arguments.check_state(state, None, len(self.layers))
         then: State = {"seen": state["seen"]}
         for number, block in enumerate(self.blocks):
             then |= under(block.trim(within(state, f"layers.{number}")), f"layers.{number}")
         return then
 
-    def _embed(self, ids: Tensor, seen: Tensor, keep: Tensor | None) -> Tensor:
-        vocab = self.config.vocab
+    @property
+    def _device(self) -> torch.device:
+        return self.token.weight.device
+
+    def _check_piece(self, ids: Tensor, keep: Tensor | None) -> None:
+        """Raises unless ids (B, T) and keep (B, T) fit the model, and every id that is kept the vocabulary."""
+        arguments.check_ids(ids, 2, self._device)
         if keep is not None:
-            if keep.shape != ids.shape or keep.dtype != torch.bool:
-                raise ValueError(f"keep must be bool {tuple(ids.shape)}, not {keep.dtype} {tuple(keep.shape)}")
+            mask(keep, ids)
+        arguments.check_range(ids if keep is None else torch.where(keep, ids, 0), self.config.vocab)
+
+    def _check_room(self, batch: int, capacity: int | None) -> None:
+        tokens = max(capacity or 0, 1)
+        if batch * tokens > 2**16:  # priced where it may matter
+            row = sum(half.cost(tokens, "token").state for half in self.halves)
+            arguments.check_room(batch * max(row, 1), self.token.weight.itemsize, f"a state of {batch} rows")
+
+    def _embed(self, ids: Tensor, seen: Tensor, keep: Tensor | None) -> Tensor:
+        if keep is not None:
             ids = torch.where(keep, ids, 0)  # whatever a dropped place holds goes nowhere
-        if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocab:
-            raise ValueError(
-                f"token ids must lie in 0 … {vocab - 1} (the vocabulary), not {int(ids.min())} … {int(ids.max())}"
-            )
-        x: Tensor = self.token(ids)
+        x = arguments.embedded(self.token, ids)
         if self.position is not None:
             if keep is None:
                 time = seen[:, None] + torch.arange(ids.shape[1], device=ids.device)
@@ -145,3 +175,9 @@ class Decoder(nn.Module):
         x = x * self.config.dim**0.5
         embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
         return embedded
+
+
+def require_model(model: Any) -> None:
+    """Raises TypeError unless `model` is a Decoder."""
+    if not isinstance(model, Decoder):
+        raise TypeError(f"model is a Decoder, as seqloom.decoder or seqloom.load gives it, not {described(model)}")

@@ -22,11 +22,20 @@ class LearnedPositions(nn.Module):
 
     def forward(self, time: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """The vectors of the given times."""
-        reach = self.table.num_embeddings
-        if not torch.compiler.is_compiling() and time.numel() and int(time.max()) >= reach:
-            raise ValueError(
-                f"the text is {int(time.max()) + 1} tokens long, the learned positions reach {reach}: "
-                "shorten it, generate with mode 'slide', or train with positions='none'"
-            )
-        vectors: Tensor = self.table(time)
+        if torch.compiler.is_compiling():
+            vectors: Tensor = self.table(time)
+            return vectors
+        if type(time) is Tensor and time.is_cuda and time.numel() and int(time.max()) >= self.table.num_embeddings:
+            raise self._too_long(time)  # a failed assertion on the device would end the process
+        try:
+            vectors = self.table(time)
+        except IndexError:
+            raise self._too_long(time) from None
         return vectors
+
+    def _too_long(self, time: Tensor) -> ValueError:
+        reach = self.table.num_embeddings
+        return ValueError(
+            f"the text is {int(time.max()) + 1} tokens long, the learned positions reach {reach}: "
+            "shorten it, generate with mode 'slide', or train with positions='none'"
+        )

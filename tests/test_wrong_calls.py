@@ -1,0 +1,309 @@
+"""Every public function and verb of a model answers a wrong argument with ValueError or TypeError, in one line.
+
+One table, generated: for each function and each parameter of its signature, every malformed value of the parameter's
+class. A parameter without a class fails, so that a new one cannot be forgotten. The error must be raised by seqloom:
+what torch or Python raise themselves does not count.
+"""
+
+import inspect
+import math
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import seqloom
+from seqloom.data.tokens import Tokens
+from seqloom.evaluation import scores, stories
+from seqloom.generation import draws, price, sample
+from seqloom.generation.decode import generate_ids
+from seqloom.generation.sample import Sampling
+from seqloom.models.decoder import Decoder
+from tests.conftest import SHAPES
+
+pytestmark = pytest.mark.skipif(SHAPES, reason="the shape hook objects first, in words of its own")
+
+B, T, VOCAB, DIM = 2, 3, 11, 4
+PACKAGE = Path(seqloom.__file__).parent
+
+
+class Eleven:
+    """A tokenizer of eleven letters."""
+
+    eos = 0
+
+    def encode(self, text: str) -> list[int]:
+        return [1 + ord(letter) % 10 for letter in text]
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join("abcdefghijk"[id] for id in ids)
+
+    def stream(self) -> Any:
+        raise NotImplementedError
+
+    def save(self, path: Path) -> None:
+        path.write_text("eleven")
+
+
+def decoder(kind: str = "attention", depth: int = 2, **settings: Any) -> Decoder:
+    settings = {"heads": 2, **settings} if kind == "attention" else settings
+    return seqloom.decoder(kind, vocab=VOCAB, dim=DIM, depth=depth, context=6, ffn=4, **settings).eval()
+
+
+MODEL, MIXER = decoder(), seqloom.mixer("me", dim=DIM, context=4)
+MODEL.tokenizer, SAVED = Eleven(), decoder()
+TOKENS = Tokens(np.array([1, 2, 0, 3, 0], "<u2"), np.array([0, 3]), np.array([4, 1]))
+IDS, KEEP, LOGITS = torch.arange(B * T).reshape(B, T), torch.ones(B, T, dtype=torch.bool), torch.zeros(B, VOCAB)
+
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "mixer": (seqloom.mixer, {"kind": "attention", "dim": DIM, "context": 4, "settings": {"heads": 2}}),
+    "decoder": (
+        seqloom.decoder,
+        {"kind": "attention", "vocab": VOCAB, "dim": DIM, "depth": 1, "context": 4, "settings": {"heads": 2}},
+    ),
+    "list_mixers": (seqloom.list_mixers, {}),
+    "save": (seqloom.save, {"model": MODEL, "folder": "saved", "tokenizer": Eleven()}),
+    "load": (seqloom.load, {"folder": "run"}),
+    "generate": (seqloom.generate, {"model": MODEL, "prompt": [1, 2], "max_tokens": 2}),
+    "generate_ids": (generate_ids, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
+    "tokens": (draws.tokens, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
+    "price": (price.price, {"model": MODEL, "prompt_tokens": 2, "max_tokens": 2}),
+    "probabilities": (sample.probabilities, {"logits": LOGITS, "sampling": Sampling()}),
+    "draw": (sample.draw, {"logits": LOGITS, "sampling": Sampling(), "generator": torch.Generator()}),
+    "score": (scores.score, {"model": MODEL, "tokens": TOKENS}),
+    "unigram_entropy": (scores.unigram_entropy, {"tokens": TOKENS}),
+    "floor": (stories.floor, {"tokens": TOKENS, "tokenizer": Eleven()}),
+    "judged": (stories.judged, {"model": MODEL, "stories": 1, "tokens": 2, "top_p": 0.5}),
+    "forward": (MODEL.forward, {"ids": IDS}),
+    "features": (MODEL.features, {"ids": IDS}),
+    "logits": (MODEL.logits, {"x": torch.zeros(B, T, DIM)}),
+    "start": (MODEL.start, {"batch": 2}),
+    "extend": (MODEL.extend, {"ids": IDS, "state": MODEL.start(B)}),
+    "read": (MODEL.read, {"ids": IDS, "state": MODEL.start(B)}),
+    "step": (MODEL.step, {"ids": IDS[:, 0], "state": MODEL.start(B)}),
+    "trim": (MODEL.trim, {"state": MODEL.start(B)}),
+}
+"""each function with arguments that it takes"""
+
+WORDS = [None, 3, [], b"she", ("she",)]
+COUNTS = [None, "3", 2.0, math.nan, True, -1, [1], torch.ones(2)]
+SIZES = [*COUNTS, 0, 10**30]
+TENSORS: list[Any] = [None, 3, "she", [[1, 2], [3, 4]], np.zeros((B, T), np.int64)]
+STATE = MODEL.start(B)
+WRONG: dict[str, list[Any]] = {
+    "kind": [*WORDS, "attenton", {"kind": "attention"}, [{"kind": "she"}, 3]],
+    "dim": SIZES,
+    "vocab": SIZES,
+    "depth": SIZES,
+    "ffn": SIZES[1:],
+    "context": SIZES[1:],
+    "settings": [{"haeds": 2}, {"heads": "two"}, {"heads": 0}, {"heads": 3}, {"heads": None}],
+    "dropout": [None, "x", -0.1, 1.0, math.nan, [0.1]],
+    "positions": [*WORDS, "learnt"],
+    "channel": [*WORDS, "fnn"],
+    "norm": [*WORDS, "layers"],
+    "embed_norm": [None, "perhaps", 2, []],
+    "model": [None, "runs/mine", MIXER, Decoder, {}],
+    "folder": [None, 3, b"run", "", ["run"], "nothing/here", "file"],
+    "tokenizer": [3, "tokenizer.json", object()],
+    "step": ["1", 1.5, True, -1, [1], 10**30],
+    "device": [None, 3, "cup", "cuda:99", "meta", ["cpu"]],
+    "prompt": [None, 3, 1.5, "", [], [1.5], [True], [-1], [VOCAB], [10**30], [[1]], IDS, b"ab", {1: 2}, [None], ["a"]],
+    "prompts": [
+        *(*TENSORS, IDS[0], IDS[None], IDS[:0], IDS[:, :0], IDS.float(), IDS > 0, -IDS, IDS + VOCAB),
+        *(IDS.to("meta"), IDS.to(torch.int8)),
+    ],
+    "max_tokens": [*COUNTS, 0],
+    "mode": [*WORDS, "slides"],
+    "hop": [*COUNTS, 0, 7],
+    "temperature": [None, "hot", -1.0, math.nan, math.inf, [1.0]],
+    "top_k": ["x", 0, -1, 1.5, [1]],
+    "top_p": ["x", 0.0, -1.0, 1.5, math.nan, [0.5]],
+    "seed": [None, "0", 1.5, -1, 2**64, True, [0]],
+    "stop": [None, 3, "a", [""], [3], {"a": 1}, b"a"],
+    "ignore_eos": [None, 1, "yes"],
+    "sampling": [{}, 1.0, "greedy", Sampling],
+    "eos": ["0", 1.5, -1, True],
+    "prompt_tokens": [*COUNTS, 0],
+    "tokens": [None, 3, [1, 2], IDS, Tokens(TOKENS.ids[:0], TOKENS.starts[:0], TOKENS.sizes[:0])],
+    "logits": [*TENSORS, LOGITS[0], LOGITS[None], LOGITS.long(), LOGITS / 0, LOGITS[:, :0], LOGITS.to("meta")],
+    "generator": [None, 0, torch.Generator],
+    "batch": [*COUNTS, 10**30],
+    "stories": [*COUNTS, 0],
+    "ids": [
+        *(*TENSORS, IDS[None], IDS[0, 0], IDS.float(), IDS > 0, IDS.to(torch.int8), IDS.cfloat(), IDS.to("meta")),
+        *(-1 - IDS, IDS + VOCAB),
+    ],
+    "keep": [3, "she", [[True]], KEEP[:1], KEEP[0], KEEP[:, :, None], KEEP.long(), KEEP.float(), KEEP.to("meta")],
+    "x": [
+        *(*TENSORS, torch.zeros(B, T), torch.zeros(B, T, DIM + 1), IDS[:, :, None].expand(B, T, DIM)),
+        *(torch.zeros(B, T, DIM, device="meta"), torch.zeros(B, T, DIM).double(), torch.zeros(B, T, DIM).half()),
+    ],
+    "state": [
+        *(None, 3, [], "state", {}, {"seen": [0, 0]}, torch.zeros(2), {**STATE, "seen": STATE["seen"][0]}),
+        *({**STATE, "layers.1.seen": None}, {name: STATE[name] for name in STATE if "layers.1" not in name}),
+        *(decoder(depth=1).start(B), decoder(depth=3).start(B), {1: 2}),
+    ],
+    "capacity": COUNTS[1:],
+    "reuse": [None, 1, "yes"],
+}
+"""malformed values by the name of the parameter"""
+OWN: dict[tuple[str, str], list[Any]] = {
+    ("save", "folder"): [None, 3, b"run", "", ["run"], "file"],
+    ("judged", "tokens"): [*COUNTS, 0],
+    ("judged", "model"): [None, MIXER, decoder()],  # the last has no tokenizer
+    ("floor", "tokenizer"): [None, 3, object()],
+    ("probabilities", "sampling"): [None, {}, Sampling],
+    ("draw", "sampling"): [None, {}, Sampling],
+    ("score", "batch"): [*COUNTS, 0],
+    ("score", "tokens"): [*WRONG["tokens"], Tokens(TOKENS.ids + VOCAB, TOKENS.starts, TOKENS.sizes)],
+    ("step", "ids"): [*WRONG["ids"], IDS, IDS[:1, 0], torch.tensor([1, VOCAB]), torch.tensor([-1, 1])],
+    ("extend", "ids"): [*WRONG["ids"], IDS[0], IDS[:1]],
+    ("extend", "state"): [*WRONG["state"], MODEL.start(B + 1)],
+    ("step", "state"): [*WRONG["state"], MODEL.start(B + 1)],
+}
+"""where a function wants something else by that name, or more"""
+
+
+def parameters() -> list[tuple[str, str]]:
+    """Each function with each of its parameters."""
+    return [(name, each) for name, (call, _) in CALLS.items() for each in inspect.signature(call).parameters]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("no run")
+    seqloom.save(SAVED, "run")
+
+
+def call(name: str, arguments: dict[str, Any]) -> Any:
+    function, _ = CALLS[name]
+    given = {**arguments, **arguments.get("settings", {})}
+    return function(**{key: value for key, value in given.items() if key != "settings"})
+
+
+def shown(value: Any) -> str:
+    return f"{tuple(value.shape)} {value.dtype}" if hasattr(value, "shape") else repr(value)[:80]
+
+
+def complaint(name: str, arguments: dict[str, Any]) -> str | None:
+    """What is wrong with the answer to a wrong call; None where it is as it should be."""
+    try:
+        call(name, arguments)
+    except (ValueError, TypeError, FileNotFoundError, NotADirectoryError) as error:
+        last, words = traceback.extract_tb(error.__traceback__)[-1], str(error)
+        if not Path(last.filename).is_relative_to(PACKAGE) or not (last.line or "").startswith("raise "):
+            return f"raised in {last.filename}:{last.lineno}: {words[:100]}"
+        if "\n" in words or not 15 <= len(words) <= 400:
+            return f"not one clear line: {words[:500]!r}"
+        return None
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:100]}"
+    return "no error"
+
+
+@pytest.mark.parametrize(("name", "parameter"), parameters())
+def test_wrong_values(name: str, parameter: str) -> None:
+    _, good = CALLS[name]
+    wrong = OWN.get((name, parameter)) or WRONG[parameter]
+    found = {shown(value): complaint(name, {**good, parameter: value}) for value in wrong}
+    assert not {value: words for value, words in found.items() if words}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_right_call_passes(name: str) -> None:
+    """So that an error is of the one argument that was made wrong."""
+    call(name, CALLS[name][1])
+
+
+def test_every_public_function_is_in_the_table() -> None:
+    assert set(seqloom.__all__) <= set(CALLS)
+    verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim"}
+    own = {name for name, value in vars(Decoder).items() if inspect.isfunction(value) and not name.startswith("_")}
+    assert own - {"reset"} == verbs <= set(CALLS)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: seqloom.mixer("atention", dim=4), "did you mean 'attention'"),
+        (lambda: seqloom.decoder("he", vocab=5, dim=4, dpeth=3), "did you mean 'depth'"),
+        (lambda: seqloom.mixer("attention", dim=4, haeds=2), "did you mean 'heads'"),
+        (lambda: list(seqloom.generate(MODEL, [1], mode="slid")), "did you mean 'slide'"),
+        (lambda: MODEL([[1, 2]]), "torch.tensor"),
+        (lambda: MODEL(IDS.float()), r"convert with .long\(\)"),
+        (lambda: MODEL.step(torch.tensor([1, VOCAB]), MODEL.start(2)), r"0 … 10 \(the vocabulary\), not 1 … 11"),
+        (lambda: seqloom.generate(MIXER, [1]), "seqloom.decoder"),
+        (lambda: MODEL.start(10**12), "takes .* bytes, and this machine has"),
+        (lambda: seqloom.mixer("she", dim=2**17, context=128), "takes .* bytes, and this machine has"),
+    ],
+)
+def test_the_way_out_is_named(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        call()
+
+
+@pytest.mark.parametrize("kind", ["he", "rwkv", "mamba"])
+def test_nothing_to_read(kind: str) -> None:
+    """No rows, and sequences of no tokens."""
+    model = decoder(kind)
+    state = model.start(0)
+    logits, state = model.extend(IDS[:0], state)
+    assert logits.shape == (0, T, VOCAB)
+    logits, state = model.step(IDS[:0, 0], state)
+    assert logits.shape == (0, VOCAB)
+    assert model(IDS[:, :0]).shape == (B, 0, VOCAB)
+    assert model(IDS[:0]).shape == (0, T, VOCAB)
+    logits, after = model.extend(IDS[:, :0], model.start(B))
+    assert logits.shape == (B, 0, VOCAB)
+    assert after["seen"].tolist() == [0] * B
+
+
+@pytest.mark.parametrize("positions", ["learned", "none"])
+def test_meta_and_fake_tensors_pass(positions: str) -> None:
+    """Where values cannot be read none are; shapes come out as they would."""
+    with torch.device("meta"):
+        model = decoder("me", positions=positions)
+        assert model(IDS.to("meta")).shape == (B, T, VOCAB)
+        assert model(IDS.to("meta"), KEEP.to("meta")).shape == (B, T, VOCAB)
+    with FakeTensorMode():
+        model, ids = decoder("rwkv", positions=positions), torch.zeros(B, T, dtype=torch.long)
+        assert model(ids).shape == (B, T, VOCAB)
+        logits, state = model.extend(ids, model.start(B))
+        assert logits.shape == (B, T, VOCAB)
+        assert model.step(ids[:, 0], state)[0].shape == (B, VOCAB)
+
+
+def test_under_autocast_any_floating_type_passes() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert MODEL(IDS).shape == (B, T, VOCAB)
+        for dtype in (torch.bfloat16, torch.float32, torch.float64):
+            assert MODEL.logits(torch.zeros(B, T, DIM, dtype=dtype)).shape == (B, T, VOCAB)
+
+
+def test_a_step_reads_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the ids; what mixers read is theirs."""
+    model = decoder("rwkv")
+    read: list[str] = []
+    for name in ("__int__", "__bool__", "item", "tolist", "min", "max"):
+        original = getattr(torch.Tensor, name)
+        monkeypatch.setattr(torch.Tensor, name, lambda *given, o=original, n=name: (read.append(n), o(*given))[1])
+    model.step(IDS[:, 0], model.start(B))
+    assert read == []
+    model(IDS)
+    assert "min" in read
+
+
+def test_the_memory_check_draws_nothing() -> None:
+    """A seed gives the weights that it gives without the check."""
+    torch.manual_seed(3)
+    checked = seqloom.decoder("performer", vocab=5, dim=8, depth=2, context=4)
+    torch.manual_seed(3)
+    plain = Decoder(checked.config)
+    assert all(torch.equal(tensor, plain.state_dict()[name]) for name, tensor in checked.state_dict().items())
