@@ -38,12 +38,12 @@ def bilinear(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor
 
 
 def zoh(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
-    """See `bilinear`; any A, singular too."""
+    """See `bilinear`; any A, singular too. In float64 within: the exponential's derivative sums terms that cancel."""
     turned, wide, vector = _scaled(A, B, step)
-    upper = torch.cat([turned, wide], -1)
+    upper = torch.cat([turned, wide], -1).double()
     lower = upper.new_zeros(*upper.shape[:-2], wide.shape[-1], upper.shape[-1])
     whole = torch.linalg.matrix_exp(torch.cat([upper, lower], -2))
-    return _parted(whole[..., : A.shape[-1], :], A.shape[-1], vector)
+    return _parted(whole[..., : A.shape[-1], :].to(A.dtype), A.shape[-1], vector)
 
 
 def euler(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:

@@ -2,8 +2,9 @@
 
     l = m j + i:   C Ā^l B̄ = (C Ā^{mj}) (Ā^i B̄)      m about √T, a power of 2
 
-Rows C Ā^{mj} and columns Ā^i B̄ are made by doubling, so nothing as large as T states is ever held. Source: the
-doubling is Gu et al., arXiv:2110.13985, appendix C; its two halves are ours.
+Rows C Ā^{mj} and columns Ā^i B̄ are made by doubling, so nothing as large as T states is ever held. Powers are squared
+in float64, for the reason given in `scan`. Source: the doubling is Gu et al., arXiv:2110.13985, appendix C; its two
+halves are ours.
 """
 
 import torch
@@ -21,8 +22,9 @@ def single(
     """See `reference.single`."""
     A, B, C, step = system()
     T, M = u.shape[1], C.shape[1]
-    A_bar, B_bar = DENSE[method](A, B, step)
-    squared = powers(A_bar, T)
+    turning, entering = DENSE[method](A.double(), B.double(), step.double())
+    squared = [power.to(u.dtype) for power in powers(turning, T)]
+    A_bar, B_bar = squared[0], entering.to(u.dtype)
     taps = kernel(squared, B_bar[..., None], C, T)  # (D, M, 1, T)
     y = lags(u.repeat_interleave(M, 2), taps.flatten(0, 2).mT).unflatten(2, (-1, M))
     if state is None:
