@@ -17,7 +17,8 @@ from docs.making.families import families
 from docs.making.paper import page as replication
 from docs.making.prices import by_length
 from docs.making.tables import table
-from seqloom.core.mixer import MixerConfig
+from seqloom.analysis.rounding import EPS
+from seqloom.core.mixer import MixerConfig, Rounding
 from seqloom.mixers import kinds
 
 FOLDER = Path(__file__).parent / "mixers"
@@ -61,6 +62,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
     can = (traits.causal, "yes" if traits.streams else "no", traits.state, longest)
     parts += ["## What it can do", table(("causal", "reads on", "memory", "longest"), [can])]
+    parts.append(precision(config.rounding))
     parts.append(f"## Parameters and price at dim {DIM}, context {CONTEXT}")
     shapes = [(f"`{name}`", " × ".join(map(str, each.shape)) or "1") for name, each in mixer.named_parameters()]
     parts.append(table(("parameter", "shape"), shapes))
@@ -71,6 +73,15 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     parts.append(f"Critical path of a token, {len(token.path)} operations: {', '.join(token.path)}.")
     parts += ["## Price by length", by_length(config()), f"At dim {DIM}, with a context of all T tokens."]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def precision(rounding: Rounding) -> str:
+    """How far its float32 numbers may be from float64."""
+    return (
+        f"In float32, as it begins, outputs and gradients over up to 4,096 tokens are within {rounding.eps:,} eps "
+        f"({rounding.eps * EPS:.1e}) of float64: the largest difference over the largest value. Why so many: "
+        f"{rounding.reason}."
+    )
 
 
 def default(field: FieldInfo) -> str:

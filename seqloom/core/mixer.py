@@ -204,6 +204,18 @@ def plain(module: nn.Module, std: float) -> None:
             part.reset_parameters()
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """How far float32 may be from float64: outputs and gradients, as it begins, up to 4,096 tokens.
+
+    The largest absolute difference over the largest absolute value, see `seqloom.analysis.rounding`.
+    """
+
+    eps: int = 64
+    """the bound in eps of float32, 1.2e-7"""
+    reason: str = "√4096 eps: what rounding adds up to, in random directions, over 4,096 terms"
+
+
 class MixerConfig(Config, ABC):
     """The settings of one kind of mixer. `dim` and `context` belong to the model and are given when it is built."""
 
@@ -211,6 +223,7 @@ class MixerConfig(Config, ABC):
     traits: ClassVar[Traits]
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """settings under which the tests run the mixer, at dim 8"""
+    rounding: ClassVar[Rounding] = Rounding()
 
     def placed(self, layer: int, depth: int) -> "MixerConfig":
         """The settings of a layer, from 0, of `depth`: for a mixer that begins otherwise in each. What was set stays.

@@ -22,7 +22,7 @@ from torch.nn.functional import gelu
 from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -157,6 +157,7 @@ class GSSConfig(MixerConfig):
     channels: int = Field(0, ge=0, description="channels of the state-space model; 0 for a quarter of the model's")
     width: int = Field(0, ge=0, description="numbers of the gate; 0 for four times the model's channels")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(700, "modes that turn often, as in S4D, and gates and norms whose inputs they are")
     examples: ClassVar = ({"state_dim": 3, "channels": 4}, {"state_dim": 2, "channels": 6, "width": 5})
 
     def build(self, dim: int, context: int | None) -> GSS:

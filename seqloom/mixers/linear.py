@@ -19,7 +19,7 @@ from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -135,6 +135,9 @@ class LinearConfig(MixerConfig):
     heads: int = Field(4, ge=1, description="heads; divides dim")
     eps: float = Field(1e-6, ge=0, description="what is added to each denominator")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        150, "a head of one channel divides by what it multiplies, so its query's gradient is 0 but for rounding"
+    )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 8})
 
     def build(self, dim: int, context: int | None) -> LinearAttention:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -180,6 +180,9 @@ class ModalExtractorConfig(MixerConfig):
     adjust: bool = Field(True, description="whether the current token adjusts the extraction, through W_adj")
     out_proj: bool = Field(True, description="whether the output projection W_out follows")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        250, "a mode's gradient by its frequency weights each lag by the lag, and its phase is rounded"
+    )
     examples: ClassVar = (
         {"order": 2},
         {"order": 3, "in_proj": False},

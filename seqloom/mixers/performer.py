@@ -24,7 +24,7 @@ from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, lookback
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -137,6 +137,7 @@ class PerformerConfig(MixerConfig):
         1000, ge=0, description="training steps from one draw of directions to the next; 0: never"
     )
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(2500, "a query whose few features are all near 0 divides by their sum")
     examples: ClassVar = (
         {"heads": 2},
         {"heads": 2, "features": 5, "kernel": "hyperbolic", "redraw_every": 3},

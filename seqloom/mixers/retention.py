@@ -23,7 +23,7 @@ from torch.nn.functional import layer_norm, silu
 
 from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -148,6 +148,9 @@ class RetentionConfig(MixerConfig):
     heads: int = Field(4, ge=1, description="heads, each with its own forgetting; divides dim / 2")
     eps: float = Field(1e-6, gt=0, description="what is added to the variance in each head's norm")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        350, "the norm of a head divides by the deviation of its few channels, which may be near 0"
+    )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 4})
 
     def build(self, dim: int, context: int | None) -> Retention:

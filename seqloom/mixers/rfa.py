@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -149,6 +149,7 @@ class RFAConfig(MixerConfig):
     gate: bool = Field(True, description="whether each head forgets by a gate that the token sets")
     redraw_every: int = Field(1, ge=0, description="training steps from one draw of directions to the next; 0: never")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(3000, "a query whose few random features nearly cancel divides by their sum")
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "features": 5, "gate": False, "redraw_every": 0}, {"heads": 8})
 
     def build(self, dim: int, context: int | None) -> RandomFeatureAttention:

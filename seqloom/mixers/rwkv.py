@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -154,6 +154,7 @@ class RWKVConfig(MixerConfig):
     layer: int | None = Field(None, ge=0, description="layer that it begins as, from 0; unless set, where it stands")
     depth: int | None = Field(None, ge=1, description="layers of the model that it begins in; set with layer")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(400, "a running sum and its normaliser are rounded at each of 4,096 tokens")
     examples: ClassVar = ({}, {"layer": 2, "depth": 3})
 
     @model_validator(mode="after")

@@ -31,7 +31,7 @@ from torch.nn.functional import gelu
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -147,6 +147,9 @@ class S4Config(MixerConfig):
     state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")
     lr: float = Field(1e-3, gt=0, description="learning rate of Λ, P, B and the steps")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        2500, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+    )
     examples: ClassVar = ({"state_dim": 4},)
 
     def build(self, dim: int, context: int | None) -> S4:

@@ -26,7 +26,7 @@ from torch.nn.functional import gelu
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -179,6 +179,9 @@ class S4DConfig(MixerConfig):
     init: Init = Field("lin", description="frequencies that it begins with: evenly spaced, inverse, or HiPPO-LegS's")
     method: Method = Field("zoh", description="how it is made discrete: input held for a step, or bilinear")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        900, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+    )
     examples: ClassVar = (
         {"state_dim": 4},
         {"state_dim": 6, "init": "inv", "method": "bilinear"},

@@ -25,7 +25,7 @@ from torch.nn.functional import gelu
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -182,6 +182,9 @@ class S5Config(MixerConfig):
     dt_max: float = Field(1e-1, gt=0, description="longest step that a state begins with")
     step_scale: float = Field(1.0, gt=0, description="what all steps are multiplied by, for data at another rate")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        9000, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+    )
     examples: ClassVar = ({"state_dim": 8, "blocks": 2}, {"state_dim": 6, "step_scale": 0.5})
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.memory import Memory
-from seqloom.core.mixer import Mixer, MixerConfig, Traits, mixer_config, register
+from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State, under, within
 from seqloom.core.view import View
@@ -161,6 +161,9 @@ class SpadeConfig(MixerConfig):
         default_factory=lambda: mixer_config(NEAR), description="settings of the mixer that reads near"
     )
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        9000, "its far half is an S4, and the norm of each half divides by a deviation that may be small"
+    )
     examples: ClassVar = ({"far": {"kind": "he_extraction"}, "near": {"kind": "me"}},)
 
     @field_validator("far", mode="before")

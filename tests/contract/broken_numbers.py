@@ -28,7 +28,7 @@ class _WrongSecond(_WrongFirst):
         return 2.0 * ctx.saved_tensors[0].detach() * dy
 
 
-@caught_by(check_derivatives="Jacobian mismatch")
+@caught_by(check_derivatives="the slope is", check_second_derivatives="Jacobian mismatch")
 class WrongDerivative(Average):
     """A derivative written by hand is off by a two-thousandth."""
 
@@ -36,7 +36,7 @@ class WrongDerivative(Average):
         return _WrongFirst.apply(super().read(total, count))
 
 
-@caught_by(check_derivatives="Jacobian mismatch")
+@caught_by(check_second_derivatives="Jacobian mismatch")
 class WrongSecondDerivative(Average):
     """A backward forgets that it depends on its input: first derivatives right, second ones silently wrong."""
 

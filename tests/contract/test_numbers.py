@@ -1,19 +1,26 @@
 """Derivatives against differences, and the smaller number types against float64."""
 
+import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from seqloom.core.mixer import Mixer
+from seqloom.analysis.rounding import errors, worst
+from seqloom.core.mixer import Mixer, Rounding
+from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
+from tests.contract.broken_numbers import RoundsInside
 from tests.contract.cases import (
     DIM,
+    Case,
     Make,
     close,
     draw,
+    every_kind,
     every_lag_sum,
     every_mixer,
     every_mixer_in_time,
@@ -22,9 +29,12 @@ from tests.contract.cases import (
     streams,
     ways,
 )
+from tests.contract.sound import Average
 
 HALF, SINGLE = 2e-2, 1e-5
 """the stated bounds of bfloat16 and float32: root mean square of the error over that of the output"""
+STEP = 1e-6
+"""of a difference that stands for a derivative"""
 
 
 def functions(mixer: Mixer, make: Make, T: int) -> Iterator[tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
@@ -59,18 +69,40 @@ class Pieces(torch.nn.Module):
 
 
 def check_derivatives(make: Make) -> None:
-    """Promise 8, in random directions: first derivatives right, second ones right or refused, under each backend."""
+    """Promise 8, in one random direction of all inputs at once: first derivatives are right under each backend."""
+    for function, inputs in under_each_backend(make):
+        directions = [draw(*tensor.shape, seed=seed) for seed, tensor in enumerate(inputs, 1)]
+        y = function(*inputs)
+        weights = draw(*y.shape)
+        slopes = torch.autograd.grad(y, inputs, weights, allow_unused=True, materialize_grads=True)
+        found = sum(float((slope * way).sum()) for slope, way in zip(slopes, directions, strict=True))
+        with torch.no_grad():
+            after, before = (
+                function(*(x + step * way for x, way in zip(inputs, directions, strict=True))) for step in (STEP, -STEP)
+            )
+        wanted = float(((after - before) * weights).sum()) / (2 * STEP)
+        scale = max(1.0, *(abs(float((slope * way).sum())) for slope, way in zip(slopes, directions, strict=True)))
+        assert abs(found - wanted) <= 1e-6 * scale, f"the slope is {found:.9g}, by differences {wanted:.9g}"
+
+
+def check_second_derivatives(make: Make) -> None:
+    """Promise 8, for each input alone: first derivatives are right, and second ones are right or refused."""
+    for function, inputs in under_each_backend(make):
+        assert gradcheck(function, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
+        try:
+            assert gradgradcheck(function, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
+        except RuntimeError as error:
+            if "not implemented" not in str(error):
+                raise
+
+
+def under_each_backend(make: Make) -> Iterator[tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
+    """The `functions` of a mixer with each of its backends forced; as it comes where it has none."""
     mixer = make(context=3)
     T = fits(mixer, 5)
-    for op, backend in [("", ""), *ways(mixer, draw(1, T, DIM))]:
+    for op, backend in ways(mixer, draw(1, T, DIM)) or [("", "")]:
         with use(**({op: backend} if op else {})):
-            for function, inputs in functions(mixer, lambda: mixer, T):
-                assert gradcheck(function, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
-                try:
-                    assert gradgradcheck(function, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
-                except RuntimeError as error:
-                    if "not implemented" not in str(error):
-                        raise
+            yield from functions(mixer, lambda: mixer, T)
 
 
 def rms(found: Tensor, wanted: Tensor) -> float:
@@ -109,11 +141,28 @@ def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
     assert held <= {dtype, torch.float32}, f"the state is held in {held}"
 
 
-@every_mixer_in_time
+def rounds_as_stated(case: Case, dim: int, T: int) -> None:
+    """Promise 9, as it begins: outputs and gradients in float32 are within the stated bound of those in float64."""
+    config = mixer_config({"kind": case.kind, **dict(case.example)})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        mixer = config.build(dim, T)
+    error, of = worst(mixer, T)
+    assert error <= config.rounding.eps, f"{of} is off by {error:.3g} eps, allowed {config.rounding.eps}"
+
+
+@every_kind
 def test_derivatives(make: Make) -> None:
     check_derivatives(make)
 
 
+@pytest.mark.slow
+@every_mixer
+def test_second_derivatives(make: Make) -> None:
+    check_second_derivatives(make)
+
+
+@pytest.mark.slow
 @every_lag_sum
 @pytest.mark.parametrize("backend", ["direct", "fft", "reference"])
 def test_second_derivatives_of_the_lag_sum_are_not_refused(make: Make, backend: str) -> None:
@@ -124,9 +173,51 @@ def test_second_derivatives_of_the_lag_sum_are_not_refused(make: Make, backend: 
             assert gradgradcheck(function, inputs, fast_mode=True)
 
 
-@every_mixer
+@every_mixer_in_time
 def test_small_number_types(make: Make) -> None:
     check_small_numbers(make)
+
+
+@every_kind
+def test_float32_is_within_the_stated_bound(make: Case) -> None:
+    rounds_as_stated(make, DIM, 128)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [8, 64])
+@every_mixer
+def test_float32_is_within_the_stated_bound_at_4096_tokens(make: Case, dim: int) -> None:
+    rounds_as_stated(make, dim, 4096)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "ssm", "measure": "legt", "method": "zoh"},
+        {"kind": "lssl", "measure": "legt"},
+        {"kind": "hyena", "filter_dim": 16},
+    ],
+    ids=lambda settings: settings["kind"],
+)
+def test_what_is_worked_out_in_float64_leaves_float32_little_to_round(settings: dict[str, Any]) -> None:
+    """Powers and exponentials of near-identities, and filters of sines of sines: in float32 all exceed this bound."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        mixer = mixer_config(settings).build(DIM, 512)
+    error, of = worst(mixer, 512)
+    assert error <= 30, f"{of} is off by {error:.3g} eps"
+
+
+def test_rounding_sees_outputs_gradients_and_nan() -> None:
+    assert errors(Average(), 128).keys() == {"output", "input", "w.weight"}
+    assert worst(Average(), 128)[0] <= Rounding().eps
+    assert worst(RoundsInside(), 128)[0] > 100 * Rounding().eps
+    backward = Average()
+    backward.w.weight.register_hook(lambda slope: slope * (1 + 1e-4 * (slope.dtype == torch.float32)))
+    assert worst(backward, 128)[1] == "w.weight"
+    with torch.no_grad():
+        backward.w.weight[0, 0] = torch.nan
+    assert math.isnan(worst(backward, 128)[0])
 
 
 def test_close_sees_nan_and_shape() -> None:
