@@ -1,0 +1,116 @@
+"""Files that others wrote, read without trust: regular files alone, of bounded size, JSON of bounded depth.
+
+A FIFO would block, `/dev/zero` would never end, and a document of gigabytes would take as much memory: each of them is
+a ValueError in one line instead. A file that is not there stays a FileNotFoundError, a forbidden one a PermissionError.
+"""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+DOCUMENT = 16 << 20
+"""bytes that a document may have which is read whole, such as settings; as JSON objects they take some 20 times that"""
+DEPTH = 100
+"""how deep a JSON document may be nested"""
+
+_MODES = {"rb": os.O_RDONLY, "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT}
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: bool = True) -> BinaryIO:
+    """Opens a regular file, to read ("rb") or to append to ("ab", which makes it where there is none). Never blocks.
+
+    ValueError, in one line, for a folder, a FIFO, a socket and a device, none of which is opened; and, unless `follow`,
+    for a symbolic link. OSError as of `open`.
+    """
+    path = Path(path)
+    _require_path(path)
+    try:
+        _require_regular(path, os.stat(path, follow_symlinks=follow))
+    except FileNotFoundError:
+        if mode == "rb":
+            raise
+    guards = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    opened = os.open(path, _MODES[mode] | guards, 0o666)
+    try:
+        _require_regular(path, os.fstat(opened))  # it may have been replaced since
+        return os.fdopen(opened, mode, buffering=0 if mode == "ab" else -1)
+    except BaseException:
+        os.close(opened)
+        raise
+
+
+def read_bytes(path: str | Path, limit: int = DOCUMENT) -> bytes:
+    """A regular file's contents, of at most `limit` bytes. Errors as of `open_regular`; ValueError for more bytes."""
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"{path} is too large: it has more than {limit:,} bytes")
+    return data
+
+
+def read_text(path: str | Path, limit: int = DOCUMENT) -> str:
+    """The UTF-8 text of a file of at most `limit` bytes. Errors as of `read_bytes`; ValueError for what is no UTF-8."""
+    data = read_bytes(path, limit)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start:,})") from None
+
+
+def read_json(path: str | Path, limit: int = DOCUMENT) -> Any:
+    """The value in a JSON file of at most `limit` bytes. ValueError, in one line with the path, for what is no JSON."""
+    data = read_bytes(path, limit)
+    try:
+        return parse_json(data)
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable JSON ({error}): mend or remove it") from None
+
+
+def parse_json(data: bytes | str) -> Any:
+    """The value of a JSON text. ValueError, in a few words, for what is not JSON and for more than DEPTH levels."""
+    try:
+        value = json.loads(data, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg}, line {error.lineno}, column {error.colno}") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text") from None
+    except RecursionError:
+        raise ValueError(f"nested more than {DEPTH} deep") from None
+    level = [value]
+    for _ in range(DEPTH):
+        level = [item for outer in level for item in _items(outer)]
+        if not level:
+            return value
+    raise ValueError(f"nested more than {DEPTH} deep")
+
+
+def _items(value: object) -> list[Any]:
+    """The entries of a list or an object that may hold further ones."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [item for item in value if isinstance(item, dict | list)] if isinstance(value, list) else []
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _require_path(path: Path) -> None:
+    if "\0" in str(path):
+        raise ValueError(f"{str(path)!r} is no path: it holds a null character")
+
+
+def _require_regular(path: Path, status: os.stat_result) -> None:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "a link" if kind == stat.S_IFLNK else "something else")
+        raise ValueError(f"{path} is {what}, not a regular file")
