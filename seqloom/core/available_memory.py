@@ -1,0 +1,122 @@
+"""Memory that is available, and the error for what would not fit into it.
+
+    need   a lower bound in bytes, known before anything is built
+    have   min(MemAvailable, limit - usage of each control group above this process)
+
+SEQLOOM_MEMORY_CHECK=0 in the environment, or `--try-anyway` on the command line, goes without the check.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+VARIABLE = "SEQLOOM_MEMORY_CHECK"
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def available_memory(proc: Path = Path("/proc"), groups: Path = _GROUPS) -> int:
+    """Bytes that this process can still take without swapping, by the kernel and by its control groups (v1 and v2).
+
+    Physical memory where the kernel does not say (not Linux).
+    """
+    found = _kernel(proc / "meminfo")
+    if found is None:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(0, min([found, *_left(proc / "self/cgroup", groups)]))
+
+
+def require_memory(what: str, need: int, advice: str, *, available: int | None = None, where: str = "") -> None:
+    """Raises ValueError where `need` bytes exceed what is available (`available_memory()` unless given).
+
+    `what` begins the message, as "training a model of 7 parameters"; `advice` says what to make smaller; `where` names
+    the memory, as "cuda".
+    """
+    if os.environ.get(VARIABLE) == "0":
+        return
+    have = available_memory() if available is None else available
+    if need > have:
+        place = f" on {where}" if where else ""
+        raise ValueError(
+            f"{what} needs at least {written(need)} of memory, and {written(have)} are available{place}: {advice}, "
+            "or pass --try-anyway"
+        )
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Goes without the check, in processes that are started meanwhile too."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def written(size: int) -> str:
+    """A number of bytes as people write it: 3.5 GiB, 12,000 TiB. Any whole number, however large."""
+    for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
+        if size >= 2**power:
+            whole, tenths = divmod(size * 10 >> power, 10)
+            return f"{_grouped(whole)} {unit}" if whole >= 100 else f"{whole}.{tenths} {unit}"
+    return f"{size:,} bytes"
+
+
+def _grouped(whole: int) -> str:
+    return f"{whole:,}" if whole < 10**15 else "more than 10^15"
+
+
+def _kernel(meminfo: Path) -> int | None:
+    try:
+        lines = meminfo.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _left(membership: Path, groups: Path) -> Iterator[int]:
+    """What each control group above this process has left; its page cache that can be dropped counts as free."""
+    try:
+        lines = membership.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        _, controllers, name = line.split(":", 2)
+        if controllers == "":
+            root, limit, usage, cache = groups, "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            root, limit, usage, cache = (
+                groups / "memory",
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                "total_inactive_file",
+            )
+        else:
+            continue
+        folder = root / name.lstrip("/")
+        for each in (folder, *folder.parents):
+            most, used = _number(each / limit), _number(each / usage)
+            if most is not None and used is not None:
+                yield most - used + _field(each / "memory.stat", cache)
+            if each == root:
+                break
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None where there is none, such as the word "max"."""
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _field(path: Path, name: str) -> int:
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)
