@@ -102,7 +102,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
     if not isinstance(device, str | torch.device):
         raise TypeError(f"device is a name such as 'cpu' or 'cuda', not {described(device)}")
     model, run = stored.load(_path(folder), step=step, device=chosen(device))
-    if run.tokenizer.is_file():
+    if run.has_tokenizer():
         model.tokenizer = Tokenizer.load(run.tokenizer)
         known, vocab = model.tokenizer.vocab, model.config.vocab
         if known > vocab:

@@ -48,9 +48,9 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
         raise
 
 
-def read_bytes(path: str | Path, limit: int = DOCUMENT) -> bytes:
+def read_bytes(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> bytes:
     """A regular file's contents, of at most `limit` bytes. Errors as of `open_regular`; ValueError for more bytes."""
-    with open_regular(path) as file:
+    with open_regular(path, follow=follow) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise ValueError(f"{path} is too large: it has more than {limit:,} bytes")
@@ -66,9 +66,9 @@ def read_text(path: str | Path, limit: int = DOCUMENT) -> str:
         raise ValueError(f"{path} is not UTF-8 text (byte {error.start:,})") from None
 
 
-def read_json(path: str | Path, limit: int = DOCUMENT) -> Any:
+def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> Any:
     """The value in a JSON file of at most `limit` bytes. ValueError, in one line with the path, for what is no JSON."""
-    data = read_bytes(path, limit)
+    data = read_bytes(path, limit, follow=follow)
     try:
         return parse_json(data)
     except ValueError as error:

@@ -125,9 +125,14 @@ def _config(config: DecoderConfig, mixers: list[MixerConfig]) -> DecoderConfig:
 def _save(model: Decoder, out: Path, source: Run, origin: dict[str, Any]) -> None:
     """As `runs.model.save`, and what the model comes from; how its text is read is what it was."""
     before = source.settings
-    settings = {**stored.settings(model), "distilled": origin, **{k: before[k] for k in ("data",) if k in before}}
+    tokenizer = model.tokenizer
+    settings = {
+        **stored.settings(model, tokenizer),
+        "distilled": origin,
+        **{k: before[k] for k in ("data",) if k in before},
+    }
     with lock(out):
         run = open_run(out, settings)
-        if model.tokenizer is not None:
-            model.tokenizer.save(run.tokenizer)
+        if tokenizer is not None:
+            run.keep_tokenizer(tokenizer.json)
         checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, {"run": run.identity})

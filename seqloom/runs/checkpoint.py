@@ -20,14 +20,13 @@ from typing import Any, final
 
 from torch import Tensor
 
-from seqloom.runs import durable, manifest, steps
+from seqloom.core.available_memory import require_memory
+from seqloom.runs import about, durable, manifest, steps
 from seqloom.runs.layout import make_folder
 from seqloom.runs.manifest import Damaged
 from seqloom.runs.tensors import read_tensors, storable, write_tensors
 
 __all__ = ["Checkpoint", "Damaged", "load", "newest", "peek", "prune", "save"]
-
-_META = "meta.json"
 
 
 @final
@@ -59,18 +58,18 @@ def save(
     _check(step, tensors, meta, files)
     stored = {group: storable(group, named) for group, named in tensors.items()}
     groups = {group: {"tensors": list(named), "complex": pairs} for group, (named, pairs) in stored.items()}
-    about = json.dumps({"step": step, "groups": groups, "meta": meta}, allow_nan=False)
+    meta_json = json.dumps({"step": step, "groups": groups, "meta": meta}, allow_nan=False)
     make_folder(folder)
     temporary = folder / f"{steps.name_of(step)}.tmp-{os.getpid()}"
     durable.discard(temporary)
     durable.claim(temporary)
     try:
         temporary.mkdir()
-        durable.write_new(temporary / _META, about.encode())
+        durable.write_new(temporary / about.NAME, meta_json.encode())
         for group, (named, _) in stored.items():
             path = temporary / f"{group}.safetensors"
             write_tensors(path, named)
-            shutil.copymode(temporary / _META, path)  # safetensors writes for the owner's eyes only
+            shutil.copymode(temporary / about.NAME, path)  # safetensors writes for the owner's eyes only
             durable.sync(path)
         for name, source in files.items():
             shutil.copyfile(source, temporary / name)
@@ -96,17 +95,18 @@ def load(path: str | Path) -> Checkpoint:
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"there is no checkpoint in {path}")
+    size = sum(manifest.sizes(path).values())
+    require_memory(f"reading {path}", size, "read it on a machine with more memory")
     names = manifest.verify(path)
-    about = json.loads((path / _META).read_bytes())
-    step, groups = about["step"], about["groups"]
-    if steps.step_of(path) not in (None, step):
-        raise Damaged(f"{path}: it holds step {step}, its name says another")
+    found = about.describe(path)
+    own = {about.NAME, *(f"{group}.safetensors" for group in found.groups)}
+    if missing := sorted(own - set(names)):
+        raise Damaged(f"{path}: {missing[0]} is missing: {manifest.NAME} does not name it")
     tensors = {
-        group: read_tensors(path / f"{group}.safetensors", held["tensors"], held["complex"])
-        for group, held in groups.items()
+        group: read_tensors(path / f"{group}.safetensors", held.tensors, held.complex)
+        for group, held in found.groups.items()
     }
-    own = {_META, *(f"{group}.safetensors" for group in groups)}
-    return Checkpoint(path, step, tensors, about["meta"], {name: path / name for name in names if name not in own})
+    return Checkpoint(path, found.step, tensors, found.meta, {name: path / name for name in names if name not in own})
 
 
 def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
@@ -128,18 +128,27 @@ def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Chec
 
 
 def peek(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
-    """As `newest`, but changes nothing: for those who read a run that another process may be writing."""
+    """As `newest`, but changes nothing: for those who read a run that another process may be writing.
+
+    `Damaged`, of the newest, where there are checkpoints and all of them are.
+    """
     folder, say = Path(folder), say or _to_stderr
     if not folder.is_dir():
         return None
-    found = {**steps.half_replaced(folder), **steps.whole(folder)}
-    for _, path in sorted(found.items(), reverse=True):
+    skipped: list[Damaged | FileNotFoundError] = []
+    for path in steps.newest_first(folder):
         try:
-            return load(path)
+            found = load(path)
         except (Damaged, FileNotFoundError) as error:
             if not path.exists():  # replaced or deleted while we read: there is something newer
                 return peek(folder, say)
-            say(f"{error}; reading the checkpoint before it")
+            skipped.append(error)
+            continue
+        for why in skipped:
+            say(f"{why}; reading the checkpoint before it")
+        return found
+    if skipped:
+        raise skipped[0]
     return None
 
 
@@ -157,9 +166,9 @@ def _check(step: int, groups: Mapping[str, object], meta: Mapping[str, Any], fil
     if step < 0:
         raise ValueError(f"a checkpoint's step is 0 or more, not {step}")
     durable.plain(meta, "meta")
-    taken = {_META, manifest.NAME, *(f"{group}.safetensors" for group in groups)}
+    taken = {about.NAME, manifest.NAME, *(f"{group}.safetensors" for group in groups)}
     for name in (*groups, *files):
-        if not re.fullmatch(r"\w[\w.-]*", name) or (name in files and name in taken):
+        if not re.fullmatch(manifest.PLAIN, name) or (name in files and name in taken):
             raise ValueError(f"a checkpoint cannot hold a file named {name!r}: choose another name")
 
 

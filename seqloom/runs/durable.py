@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 _TEMPORARY = re.compile(r".+\.tmp-(\d{1,9})")
 _ours: set[Path] = set()
@@ -72,17 +71,6 @@ def write_json(path: Path, value: object) -> None:
     """Writes `value` as readable JSON, whole or not at all. ValueError as of `plain`, OSError as usual."""
     plain(value)
     replace(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
-
-
-def read_json(path: Path) -> Any:
-    """The value in a JSON file. ValueError in one line when it is not JSON, FileNotFoundError when it is not there."""
-    try:
-        return json.loads(path.read_bytes())
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"{path} is not readable JSON ({error.msg}, {where}): mend or remove it") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not readable JSON (not UTF-8 text): mend or remove it") from None
 
 
 def sync(path: Path) -> None:

@@ -2,20 +2,37 @@
 
     config.json   metrics.jsonl   tokenizer.json   lock   checkpoints/step_00001234/
 
-The settings in `config.json` are the run's identity: the same folder with other settings is refused, never mixed.
+The settings in `config.json` are the run's identity: the same folder with other settings is refused, never mixed. Every
+file is under a digest: the settings under one of their own (`sha256`), the tokenizer under one in the settings
+(`tokenizer`), rows and checkpoints as `rows` and `manifest` have it. No file of a run is a link.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
-from seqloom.runs.durable import canonical, read_json, remove_stale, write_json
+from seqloom.core.files import parse_json, read_bytes, read_json
+from seqloom.runs.durable import canonical, plain, remove_stale, replace, write_json
 
-__all__ = ["Run", "find_run", "identity", "make_folder", "open_run", "read_json", "write_json"]
+__all__ = [
+    "Run",
+    "find_run",
+    "identity",
+    "make_folder",
+    "open_run",
+    "read_json",
+    "sealed",
+    "tokenizer_digest",
+    "write_json",
+]
 
 _ABSENT = "absent"
+_LARGEST = 1 << 20
+"""bytes that config.json may have"""
+_LARGEST_TOKENIZER = 64 << 20
 
 
 @final
@@ -47,16 +64,55 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `config.json` holds. ValueError in one line when it is broken."""
-        settings = read_json(self.config)
+        """What `config.json` holds, without its digest. ValueError in one line when it is broken or was altered."""
+        data = read_bytes(self.config, _LARGEST, follow=False)
+        try:
+            settings = parse_json(data)
+        except ValueError as error:
+            raise ValueError(f"{self.config} is not readable JSON ({error}): mend or remove it") from None
         if not isinstance(settings, dict):
             raise ValueError(f"{self.config} does not hold settings (a JSON object): mend or remove it")
+        settings.pop("sha256", None)
+        if data != sealed(settings):
+            raise ValueError(f"{self.config} is altered: its sha256 is not that of its settings: mend or remove it")
         return settings
 
     @property
     def identity(self) -> str:
         """The hash of the settings, 64 hexadecimal digits."""
         return identity(self.settings)
+
+    def has_tokenizer(self) -> bool:
+        """Whether the run has a tokenizer, which then is its own. ValueError where it is missing or another one."""
+        digest = self.settings.get("tokenizer")
+        if digest is None:
+            if self.tokenizer.exists():
+                raise ValueError(f"{self.tokenizer} is not of this run, whose {self.config.name} names none: remove it")
+            return False
+        try:
+            data = read_bytes(self.tokenizer, _LARGEST_TOKENIZER, follow=False)
+        except FileNotFoundError:
+            raise ValueError(f"{self.folder} has no tokenizer.json, which its config.json names: put it back") from None
+        if sha256(data).hexdigest() != digest:
+            raise ValueError(f"{self.tokenizer} is damaged or of another run: put the run's own back")
+        return True
+
+    def keep_tokenizer(self, text: str) -> None:
+        """Writes the tokenizer whose digest the settings name, unless it is there. ValueError where another one is."""
+        if not self.tokenizer.exists():
+            replace(self.tokenizer, text.encode())
+        self.has_tokenizer()
+
+
+def tokenizer_digest(text: str) -> str:
+    """What the settings of a run say under `tokenizer` of the text of its tokenizer.json."""
+    return sha256(text.encode()).hexdigest()
+
+
+def sealed(settings: Mapping[str, Any]) -> bytes:
+    """The contents of a config.json: the settings, and their digest at the end. ValueError as of `plain`."""
+    plain(settings)
+    return (json.dumps({**settings, "sha256": identity(settings)}, indent=2, allow_nan=False) + "\n").encode()
 
 
 def identity(config: Mapping[str, Any]) -> str:
@@ -82,7 +138,7 @@ def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True)
     try:
         remove_stale(run.folder)
         if not run.config.exists():
-            write_json(run.config, dict(config))
+            replace(run.config, sealed(config))
     except OSError as error:
         raise ValueError(f"cannot write in {run.folder} ({error.strerror}): choose another --out") from error
     return run

@@ -8,10 +8,12 @@ import fcntl
 import json
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from seqloom.core.files import parse_json
 from seqloom.runs.layout import make_folder
 
 _held: set[int] = set()
@@ -35,9 +37,12 @@ def lock(folder: str | Path) -> Iterator[None]:
     path = Path(folder) / "lock"
     make_folder(path.parent)
     try:
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         raise ValueError(f"cannot write in {folder} ({error.strerror}): choose another --out") from error
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise ValueError(f"{path} is not a regular file: remove it or choose another --out")
     _held.add(opened)
     owner = os.getpid()
     try:
@@ -64,7 +69,7 @@ def _take(opened: int, folder: str | Path) -> None:
 
 def _holder(text: bytes) -> str:
     try:
-        told = json.loads(text)
+        told = parse_json(text)
         pid, host = told["pid"], told["host"]
     except (ValueError, TypeError, KeyError):  # the holder has the lock, and is about to write who it is
         return "another process"

@@ -3,19 +3,25 @@
     manifest.json = {"files": {name: {"sha256": …, "size": …}}, "format": 1, "sha256": sum of the rest}
 
 It is written last, as canonical JSON, and must be, byte for byte, what its own contents give: so one changed bit is
-seen, in the manifest as in any file. `format` and `sha256` keep their meaning in every later format.
+seen, in the manifest as in any file. `format` and `sha256` keep their meaning in every later format. Each name is that
+of a regular file in the same folder: a path, a link, a FIFO or a device is never opened.
 """
 
 import errno
-import json
+import os
+import re
 from hashlib import file_digest, sha256
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, final
+from typing import Any, BinaryIO, cast, final
 
+from seqloom.core.files import DOCUMENT, open_regular, parse_json
 from seqloom.runs.durable import canonical, write_new
 
 FORMAT = 1
 NAME = "manifest.json"
+PLAIN = r"\w[\w.-]*"
+"""names of files of a checkpoint: none is a path"""
 
 
 @final
@@ -29,48 +35,104 @@ def seal(folder: Path) -> None:
     write_new(folder / NAME, _sealed({"files": files, "format": FORMAT}))
 
 
-def verify(folder: Path) -> list[str]:
-    """The names of the checkpoint's files, all of which are as they were written.
+def verify(folder: Path) -> dict[str, int]:
+    """The checkpoint's files with their sizes in bytes, all of which are as they were written.
 
     `Damaged` naming the first that is not. ValueError when a newer seqloom wrote it. A file that the manifest does not
     name is none of our business.
     """
-    body = _read(folder)
-    if body["format"] > FORMAT:
-        newer = f"format {body['format']}; this one reads up to {FORMAT}"
-        raise ValueError(f"{folder} was written by a newer seqloom ({newer}): upgrade seqloom")
-    for name, written in body["files"].items():
-        _check(folder, name, written["size"], written["sha256"])
-    return list(body["files"])
+    names = sizes(folder)
+    for name, written in _read(folder).items():
+        _check_sum(folder, name, written["sha256"])
+    return names
 
 
-def _check(folder: Path, name: str, size: int, digest: str) -> None:
-    path = folder / name
+def sizes(folder: Path) -> dict[str, int]:
+    """The checkpoint's files with their sizes in bytes, which are as they were written; contents are not read.
+
+    Errors as of `verify`.
+    """
+    files = _read(folder)
+    for name, written in files.items():
+        _check_size(folder, name, written["size"])
+    return {name: written["size"] for name, written in files.items()}
+
+
+def read(folder: Path, name: str) -> bytes:
+    """The contents of one document of the checkpoint, verified, the other files unread. Errors as of `verify`."""
+    files = _read(folder)
+    if name not in files:
+        raise Damaged(f"{folder}: {name} is missing: {NAME} does not name it")
+    _check_size(folder, name, files[name]["size"])
+    _check_sum(folder, name, files[name]["sha256"])
+    return _document(folder, name)
+
+
+def _check_size(folder: Path, name: str, size: int) -> None:
+    with _opened(folder, name) as file:
+        found = os.fstat(file.fileno()).st_size
+    if found < size:
+        raise Damaged(f"{folder}: {name} is truncated: {found} of {size} bytes")
+    if found > size:
+        raise Damaged(f"{folder}: {name} is altered: it is not what was written")
+
+
+def _check_sum(folder: Path, name: str, digest: str) -> None:
     try:
-        found = path.stat().st_size
-        if found < size:
-            raise Damaged(f"{folder}: {name} is truncated: {found} of {size} bytes")
-        if found > size or _sum(path) != digest:
+        if _sum(folder / name) != digest:
             raise Damaged(f"{folder}: {name} is altered: it is not what was written")
     except OSError as error:
         raise _unreadable(folder, name, error) from error
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _opened(folder: Path, name: str) -> BinaryIO:
     try:
-        text = (folder / NAME).read_bytes()
+        return open_regular(folder / name, follow=False)
     except OSError as error:
-        raise _unreadable(folder, NAME, error) from error
+        raise _unreadable(folder, name, error) from error
+    except ValueError as error:
+        raise Damaged(str(error)) from None
+
+
+def _document(folder: Path, name: str) -> bytes:
+    with _opened(folder, name) as file:
+        data = file.read(DOCUMENT + 1)
+    if len(data) > DOCUMENT:
+        raise Damaged(f"{folder}: {name} is too large: it has more than {DOCUMENT:,} bytes")
+    return data
+
+
+def _read(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the manifest says of each file."""
+    text = _document(folder, NAME)
     try:
-        body = json.loads(text)
+        body = parse_json(text)
     except ValueError:
         body = None
     if not isinstance(body, dict) or "sha256" not in body:
         raise Damaged(f"{folder}: {NAME} is unreadable")
     del body["sha256"]
-    if text != _sealed(body) or not isinstance(body.get("format"), int):
+    if not _is_sealed(body, text) or type(body.get("format")) is not int:
         raise Damaged(f"{folder}: {NAME} is altered: it is not what was written")
-    return body
+    if body["format"] > FORMAT:
+        newer = f"format {body['format']}; this one reads up to {FORMAT}"
+        raise ValueError(f"{folder} was written by a newer seqloom ({newer}): upgrade seqloom")
+    files = body.get("files")
+    if not isinstance(files, dict) or not files:
+        raise Damaged(f"{folder}: {NAME} names no files")
+    for name, written in files.items():
+        if not re.fullmatch(PLAIN, name) or name == NAME:
+            raise Damaged(f"{folder}: {NAME} names {name[:60]!r}, which is no file of a checkpoint")
+        if not isinstance(written, dict) or type(written.get("size")) is not int or "sha256" not in written:
+            raise Damaged(f"{folder}: {NAME} does not give the size and sum of {name}")
+    return files
+
+
+def _is_sealed(body: dict[str, Any], text: bytes) -> bool:
+    try:
+        return text == _sealed(body)
+    except ValueError:  # a number too large for a float
+        return False
 
 
 def _sealed(body: dict[str, Any]) -> bytes:
@@ -78,8 +140,8 @@ def _sealed(body: dict[str, Any]) -> bytes:
 
 
 def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+    with open_regular(path, follow=False) as file:
+        return file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 
 
 def _unreadable(folder: Path, name: str, error: OSError) -> OSError | Damaged:

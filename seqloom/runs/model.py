@@ -10,35 +10,40 @@ from typing import Any, Protocol
 import torch
 
 from seqloom.core.config import read
+from seqloom.core.available_memory import require_memory
+from seqloom.core.state import nbytes
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.runs import checkpoint, steps
-from seqloom.runs.layout import Run, find_run, open_run
+from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 
 FORMAT = 1
 """what this seqloom writes into config.json as `format`; it reads up to this"""
 
 
-class Saves(Protocol):
+class Stored(Protocol):
     """A tokenizer, as far as saving goes."""
 
-    def save(self, path: str | Path) -> None:
-        """Writes itself to a file."""
+    @property
+    def json(self) -> str:
+        """The text of its tokenizer.json."""
 
 
-def settings(model: Decoder) -> dict[str, Any]:
-    """What config.json says of a model alone."""
-    return {"format": FORMAT, "model": model.config.model_dump(mode="json")}
+def settings(model: Decoder, tokenizer: Stored | None = None) -> dict[str, Any]:
+    """What config.json says of a model alone, and of its tokenizer."""
+    said = {"format": FORMAT, "model": model.config.model_dump(mode="json")}
+    return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer.json)}
 
 
-def save(model: Decoder, folder: str | Path, *, tokenizer: Saves | None = None) -> Path:
-    """Saves a model as a run of no training steps; returns the folder. Replaces only a model of the same settings."""
+def save(model: Decoder, folder: str | Path, *, tokenizer: Stored | None = None) -> Path:
+    """Saves a model as a run of no training steps; returns the folder.
+
+    Replaces only a model of the same settings and the same tokenizer.
+    """
     with lock(folder):
-        run = open_run(folder, settings(model))
+        run = open_run(folder, settings(model, tokenizer))
         if tokenizer is not None:
-            tokenizer.save(run.tokenizer)
-        else:
-            run.tokenizer.unlink(missing_ok=True)
+            run.keep_tokenizer(tokenizer.json)
         checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, {"run": run.identity})
     return run.folder
 
@@ -47,10 +52,11 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     """The model of a run, ready to read and generate, and the run. The newest step unless one is given.
 
     FileNotFoundError where there is no run or no checkpoint; ValueError, in one line, where a file is damaged, belongs
-    to other settings, or was written by a newer seqloom.
+    to other settings, or was written by a newer seqloom, and where the model does not fit into memory.
     """
     run = find_run(folder)
     config = model_config(run)
+    require_room(run, config)
     saved = _checkpoint(run, step)
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
@@ -61,7 +67,9 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
 
 def fill(model: Decoder, saved: checkpoint.Checkpoint) -> None:
     """Puts a checkpoint's weights into a model. ValueError, in one line, where names or shapes do not agree."""
-    weights, wanted = saved.tensors.get("model", {}), model.state_dict()
+    if "model" not in saved.tensors:
+        raise ValueError(f"{saved.path} holds no model: it has no group of tensors of that name")
+    weights, wanted = saved.tensors["model"], model.state_dict()
     wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name) != _shape(wanted, name))
     if wrong:
         name = wrong[0]
@@ -84,6 +92,24 @@ def model_config(run: Run) -> DecoderConfig:
     return config
 
 
+def require_room(run: Run, config: DecoderConfig) -> None:
+    """ValueError where the weights of a model of these settings, read and built, would not fit into memory.
+
+    They are counted on one layer of each kind, without memory of their own.
+    """
+    kinds = len(config.mixer) if isinstance(config.mixer, tuple) else 1
+    try:
+        with torch.device("meta"):
+            sample = Decoder(config.model_copy(update={"depth": kinds}))
+    except (RuntimeError, TypeError, OverflowError):  # what torch says where a size is beyond its integers
+        raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
+    layers = [nbytes(layer.state_dict()) for layer in sample.layers]
+    alone = nbytes(sample.state_dict()) - sum(layers)
+    whole, rest = divmod(config.depth, kinds)
+    size = alone + whole * sum(layers) + sum(layers[:rest])
+    require_memory(f"loading the model in {run.folder}", 2 * size, "use a machine with more memory")
+
+
 def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
     if step is None:
         saved = checkpoint.peek(run.checkpoints)
@@ -97,4 +123,4 @@ def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
 
 
 def _shape(tensors: dict[str, torch.Tensor], name: str) -> str:
-    return str(tuple(tensors[name].shape)) if name in tensors else "absent"
+    return f"{tuple(tensors[name].shape)} {tensors[name].dtype}" if name in tensors else "absent"

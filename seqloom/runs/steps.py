@@ -27,14 +27,27 @@ def step_of(path: Path) -> int | None:
 
 
 def whole(folder: Path) -> dict[int, Path]:
-    """The checkpoints in `folder` by their step, the oldest first; none when there is no such folder."""
+    """The checkpoints in `folder` by their step, the oldest first; none when there is no such folder.
+
+    ValueError where the folder or one of them is a link: what a run holds lies in its own folder.
+    """
     found = ((step_of(path), path) for path in folder.iterdir()) if folder.is_dir() else ()
-    return dict(sorted((step, path) for step, path in found if step is not None))
+    steps = dict(sorted((step, path) for step, path in found if step is not None))
+    for path in (folder, *steps.values()):
+        if path.is_symlink():
+            raise ValueError(f"{path} is a link: put the checkpoints themselves there")
+    return steps
 
 
 def half_replaced(folder: Path) -> dict[int, Path]:
     """The checkpoints in the middle of being replaced, whose new self is not there yet, by their step."""
     return {step: path for step, path in _asides(folder).items() if not (folder / name_of(step)).exists()}
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """The whole checkpoints in `folder`, one in the middle of being replaced among them; the newest first."""
+    found = {**half_replaced(folder), **whole(folder)}
+    return [path for _, path in sorted(found.items(), reverse=True)]
 
 
 def put(temporary: Path, target: Path) -> None:

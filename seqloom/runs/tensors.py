@@ -15,6 +15,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from seqloom.core.files import DOCUMENT, open_regular
+from seqloom.runs.manifest import Damaged
+
 _STORED = {
     *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -22,6 +25,9 @@ _STORED = {
     *(torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz),
     *(torch.complex32, torch.complex64, torch.complex128),
 }
+
+_PARTS = {torch.float16, torch.float32, torch.float64}
+"""of complex numbers"""
 
 
 def storable(group: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
@@ -59,12 +65,37 @@ def write_tensors(path: Path, stored: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str]) -> dict[str, Tensor]:
-    """The tensors of a file that `write_tensors` wrote, in the order of `names`, on the CPU, in memory of their own."""
-    stored = load_file(path)
+    """The tensors of a file that `write_tensors` wrote, in the order of `names`, on the CPU, in memory of their own.
+
+    `Damaged`, in one line, for what is no such file, and where a tensor is missing or is no pair of reals.
+    """
+    stored = _loaded(path)
     pairs = set(complex_names)
-    # The file is mapped: a copy is read now, and is not at the mercy of the disk later.
-    copies = {name: stored[name].clone() for name in names}
-    return {name: torch.view_as_complex(copy) if name in pairs else copy for name, copy in copies.items()}
+    tensors: dict[str, Tensor] = {}
+    for name in names:
+        if name not in stored:
+            raise Damaged(f"{path} has no tensor {name!r}")
+        copy = stored[name].clone()  # the file is mapped: a copy is not at the mercy of the disk later
+        if name in pairs:
+            if copy.dtype not in _PARTS or copy.shape[-1:] != (2,):
+                raise Damaged(f"{path}: {name!r} is {copy.dtype} {tuple(copy.shape)}, no pairs of real and imaginary")
+            copy = torch.view_as_complex(copy)
+        tensors[name] = copy
+    return tensors
+
+
+def _loaded(path: Path) -> dict[str, Tensor]:
+    with open_regular(path, follow=False) as file:
+        header = int.from_bytes(file.read(8), "little")
+        size = os.fstat(file.fileno()).st_size
+    if header > min(DOCUMENT, size):
+        raise Damaged(f"{path} is not a safetensors file: its header would have {header:,} bytes")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise Damaged(f"{path} is not a safetensors file: {error}") from None
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:  # types that torch does not know
+        raise Damaged(f"{path} cannot be read as tensors: {str(error).splitlines()[0]}") from None
 
 
 def _refuse_unstorable(place: str, tensor: object) -> None:

@@ -90,11 +90,22 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def fill_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Gives the optimizer back the memory that `optimizer_tensors` named."""
+    """Gives the optimizer back the memory that `optimizer_tensors` named.
+
+    ValueError where it does not fit the optimizer's parameters.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         number, _, what = name.partition(".")
+        known = number.isdecimal() and len(number) < 10 and int(number) < len(parameters)
+        shape = {"step": torch.Size([])}.get(what, parameters[int(number)].shape) if known else None
+        if tensor.shape != shape or not tensor.is_floating_point():
+            raise ValueError(f"the optimizer of this model has no {name!r} of shape {tuple(tensor.shape)}")
         state.setdefault(int(number), {})[what] = tensor
+    for position, entries in state.items():
+        if set(entries) != {"step", "exp_avg", "exp_avg_sq"}:
+            raise ValueError(f"the optimizer's memory of parameter {position} is only {', '.join(sorted(entries))}")
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 

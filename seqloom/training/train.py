@@ -18,21 +18,23 @@ import torch
 from seqloom.core.device import chosen
 from seqloom.core.progress import Advance, progress
 from seqloom.data.prepare import Corpus, prepare
-from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import Scores, score
 from seqloom.models.decoder import Decoder
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
-from seqloom.runs.layout import Run, open_run
+from seqloom.runs.about import ROWS
+from seqloom.runs.layout import Run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
+from seqloom.runs.rows import START
 from seqloom.training.config import RunConfig
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.loop import fill_optimizer, optimizer_tensors, require_finite, updates
 from seqloom.training.memory import keep_freed_memory, require_room
 from seqloom.training.optim import optimizer
+from seqloom.training.resume import resume
 from seqloom.training.signals import Stop
 
 Say = Callable[[str], None]
@@ -70,7 +72,9 @@ def train(
     with lock(folder), use(**config.backends), ExitStack() as stack:
         torch.manual_seed(config.training.seed)
         model = Decoder(config.model).to(device)
-        run = open_run(folder, config.identity(corpus.identity))
+        tokenizer = corpus.tokenizer.json
+        run = open_run(folder, {**config.identity(corpus.identity), "tokenizer": tokenizer_digest(tokenizer)})
+        run.keep_tokenizer(tokenizer)
         say(f"{corpus.description}; {sum(p.numel() for p in model.parameters()):,} parameters; in {run.folder}")
         return _go_on(stack, config, run, corpus, model, allow_drift, say, show)
 
@@ -101,20 +105,20 @@ def _go_on(
     show: Show,
 ) -> Outcome:
     settings = config.training
-    _same_tokenizer(run, corpus)
     windows = Windows(corpus.train, config.model.context, config.data.seed, config.data.within_documents)
     adam = optimizer(model, settings)
-    step, best = 0, None
+    step, best, mark = 0, None, START
     saved = checkpoint.newest(run.checkpoints, say)
-    before = saved.meta.get("surroundings", {}) if saved is not None and not allow_drift else {}
+    resumed = resume(saved, run) if saved is not None else None
+    before = resumed.surroundings if resumed is not None and not allow_drift else {}
     stack.enter_context(threads_of(before, say))
     with use(**backends_of(before)):
         here = surroundings(model, windows.batch(0, settings.batch // settings.accumulate)[:, :-1])
-    if saved is not None:
-        _same(saved, run, here, allow_drift, say)
+    if saved is not None and resumed is not None:
+        _same(resumed.surroundings, here, allow_drift, say)
         fill(model, saved)
         fill_optimizer(adam, saved.tensors["optimizer"])
-        step, best = saved.step, saved.meta["best"]
+        step, best, mark = saved.step, resumed.best, resumed.rows
         say(f"going on after step {step:,} of {settings.batches:,}")
     scores: Scores | None = None
     update = updates(model.train(), adam, windows, settings)
@@ -123,7 +127,7 @@ def _go_on(
         require_finite(model, step)
         rows.sync()  # a checkpoint never knows more than the rows do
         meta = {"run": run.identity, "best": best, "surroundings": here, "config": config.model_dump(mode="json")}
-        _save(run, step, model, adam, meta)
+        _save(run, step, model, adam, {**meta, ROWS: rows.mark.row()})
 
     def weigh(rows: Metrics) -> None:
         nonlocal scores, best
@@ -133,8 +137,7 @@ def _go_on(
         if best is None or scores.cost < best["cost"]:
             best = {"step": step, "cost": scores.cost}
 
-    with Metrics(run.metrics, say) as rows, Stop() as stop:
-        rows.truncate_after(step)
+    with Metrics(run.metrics, say, mark=mark) as rows, Stop() as stop:
         with show("training", settings.batches, "batches", start=step) as advance:
             while step < settings.batches and not stop.asked:
                 with use(**backends_of(before)):
@@ -163,19 +166,8 @@ def _save(run: Run, step: int, model: Decoder, adam: torch.optim.Optimizer, meta
     checkpoint.prune(run.checkpoints, keep_last=2, best=meta["best"]["step"] if meta["best"] else None)
 
 
-def _same_tokenizer(run: Run, corpus: Corpus) -> None:
-    """Keeps the tokenizer with the run; ValueError where it is another than the run began with."""
-    if run.tokenizer.is_file() and Tokenizer.load(run.tokenizer).json != corpus.tokenizer.json:
-        raise ValueError(f"{run.tokenizer} is not the tokenizer that the text was read with: choose another --out")
-    corpus.tokenizer.save(run.tokenizer)
-
-
-def _same(saved: checkpoint.Checkpoint, run: Run, here: dict[str, Any], allow_drift: bool, say: Say) -> None:
-    if saved.meta.get("run") != run.identity:
-        raise ValueError(f"{saved.path} belongs to other settings than {run.config}: choose another --out")
-    if "optimizer" not in saved.tensors:
-        raise ValueError(f"{saved.path} holds a model without its optimizer, so that its training cannot go on")
-    changed = drifted(saved.meta["surroundings"], here)
+def _same(before: dict[str, Any], here: dict[str, Any], allow_drift: bool, say: Say) -> None:
+    changed = drifted(before, here)
     if changed and not allow_drift:
         raise ValueError(
             f"the run would no longer be the same bit for bit: {'; '.join(changed)}; go on with --allow-drift"

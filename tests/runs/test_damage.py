@@ -136,8 +136,11 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_all_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (save(tmp_path, 1) / "manifest.json").unlink()
-    assert checkpoint.peek(tmp_path) is None
+    for step in (1, 2):
+        (save(tmp_path, step) / "manifest.json").unlink()
+    with pytest.raises(Damaged, match=r"step_00000002: manifest\.json is missing"):
+        checkpoint.peek(tmp_path)
+    assert capsys.readouterr().err == "", "one error is one line"
     assert checkpoint.newest(tmp_path) is None
     assert capsys.readouterr().err.count("manifest.json is missing") == 2
 

@@ -1,11 +1,12 @@
 """A run's folder takes its own settings only, and says in one line why it takes no others."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from seqloom.runs import layout
-from seqloom.runs.layout import find_run, identity, open_run, read_json, write_json
+from seqloom.runs.layout import find_run, identity, open_run, tokenizer_digest, write_json
 
 CONFIG = {"model": {"dim": 128, "mixer": {"kind": "she"}}, "lr": 0.001, "taps": [1, 2]}
 
@@ -40,7 +41,7 @@ def test_other_settings(tmp_path: Path, config: dict, why: str) -> None:
         open_run(tmp_path, config)
     assert "\n" not in str(raised.value)
     assert "choose another --out, or the same" in str(raised.value)
-    assert read_json(tmp_path / "config.json") == CONFIG
+    assert find_run(tmp_path).settings == CONFIG
 
 
 def test_equal_numbers_of_other_types_differ() -> None:
@@ -67,7 +68,7 @@ def test_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setattr(Path, "mkdir", refuse)
         with pytest.raises(ValueError, match=r"cannot make the folder .*Permission denied.*choose another --out"):
             open_run(tmp_path / "a", CONFIG)
-    monkeypatch.setattr(layout, "write_json", refuse)
+    monkeypatch.setattr(layout, "replace", refuse)
     with pytest.raises(ValueError, match=r"cannot write in .*Permission denied.*choose another --out"):
         open_run(tmp_path / "a", CONFIG)
 
@@ -79,6 +80,35 @@ def test_broken_settings(tmp_path: Path, text: bytes) -> None:
         open_run(tmp_path, CONFIG)
     assert str(tmp_path / "config.json") in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", [b'{"lr": 1, "sha256": "0"}', b'{"lr": 1}'])
+def test_settings_that_are_not_under_their_digest(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "config.json").write_bytes(text)
+    with pytest.raises(ValueError, match="is altered: its sha256 is not that of its settings"):
+        open_run(tmp_path, {"lr": 1})
+
+
+def test_the_file_is_plain_json_with_its_digest_last(tmp_path: Path) -> None:
+    run = open_run(tmp_path, CONFIG)
+    assert json.loads(run.config.read_text()) == {**CONFIG, "sha256": identity(CONFIG)}
+
+
+def test_the_tokenizer_is_the_one_that_the_settings_name(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "a", {"tokenizer": tokenizer_digest("text")})
+    with pytest.raises(ValueError, match=r"has no tokenizer\.json, which its config\.json names: put it back"):
+        run.has_tokenizer()
+    run.keep_tokenizer("text")
+    assert run.has_tokenizer()
+    run.tokenizer.write_text("teXt")
+    for look in (run.has_tokenizer, lambda: run.keep_tokenizer("text")):
+        with pytest.raises(ValueError, match=r"tokenizer\.json is damaged or of another run: put the run's own back"):
+            look()
+    other = open_run(tmp_path / "b", {})
+    assert not other.has_tokenizer()
+    other.tokenizer.write_text("text")
+    with pytest.raises(ValueError, match=r"is not of this run, whose config\.json names none"):
+        other.has_tokenizer()
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoints"])

@@ -1,0 +1,61 @@
+"""What a checkpoint's meta.json says: its step, which tensors each group holds, the caller's JSON. Needs no torch."""
+
+from pathlib import Path
+from typing import Annotated, Any, final
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import Field as Value
+
+from seqloom.core.files import parse_json
+from seqloom.runs import manifest, steps
+from seqloom.runs.manifest import Damaged
+from seqloom.runs.rows import Mark
+
+NAME = "meta.json"
+ROWS = "rows"
+"""under which name the caller's JSON holds the mark of the rows before the checkpoint"""
+
+
+@final
+class Group(BaseModel):
+    """The names of a group's tensors, and of those among them that are pairs of reals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    tensors: list[str]
+    complex: list[str]
+
+
+@final
+class About(BaseModel):
+    """A checkpoint without its tensors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    step: int = Value(ge=0)
+    groups: dict[Annotated[str, StringConstraints(pattern=f"^{manifest.PLAIN}$")], Group]
+    meta: dict[str, Any]
+
+
+def describe(path: Path) -> About:
+    """What meta.json in the checkpoint `path` says, verified; tensors are not read. Errors as of `manifest.verify`."""
+    data = manifest.read(path, NAME)
+    try:
+        about = About.model_validate(parse_json(data))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])[:80]
+        raise Damaged(f"{path}: {NAME} does not describe a checkpoint ({place}: {first['msg']})") from None
+    except ValueError as error:
+        raise Damaged(f"{path}: {NAME} is not readable JSON ({error})") from None
+    if steps.step_of(path) not in (None, about.step):
+        raise Damaged(f"{path}: it holds step {about.step}, its name says another")
+    return about
+
+
+def marked(checkpoints: Path) -> Mark | None:
+    """How many rows the newest good checkpoint counts, and their digest; None without one, or where it counts none."""
+    for path in steps.newest_first(checkpoints):
+        try:
+            return Mark.of(describe(path).meta.get(ROWS))
+        except (OSError, ValueError):
+            continue
+    return None

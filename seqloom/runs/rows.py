@@ -1,0 +1,144 @@
+"""Rows on disk: one JSON object a line, each with a checksum, all of them under a running digest.
+
+    {"step": 7, "cost": 4.25, "crc32": 1510334235}       crc32 of the line's text without that field
+
+A checkpoint holds the `Mark` of the rows that were written before it, so that rows which are deleted, exchanged or
+changed are noticed. A last line without its end was torn by a kill, and is no damage.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Self, final
+from zlib import crc32
+
+from seqloom.core.files import open_regular, parse_json
+
+LARGEST = 256 << 20
+"""bytes that a file of rows may have: those of some two million steps"""
+LONGEST = 32 << 20
+"""bytes that a row may have"""
+_MOST_DAMAGED = 10_000
+_END = re.compile(rb', "crc32": (0|[1-9]\d{0,9})\}\Z')
+
+
+@final
+@dataclass(frozen=True)
+class Mark:
+    """How many rows there are up to some point, and the sha256 of their lines."""
+
+    rows: int
+    sha256: str
+
+    def row(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """The mark that `row` wrote. ValueError for anything else."""
+        if not isinstance(value, Mapping) or set(value) != {"rows", "sha256"}:
+            raise ValueError("it has no number and digest of rows")
+        rows, digest = value["rows"], value["sha256"]
+        if type(rows) is not int or rows < 0 or not isinstance(digest, str):
+            raise ValueError("its number and digest of rows are none")
+        return cls(rows, digest)
+
+
+START = Mark(0, sha256().hexdigest())
+"""before the first row"""
+
+
+@final
+@dataclass
+class Found:
+    """What a file of rows holds, line by line from 1."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """the good ones, without their checksum"""
+    damaged: list[int] = field(default_factory=list)
+    """the numbers of the lines whose checksum is not theirs"""
+    lines: int = 0
+    """whole lines, damaged ones too"""
+    marked: int = 0
+    """bytes of the lines that the mark counts"""
+    torn: bool = False
+    """whether a last line without its end follows"""
+    complete: bool = True
+    """whether the first lines are those that the mark was made of"""
+
+
+def find(path: Path, mark: Mark = START) -> Found:
+    """Reads and checks a file of rows. FileNotFoundError without one; ValueError, in one line, where it is none."""
+    found, digest = Found(), sha256()
+    for line in _lines(path):
+        if not line.endswith(b"\n"):
+            found.torn = True
+            break
+        found.lines += 1
+        if found.lines <= mark.rows:
+            digest.update(line)
+            found.marked += len(line)
+        row = decode(line[:-1])
+        if row is not None:
+            found.rows.append(row)
+        else:
+            found.damaged.append(found.lines)
+        if len(found.damaged) > _MOST_DAMAGED:
+            raise ValueError(f"{path} holds no rows of a run: more than {_MOST_DAMAGED:,} of its lines are damaged")
+    found.complete = found.lines >= mark.rows and digest.hexdigest() == mark.sha256
+    return found
+
+
+def encode(row: Mapping[str, Any]) -> bytes:
+    """The line of a row of plain JSON, which must not be empty."""
+    text = json.dumps(row, allow_nan=False)
+    return f'{text[:-1]}, "crc32": {crc32(text.encode())}}}\n'.encode()
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """The row of a line without its line end; None where it is damaged, or has no whole `step` of at least 0."""
+    end = _END.search(line[-24:])
+    if end is None:
+        return None
+    text = line[: len(line) - len(end[0])] + b"}"
+    if crc32(text) != int(end[1]):
+        return None
+    try:
+        row = parse_json(text)
+    except ValueError:
+        return None
+    if not isinstance(row, dict) or type(row.get("step")) is not int or not 0 <= row["step"] < 2**53:
+        return None
+    return row
+
+
+def wrong(found: Found, mark: Mark) -> str:
+    """What the rows lack that a mark counts, in a few words."""
+    damaged = [number for number in found.damaged if number <= mark.rows]
+    if damaged:
+        return f"{damage(damaged)} of the {mark.rows:,} rows that its checkpoint counts"
+    if found.lines < mark.rows:
+        return f"{mark.rows - found.lines:,} of the {mark.rows:,} rows that its checkpoint counts are missing"
+    return f"the first {mark.rows:,} rows are not those that its checkpoint counts: some were deleted or exchanged"
+
+
+def damage(lines: list[int]) -> str:
+    """The numbers of damaged lines, in words: the first ten of them."""
+    named = ", ".join(str(number) for number in lines[:10]) + (", …" if len(lines) > 10 else "")
+    return f"{len(lines):,} damaged (line {named})" if len(lines) == 1 else f"{len(lines):,} damaged (lines {named})"
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with open_regular(path, follow=False) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            raise ValueError(f"{path} is too large: {size:,} bytes; the rows of a run have at most {LARGEST:,}")
+        while line := file.readline(LONGEST):
+            if len(line) == LONGEST:
+                raise ValueError(f"{path} holds no rows of a run: a line has more than {LONGEST:,} bytes")
+            yield line

@@ -1,0 +1,62 @@
+"""What a checkpoint's JSON says of a training, read without trust: its rows, and under which conditions it goes on."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from seqloom.runs.about import ROWS
+from seqloom.runs.checkpoint import Checkpoint
+from seqloom.runs.layout import Run
+from seqloom.runs.rows import Mark
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+
+@final
+class _Surroundings(_Part):
+    threads: int = Field(ge=1, le=4096)
+    backends: dict[str, list[str]]
+
+
+@final
+class _Best(_Part):
+    step: int = Field(ge=0)
+    cost: float
+
+
+@final
+class _Meta(_Part):
+    surroundings: _Surroundings
+    best: _Best | None
+
+
+@final
+@dataclass(frozen=True)
+class Resumed:
+    """Where a training goes on."""
+
+    surroundings: dict[str, Any]
+    """as `drift.surroundings` had them"""
+    best: dict[str, Any] | None
+    """the step of the lowest held-out cost so far, and that cost"""
+    rows: Mark
+
+
+def resume(saved: Checkpoint, run: Run) -> Resumed:
+    """What a training goes on from. ValueError, in one line, for a checkpoint of other settings or of no training."""
+    if saved.meta.get("run") != run.identity:
+        raise ValueError(f"{saved.path} belongs to other settings than {run.config}: choose another --out")
+    if "optimizer" not in saved.tensors:
+        raise ValueError(f"{saved.path} holds a model without its optimizer, so that its training cannot go on")
+    try:
+        _Meta.model_validate(saved.meta)
+        return Resumed(saved.meta["surroundings"], saved.meta["best"], Mark.of(saved.meta.get(ROWS)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(str(part) for part in first['loc'])[:80]}: {first['msg']}"
+    except ValueError as error:
+        why = str(error)
+    raise ValueError(f"{saved.path} does not say how its training goes on ({why})")
