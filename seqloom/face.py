@@ -87,8 +87,8 @@ def save(model: Decoder, folder: str | Path, *, tokenizer: Any = None) -> Path:
     """
     require_model(model)
     tokenizer = model.tokenizer if tokenizer is None else tokenizer
-    if tokenizer is not None and not callable(getattr(tokenizer, "save", None)):
-        raise TypeError(f"tokenizer has a save(path), as seqloom.data.tokenizer.Tokenizer, not {described(tokenizer)}")
+    if tokenizer is not None and not isinstance(getattr(tokenizer, "json", None), str):
+        raise TypeError(f"tokenizer has its file's text as `json`, as seqloom's own has, not {described(tokenizer)}")
     return stored.save(model, _path(folder), tokenizer=tokenizer)
 
 

@@ -4,13 +4,13 @@ Types, shapes, dtypes and devices are checked by every verb, which reads nothing
 is read where a whole piece comes (`check_range`); for one token, the embedding itself says that an id has no row.
 """
 
-import os
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from seqloom.core.arguments import count, described, short
+from seqloom.core.available_memory import require_memory
 from seqloom.core.state import check
 
 INTEGERS = (torch.int64, torch.int32)
@@ -92,10 +92,8 @@ def check_state(state: Any, batch: int | None, depth: int) -> None:
 
 
 def check_room(numbers: int, itemsize: int, what: str) -> None:
-    """Raises ValueError where so many numbers do not fit into this machine's memory."""
-    need, have = numbers * itemsize, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > have:
-        raise ValueError(f"{what} takes {need:,} bytes, and this machine has {have:,}: choose smaller sizes")
+    """Raises ValueError where so many numbers do not fit into the memory that is available."""
+    require_memory(what, numbers * itemsize, "choose smaller sizes")
 
 
 def check_start(batch: Any, capacity: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
-from seqloom.core.config import read
 from seqloom.core.available_memory import require_memory
+from seqloom.core.config import read
 from seqloom.core.state import nbytes
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.runs import checkpoint, steps

@@ -67,7 +67,10 @@ def prices() -> dict[str, Any]:
         for example in config.examples:
             mixer = config.model_validate({"kind": kind, **example}).build(8, 6)
             found[f"{kind} {json.dumps(example, sort_keys=True)}"] = {
-                f"{per} {T}": _counts(mixer.cost(T, per)) for T in (1, 5, 9) for per in ("sequence", "token")
+                f"{per} {T}": _counts(mixer.cost(T, per))
+                for T in (1, 5, 9)
+                for per in ("sequence", "token")
+                if (mixer.traits.longest or T) >= T
             }
     return found
 
