@@ -1,0 +1,189 @@
+"""What several seeds say of a loss: intervals of means, differences to a baseline, and which of them are settled.
+
+    mean of n runs       x̄ ± t_ν s / √n,   ν = n-1                                                Student
+    contrast             d = Σ_m w_m x̄_m,   e² = Σ_m v_m,   v_m = w_m² s_m² / n_m                   Welch
+                         d ± t_ν e,   ν = e⁴ / Σ_m v_m² / (n_m-1)
+    paired by seed       d_r = Σ_m w_m x_mr for each seed r that all models have, then Student of the d_r
+    adjusted p           of the k-th smallest of K:   max_{j≤k} min(1, (K-j+1) p_j)                Holm
+
+m: the models, r: their runs, s_m: the deviation of a model's own runs, t_ν: Student's at 0.975. Runs that read the same
+batches and differ in weights and dropout are independent (Welch); where the seed draws the order of the batches too,
+runs of the same seed share it, and are paired. A difference is settled where it has at least `FEWEST` seeds and an
+adjusted p below `LEVEL`.
+
+Source: Student, The probable error of a mean, Biometrika 6, 1908; Welch, The generalization of Student's problem when
+several different population variances are involved, Biometrika 34, 1947; Holm, A simple sequentially rejective multiple
+test procedure, Scandinavian Journal of Statistics 6, 1979. Nothing differs.
+"""
+
+import math
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal, TypeAlias, TypeVar, final
+
+LEVEL = 0.05
+"""an adjusted p below it settles a difference; intervals cover 1 - LEVEL"""
+FEWEST = 3
+"""seeds that a settled difference needs at least"""
+ROUNDING = 10 * sys.float_info.epsilon
+"""runs whose standard error is below this share of their means are equal but for rounding"""
+
+Model = TypeVar("Model", bound=Hashable)
+Runs: TypeAlias = Mapping[int, float]
+"""the loss of each run by its seed"""
+Word: TypeAlias = Literal["lower", "higher", "not settled", "observed once"]
+
+
+@final
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds, or a weighted sum of such means."""
+
+    mean: float
+    seeds: int
+    """the fewest runs that any of its models has"""
+    error: float | None = None
+    """standard error; None where it is unknown: after one seed, or where seeds change nothing"""
+    freedom: float = 0.0
+    """degrees of freedom of `error`"""
+
+    @property
+    def half(self) -> float | None:
+        """Half of the 95% interval; None without a standard error."""
+        return None if self.error is None else self.error * quantile(1 - LEVEL / 2, self.freedom)
+
+    @property
+    def p(self) -> float | None:
+        """Two-sided, of the hypothesis that the true value is 0; None where too few seeds could settle it."""
+        if self.error is None or self.seeds < FEWEST:
+            return None
+        return 2 * tail(-abs(self.mean) / self.error, self.freedom)
+
+
+@final
+@dataclass(frozen=True)
+class Difference:
+    """A model's loss minus the baseline's, among all differences of one table."""
+
+    estimate: Estimate
+    adjusted: float | None
+    """p after Holm's correction; None where the difference could not be tested"""
+    smallest: float | None
+    """a difference of more than this would have been settled, the other rows of the table being what they are"""
+
+    @property
+    def word(self) -> Word:
+        """Whether the model's loss is lower or higher than the baseline's."""
+        if self.estimate.seeds == 1:
+            return "observed once"
+        if self.adjusted is None or self.adjusted >= LEVEL:
+            return "not settled"
+        return "lower" if self.estimate.mean < 0 else "higher"
+
+
+def mean_of(values: Sequence[float], scale: float = 0.0) -> Estimate:
+    """The mean of one or more runs with Student's standard error; where these are differences, `scale` is the size of
+    what they are differences of."""
+    mean, count = fmean(values), len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    error = math.sqrt(squares / (count - 1) / count) if count > 1 else 0.0
+    return (
+        Estimate(mean, count) if error <= ROUNDING * max(abs(mean), scale) else Estimate(mean, count, error, count - 1)
+    )
+
+
+def contrast(weights: Mapping[Model, float], runs: Mapping[Model, Runs], *, paired: bool = False) -> Estimate | None:
+    """Σ weight × mean loss. None where a model has no run, or, if paired, no seed is common to all."""
+    known = {model: runs.get(model, {}) for model, weight in weights.items() if weight}
+    if paired:
+        common = sorted(set.intersection(*(set(own) for own in known.values())))
+        sums = [sum(weights[m] * own[seed] for m, own in known.items()) for seed in common]
+        scale = max((abs(loss) for own in known.values() for loss in own.values()), default=0.0)
+        return mean_of(sums, scale) if sums else None
+    if not all(known.values()):
+        return None
+    means = {model: mean_of(list(own.values())) for model, own in known.items()}
+    total, fewest = sum(weights[m] * one.mean for m, one in means.items()), min(one.seeds for one in means.values())
+    variances = [((weights[m] * (one.error or 0.0)) ** 2, one.seeds - 1) for m, one in means.items()]
+    square = sum(variance for variance, _ in variances)
+    if fewest == 1 or not square:
+        return Estimate(total, fewest)
+    freedom = 1 / sum((variance / square) ** 2 / spare for variance, spare in variances)
+    return Estimate(total, fewest, math.sqrt(square), freedom)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's adjusted p of each, in the order given."""
+    adjusted, highest = [1.0] * len(ps), 0.0
+    for rank, at in enumerate(sorted(range(len(ps)), key=lambda at: ps[at])):
+        highest = max(highest, min(1.0, (len(ps) - rank) * ps[at]))
+        adjusted[at] = highest
+    return adjusted
+
+
+def differences(
+    runs: Mapping[Model, Runs], baselines: Mapping[Model, Model], *, paired: bool = False
+) -> dict[Model, Difference]:
+    """The difference of each model to its baseline, all in one family; models that are their own baseline, or that
+    have no runs, are left out."""
+    found = {
+        model: one
+        for model, baseline in baselines.items()
+        if model != baseline and (one := contrast({model: 1, baseline: -1}, runs, paired=paired)) is not None
+    }
+    ps = {model: p for model, one in found.items() if (p := one.p) is not None}
+    adjusted = dict(zip(ps, holm(list(ps.values())), strict=True))
+    return {
+        model: Difference(one, adjusted.get(model), _smallest(one, [p for other, p in ps.items() if other != model]))
+        for model, one in found.items()
+    }
+
+
+def _smallest(one: Estimate, others: Sequence[float]) -> float | None:
+    """The difference at which Holm's procedure would settle `one`, given the p of the others in its family.
+
+    If the procedure rejects r of the K-1 others by themselves, in a family of K, it rejects `one` where its p is below
+    LEVEL / (K - r).
+    """
+    if one.p is None or one.error is None:
+        return None
+    family, rejected = len(others) + 1, 0
+    for p in sorted(others):
+        if p * (family - rejected) >= LEVEL:
+            break
+        rejected += 1
+    return one.error * quantile(1 - LEVEL / (family - rejected) / 2, one.freedom)
+
+
+def could_settle(smallest: Mapping[str, float | None], baseline: str, seeds: int) -> str:
+    """The sentence under a table: the smallest difference to the baseline that it could have settled, by model."""
+    known = sorted((least, name) for name, least in smallest.items() if least is not None)
+    if not known:
+        why = "each was observed once" if seeds == 1 else f"that takes at least {FEWEST} seeds that differ"
+        return f"No difference to {baseline} could be settled here: {why}."
+    (least, first), (most, last) = known[0], known[-1]
+    wide = f" to {most:.3f} ({last})" if len(known) > 1 else ""
+    return f"The smallest difference to {baseline} that this table could have settled: {least:.3f} ({first}){wide}."
+
+
+def quantile(p: float, freedom: float) -> float:
+    """Student's t that is exceeded with probability 1 - p."""
+    from scipy.special import stdtrit  # 0.3 s, which help and lists need not wait for
+
+    return float(stdtrit(freedom, p))
+
+
+def tail(t: float, freedom: float) -> float:
+    """The probability that Student's t is below `t`."""
+    from scipy.special import stdtr
+
+    return float(stdtr(freedom, t))
+
+
+def mean(values: Sequence[Any]) -> Any:
+    """The mean; whole numbers that are all equal stay whole, and a missing value makes the mean missing."""
+    if any(value is None for value in values):
+        return None
+    return values[0] if all(value == values[0] for value in values) else fmean(values)

@@ -1,0 +1,154 @@
+"""Intervals, differences and Holm's correction: by hand, against scipy.stats, and by how often they are right."""
+
+import math
+import random
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqloom.core.statistics import (
+    Runs,
+    contrast,
+    could_settle,
+    differences,
+    holm,
+    mean,
+    mean_of,
+    quantile,
+)
+
+
+def seeds(*losses: float) -> Runs:
+    return dict(enumerate(losses))
+
+
+def test_students_interval_of_a_models_own_runs() -> None:
+    found = mean_of([1.0, 2.0, 4.0, 4.5])
+    assert (found.mean, found.seeds, found.freedom) == (2.875, 4, 3)
+    assert found.half == pytest.approx(3.182446 * statistics.stdev([1.0, 2.0, 4.0, 4.5]) / 2)
+
+
+def test_quantiles_of_any_degrees_of_freedom() -> None:
+    assert [round(quantile(0.975, nu), 3) for nu in (1, 2, 2.5, 30, 31, 1000)] == [
+        12.706, 4.303, 3.575, 2.042, 2.040, 1.962,
+    ]  # fmt: skip
+
+
+def test_welchs_difference_by_hand() -> None:
+    found = contrast({"a": 1, "b": -1}, {"a": seeds(1.0, 2.0, 3.0), "b": seeds(5.0, 5.0, 8.0, 6.0)})
+    assert found is not None
+    a, b = 1 / 3, 2 / 4  # s² / n of each
+    assert found.mean == -4
+    assert found.seeds == 3
+    assert found.error == pytest.approx(math.sqrt(a + b))
+    assert found.freedom == pytest.approx((a + b) ** 2 / (a**2 / 2 + b**2 / 3))
+    assert found.p == pytest.approx(0.0071426730091109746)  # of scipy.stats.ttest_ind(a, b, equal_var=False)
+
+
+def test_pairs_by_hand() -> None:
+    runs = {"a": {0: 1.0, 1: 2.0, 2: 4.0, 7: 9.0}, "b": {2: 3.5, 1: 1.0, 0: 0.5, 8: 1.0}}
+    found = contrast({"a": 1, "b": -1}, runs, paired=True)
+    assert found is not None
+    assert (found.mean, found.seeds, found.freedom) == (pytest.approx(2 / 3), 3, 2)
+    assert found.error == pytest.approx(statistics.stdev([0.5, 1.0, 0.5]) / math.sqrt(3))
+    apart = contrast({"a": 1, "b": -1}, runs)
+    assert apart is not None
+    assert apart.seeds == 4
+    assert contrast({"a": 1, "b": -1}, {"a": {0: 1.0}, "b": {1: 1.0}}, paired=True) is None
+
+
+def test_weights_and_models_of_weight_0() -> None:
+    runs = {"a": seeds(1.0, 3.0), "b": seeds(0.0, 1.0)}
+    found = contrast({"a": 0.5, "b": 2, "c": 0}, runs)
+    assert found is not None
+    assert found.mean == 2
+    assert found.error == pytest.approx(math.sqrt(0.5**2 * 2 / 2 + 2**2 * 0.5 / 2))
+    assert contrast({"a": 1, "c": -1}, runs) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "half", "tested"),
+    [
+        ([1.0], [2.0], False, False),
+        ([1.0], [2.0, 2.1, 2.2], False, False),  # one seed of either
+        ([1.0, 1.1], [2.0, 2.1, 2.2], True, False),  # an interval, but too few to be settled
+        ([1.0, 1.1, 1.0], [2.0, 2.1, 2.2], True, True),
+        ([1.0, 1.0, 1.0], [2.0, 2.1, 2.2], True, True),
+        ([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], False, False),  # seeds change nothing: no spread is known
+        ([0.1 + 0.2, 0.3, 0.3], [0.7, 0.7, 0.7], False, False),  # nothing but rounding
+    ],
+)
+def test_what_is_known(a: list[float], b: list[float], half: bool, tested: bool) -> None:
+    found = contrast({"a": 1, "b": -1}, {"a": seeds(*a), "b": seeds(*b)})
+    assert found is not None
+    assert (found.half is not None, found.p is not None) == (half, tested)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == [pytest.approx(p) for p in (0.03, 0.06, 0.06, 0.02)]
+    assert holm([0.4, 0.9]) == [0.8, 0.9]
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+TABLE = {"base": seeds(4.0, 4.02, 4.01), "low": seeds(3.5, 3.52, 3.49), "wide": seeds(4.5, 3.9, 4.2)}
+TABLE |= {"high": seeds(4.61, 4.6, 4.62), "two": seeds(1.0, 1.1), "once": seeds(9.0), "none": {}}
+
+
+def test_a_table() -> None:
+    found = differences(TABLE, dict.fromkeys(TABLE, "base"))
+    words = {"low": "lower", "wide": "not settled", "high": "higher", "two": "not settled", "once": "observed once"}
+    assert {name: one.word for name, one in found.items()} == words
+    ps = [p for one in found.values() if (p := one.estimate.p) is not None]
+    assert [one.adjusted for one in found.values() if one.adjusted is not None] == holm(ps)
+    assert found["two"].adjusted is found["once"].adjusted is found["once"].smallest is None
+
+
+def test_the_sentence_under_a_table() -> None:
+    found = differences(TABLE, dict.fromkeys(TABLE, "base"))
+    assert could_settle({name: one.smallest for name, one in found.items()}, "base", 3) == (
+        f"The smallest difference to base that this table could have settled: {found['high'].smallest:.3f} (high) to "
+        f"{found['wide'].smallest:.3f} (wide)."
+    )
+    assert could_settle({"b": None}, "a", 1) == "No difference to a could be settled here: each was observed once."
+    assert could_settle({"b": None}, "a", 2).endswith("here: that takes at least 3 seeds that differ.")
+    assert could_settle({"b": 0.25, "c": None}, "a", 3).endswith("could have settled: 0.250 (b).")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(0.05, 2)), min_size=2, max_size=6), st.integers(0, 999))
+def test_a_difference_is_settled_exactly_beyond_the_smallest(models: list[tuple[float, float]], seed: int) -> None:
+    draw = random.Random(seed)
+    runs = {at: seeds(*(draw.gauss(mean, wide) for _ in range(4))) for at, (mean, wide) in enumerate(models)}
+    for one in differences(runs, dict.fromkeys(runs, 0)).values():
+        assert one.smallest is not None
+        assert (one.word != "not settled") == (abs(one.estimate.mean) > one.smallest)
+
+
+@pytest.mark.parametrize(("count", "wide"), [(3, 3), (3, 0)])
+def test_coverage_and_false_claims_of_2000_tables(count: int, wide: int) -> None:
+    """Six contenders of one true loss, of which one varies five times as much; contender 0 is the baseline."""
+    spread = np.where(np.arange(6) == wide, 0.05, 0.01)
+    tables = 4.0 + spread[:, None] * np.random.default_rng(16).standard_normal((2000, 6, count))
+    covered, apart, false = np.zeros(6), np.zeros(6), 0
+    for drawn in tables.tolist():
+        for at, losses in enumerate(drawn):
+            own = mean_of(losses)
+            covered[at] += abs(own.mean - 4) <= (own.half or 0)
+        found = differences({at: seeds(*losses) for at, losses in enumerate(drawn)}, dict.fromkeys(range(6), 0))
+        for at, one in found.items():
+            apart[at] += abs(one.estimate.mean) <= (one.estimate.half or 0)
+        false += any(one.word != "not settled" for one in found.values())
+    assert ((covered / 2000 > 0.93) & (covered / 2000 < 0.97)).all(), covered
+    assert (apart[1:] / 2000 > 0.93).all(), apart  # Welch's approximation errs to the safe side at 3 seeds
+    assert false / 2000 <= 0.06
+
+
+def test_means() -> None:
+    assert mean([3, 3]) == 3
+    assert isinstance(mean([3, 3]), int)
+    assert mean([1.0, 2.0]) == 1.5
+    assert mean([1.0, None]) is None
