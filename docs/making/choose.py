@@ -12,13 +12,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.making.needs import COST, INTERVAL, NEAR, TIE, TIME, Need, Row, needs
+from docs.making.needs import COST, COSTS, NEAR, TIE, TIME, Need, Row, needs
 from docs.making.tables import table
+from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import written
 
 ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
-SHARED = ("preset", "changes", "seeds", "batches", "batch", "context", "probe_batches")
+SHARED = ("preset", "changes", "seeds", "paired", "batches", "stretch", "batch", "context", "probe_batches")
 ORIGIN = ("date", "commit", "command", "machine")
 MANY = 6
 """names that are listed of one need; more are counted"""
@@ -32,7 +33,15 @@ def keep(out: Path, path: Path = ROWS) -> int:
     shared = {**{name: said[name] for name in SHARED}, "text": said["text"]["description"]}
     source = {name: said["origin"][name] for name in ORIGIN}
     rows = [
-        {"contender": each["name"], "kind": each["kind"], **shared, **each["row"], "cannot": each["cannot"], **source}
+        {
+            "contender": each["name"],
+            "kind": each["kind"],
+            **shared,
+            **each["row"],
+            COSTS: each.get("spread", {}).get(COST, []),
+            "cannot": each["cannot"],
+            **source,
+        }
         for each in said["contenders"]
     ]
     rows += [{"contender": each["name"], **shared, "left_out": each["why"], **source} for each in said["left_out"]]
@@ -50,7 +59,7 @@ def page(path: Path = ROWS) -> str | None:
     parts = [
         "# Choose",
         f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "
-        f"{_sizes(rows[0])}. [What the rules call a tie](#what-these-rows-do-not-say) is said below.",
+        f"{_sizes(rows[0])}. [What is a tie](#what-these-rows-do-not-say) is defined below.",
         _needs(needs(made)),
         "## Every mixer",
         _whole(made),
@@ -78,14 +87,16 @@ def _needs(found: Sequence[Need]) -> str:
 def _taken(need: Need) -> str:
     """The best with its number, and who is tied with it."""
     best, *others = need.taken
-    said = f"**{best['contender']}** ({_cell(need.column, best[need.column])})"
+    once = ", observed once" if need.observed_once else ""
+    said = f"**{best['contender']}** ({_cell(need.column, best[need.column])}{once})"
     names = [f"{row['contender']} ({_cell(need.column, row[need.column])})" for row in others[:MANY]]
     more = [f"{len(others) - MANY} more"] if len(others) > MANY else []
-    return said + (f"; tied: {', '.join([*names, *more])}" if others else "")
+    word = "next" if need.observed_once else "tied"
+    return said + (f"; {word}: {', '.join([*names, *more])}" if others else "")
 
 
 def _whole(rows: Sequence[Row]) -> str:
-    numbers = [name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "cannot")]
+    numbers = [name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "cannot", COSTS)]
     shown = [name for name in numbers if any(row[name] is not None for row in rows)]
     return table(("mixer", *shown), [(row["contender"], *(_cell(name, row[name]) for name in shown)) for row in rows])
 
@@ -97,17 +108,20 @@ def _cannot(made: Sequence[Row], rows: Sequence[Row]) -> str:
 
 
 def _caveats(row: Row, made: Sequence[Row]) -> str:
-    several = any(each.get(INTERVAL) is not None for each in made)
-    told = (
-        "held-out costs whose intervals over the seeds overlap"
+    several = any(len(each[COSTS]) > 1 for each in made)
+    costs = (
+        "Held-out costs are tied where their difference to the lowest is not settled: from at least "
+        f"{FEWEST} seeds, a p below {LEVEL} after Holm's correction (Welch's procedure)."
         if several
-        else f"held-out costs within {TIE['cost']:.1%} of the lower one, as one seed shows no spread "
-        "([between seeds](replication.md) most mixers that had several differ by less, SHE by more)"
+        else "Each held-out cost was observed once. One seed has no interval and decides nothing, so no cost is "
+        "settled to be lower than another, and no ties are given: the next ones are listed in the order of this run."
     )
     said = [
-        f"Ties are {told}; times within {TIE['time']:.0%} of the lower one; shares of right answers within "
-        f"{TIE['right']}; other numbers only where they are equal. Who is tied is not told apart here.",
-        f"“Nearly the lowest cost” is at most {NEAR:.0%} above it.",
+        costs,
+        f"Ties are times within {TIE['time']:.0%} of the lower one; shares of right answers within {TIE['right']}; "
+        "other numbers only where they are equal. Who is tied is not told apart here.",
+        f"“Nearly the lowest cost” is an observed cost of at most {NEAR:.0%} above the lowest.",
+        f"A training cost is the median over the last {row['stretch']:,} batches.",
         f"One size, one text and one length of training ({_sizes(row)}): another may have another order.",
         "All have the same settings of training, none tuned for its mixer; each kind has its own defaults.",
     ]

@@ -1,19 +1,24 @@
 """Which mixer for which need: the rules of docs/choose.md, over rows of contenders and nothing else.
 
 A need asks for the least (or most) of a column among the rows that qualify. Rows that cannot be told from it are tied
-with it: held-out costs whose intervals overlap, or without intervals those within a share; times within a tenth; shares
-of right answers within 0.02; sizes only where they are equal.
+with it: held-out costs whose difference to the lowest is not settled (core/statistics.py, Holm over the rows that
+qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out costs of
+one seed were observed once, so that nothing says which are tied: the next ones are listed instead.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from seqloom.core.statistics import differences
+
 Row = dict[str, Any]
-COST, INTERVAL, TIME, STATE = "held-out cost", "± held-out", "ms a token at ", "state bytes at "
-TIE = {"cost": 0.005, "time": 0.1, "right": 0.02}
-"""shares of the lower cost and of the lower time; a difference of shares. Between seeds most mixers of Figure 8
-differ by less than that cost, SHE by more (results/paper/fig8*.jsonl)."""
+COST, COSTS, TIME, STATE = "held-out cost", "held-out costs", "ms a token at ", "state bytes at "
+"""columns; `COSTS` are the held-out costs of the seeds, in order"""
+TIE = {"time": 0.1, "right": 0.02}
+"""a share of the lower time; a difference of shares"""
+NEXT = 5
+"""rows that are listed after the lowest cost where each was observed once"""
 NEAR = 0.02
 """how far above the lowest held-out cost a mixer may be where something else is asked for, too"""
 PROBES = {
@@ -29,12 +34,16 @@ PROBES = {
 
 @dataclass(frozen=True)
 class Need:
-    """What is asked for, the rule in words, and the rows that it takes: the best first, then those tied with it."""
+    """What is asked for, the rule in words, and the rows that it takes: the best first, then those tied with it.
+
+    Of held-out costs that were `observed_once` the others are those that come next.
+    """
 
     name: str
     rule: str
     column: str
     taken: list[Row]
+    observed_once: bool = False
 
 
 def needs(rows: Sequence[Row]) -> list[Need]:
@@ -74,11 +83,8 @@ def constant(rows: Sequence[Row]) -> list[Row]:
 
 
 def tied(row: Row, best: Row, column: str) -> bool:
-    """Whether a row cannot be told from the best one."""
+    """Whether a row cannot be told from the best one, in a column that is no cost."""
     value, least = row[column], best[column]
-    if column == COST:
-        halves = row.get(INTERVAL), best.get(INTERVAL)
-        return value - least <= (TIE["cost"] * least if None in halves else sum(halves))
     if column.startswith("ms "):
         return bool(value <= (1 + TIE["time"]) * least)
     return bool(least - value <= TIE["right"]) if column.endswith(" right") else value == least
@@ -90,4 +96,15 @@ def _need(name: str, column: str, rows: Sequence[Row], among: str = "", *, most:
         return None
     known.sort(key=lambda row: ((1 - 2 * most) * row[column], row.get(COST) or 0.0, row["contender"]))
     rule = " ".join(filter(None, ("most" if most else "least", f"`{column}`", among)))
-    return Need(name, rule, column, [row for row in known if tied(row, known[0], column)])
+    if column != COST:
+        return Need(name, rule, column, [row for row in known if tied(row, known[0], column)])
+    if all(len(row[COSTS]) == 1 for row in known):
+        return Need(name, rule, column, known[: 1 + NEXT], observed_once=True)
+    return Need(name, rule, column, [known[0], *_level(known)])
+
+
+def _level(ranked: Sequence[Row]) -> list[Row]:
+    """The rows whose difference to the first one is not settled."""
+    runs = {row["contender"]: dict(enumerate(row[COSTS])) for row in ranked}
+    found = differences(runs, dict.fromkeys(runs, ranked[0]["contender"]), paired=ranked[0]["paired"])
+    return [row for row in ranked[1:] if found[row["contender"]].word != "higher"]

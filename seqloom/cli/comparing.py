@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from seqloom.analysis.match import By, Equal
 from seqloom.core.config import near
+from seqloom.core.statistics import could_settle
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
 from seqloom.experiments.columns import COLUMNS
@@ -84,7 +85,7 @@ def compared(
 
 
 def printed(said: dict[str, Any]) -> str:
-    """The table of a comparison; beneath it what was changed in models that were sized for others, and who is missing.
+    """The table of a comparison; beneath it what it could settle, what was changed to match models, and who is missing.
 
     Columns of lengths and of probes are a second table.
     """
@@ -97,6 +98,8 @@ def printed(said: dict[str, Any]) -> str:
         for some in ([n for n in names if n in COLUMNS], [n for n in names if n not in COLUMNS])
         if some
     ]
+    numbers = {each["name"]: each["row"].get("could settle") for each in said["contenders"]}
+    parts.insert(1, could_settle(numbers, said["baseline"], said["seeds"]))
     sized = [f"{each['name']}: {each['matched']}" for each in said["contenders"] if each["matched"]]
     missing = [f"{each['name']} is left out: {each['why']}" for each in said.get("left_out", [])]
     return "\n\n".join([*parts, *(["\n".join([*sized, *missing])] if sized or missing else [])])

@@ -19,8 +19,9 @@ from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.studies import STUDIES, named
 from seqloom.experiments.paper.study import Study
 from seqloom.report.plates import page
+from seqloom.report.plates.compared import Compared
 from seqloom.report.plates.rows import read
-from seqloom.report.plates.table import columns, values
+from seqloom.report.plates.table import columns, table_rows
 
 
 @final
@@ -105,8 +106,9 @@ def _show(grid: Grid, study: Study, seeds: int, failed: Failures, *, racing_too:
     rows = grid.out / f"{study.name}.jsonl"
     path, plate = page.write(rows), read(rows)
     head = ["model", *(column.name for column in columns(plate))]
-    body = table(head, [[line.series, *values(plate, line)] for line in plate.lines])
-    print("\n".join([study.heading, " ".join(page.caption(plate)), "", body, *plate.figure["notes"]]))
+    body = table(head, [[line.series, *row] for line, row in table_rows(plate)])
+    beneath = Compared(plate, "held_out").beneath
+    print("\n".join([study.heading, " ".join(page.caption(plate)), "", body, beneath, *plate.figure["notes"]]))
     print(f"\nthe figure is {path}, its rows are {rows}\n", flush=True)
 
 

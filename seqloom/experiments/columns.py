@@ -4,15 +4,17 @@ from typing import Any
 
 from seqloom.data.probes import probe
 
+STATISTICS = ("± held-out", "to baseline", "± to baseline", "adjusted p", "could settle")
+"""columns that say what the seeds of a comparison can tell; absent where they tell nothing"""
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "held-out cost": ("nats a token", "lower", "mean cost over held-out text, each token predicted once"),
-    "± held-out": (
-        "nats a token",
-        "",
-        "half the 95% interval of the mean over seeds, their spread pooled over all",
-    ),
+    "± held-out": ("nats a token", "", "half of Student's 95% interval of the mean, from the contender's own seeds"),
+    "to baseline": ("nats a token", "lower", "held-out cost minus that of the baseline"),
+    "± to baseline": ("nats a token", "", "half of the 95% interval of that difference, which is not corrected"),
+    "adjusted p": ("", "", "that the difference is 0, two-sided, by Holm over the table; below 0.05 it is settled"),
+    "could settle": ("nats a token", "", "the smallest difference of this contender that would have been settled"),
     "bits a byte": ("bits", "lower", "held-out cost for each byte of text, whatever the tokenizer"),
-    "training cost": ("nats a token", "lower", "median over the last stretch of training batches"),
+    "training cost": ("nats a token", "lower", "median over the last tenth of the training batches"),
     "parameters": ("numbers", "lower", "trainable numbers of the whole model"),
     "operations a token": (
         "operations",

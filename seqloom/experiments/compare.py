@@ -121,7 +121,7 @@ def _trained(
                     continue
                 if outcome.asked is not None:
                     raise Stopped(name, 128 + int(outcome.asked))
-                found[name].add(outcome)
+                found[name].add(outcome, seeded)
                 board.done(name, seed, found[name].held_out[-1])
     if len(failed) == len(found):
         raise NotFinite(f"no contender can be trained so; {next(iter(failed))}: {next(iter(failed.values()))}")

@@ -1,7 +1,8 @@
 """What a comparison keeps: one JSON object with every number, text and picture that a report shows.
 
-`comparison.json`, format 1: what was compared (preset, changes, sizes, text), the columns, and for each contender its
-row, its runs, the cost by position, samples, views. Curves lie in the runs' metrics.jsonl.
+`comparison.json`, format 2: what was compared (preset, changes, sizes, text), the columns, the baseline that
+differences are to, whether they are paired by seed, and for each contender its row, its runs, the cost by position,
+samples, views. Curves lie in the runs' metrics.jsonl.
 """
 
 from collections.abc import Sequence
@@ -11,22 +12,20 @@ from typing import Any, final
 
 from seqloom.analysis.cost import model_cost
 from seqloom.analysis.match import Equal
+from seqloom.core.statistics import Difference, differences, mean, mean_of
 from seqloom.data.prepare import Corpus
 from seqloom.evaluation.scores import unigram_entropy
 from seqloom.evaluation.stories import floor, judged
-from seqloom.experiments.columns import described
+from seqloom.experiments.columns import STATISTICS, described
 from seqloom.experiments.contenders import Contender
 from seqloom.experiments.pictures import sample, views
-from seqloom.experiments.seeds import intervals, mean
-from seqloom.experiments.weigh import Clocks, Row, clocks, prices, quality
+from seqloom.experiments.weigh import Clocks, Row, clocks, last_tenth, prices, quality
 from seqloom.models.decoder import Decoder
 from seqloom.runs.metrics import read
 from seqloom.training.config import RunConfig
 from seqloom.training.train import Outcome
 
-FORMAT = 1
-STRETCH = 250
-"""batches over whose training costs a median is taken"""
+FORMAT = 2
 STORIES = 32
 """texts that a model writes to be judged by the grammar"""
 
@@ -42,12 +41,15 @@ class Trained:
     runs: list[str] = field(default_factory=list)
     qualities: list[Row] = field(default_factory=list)
     by_position: list[list[float]] = field(default_factory=list)
+    orders: set[int] = field(default_factory=set)
+    """seeds of the order of the batches"""
     model: Decoder | None = None
 
-    def add(self, outcome: Outcome) -> None:
-        """Takes in a run that was trained to its end."""
+    def add(self, outcome: Outcome, config: RunConfig) -> None:
+        """Takes in a run that was trained to its end by these settings."""
         self.runs.append(outcome.run.folder.relative_to(self.out).as_posix())
-        self.qualities.append(quality(outcome.run, STRETCH))
+        self.qualities.append(quality(outcome.run))
+        self.orders.add(config.data.seed)
         held = [row for row in read(outcome.run.metrics) if "held_out" in row][-1]
         self.by_position.append([round(float(cost), 5) for cost in held["by_position"]])
         if self.model is None:
@@ -70,15 +72,20 @@ def kept(
     """All that is known of trained contenders, the best held-out cost first."""
     config = trained[0].config
     least = floor(corpus.held, corpus.tokenizer)
-    wide = intervals({each.contender.name: each.held_out for each in trained})
+    reference = baseline(trained).contender.name
+    paired = any(len(each.orders) > 1 for each in trained)
+    runs = {each.contender.name: dict(enumerate(each.held_out)) for each in trained}
+    apart = differences(runs, dict.fromkeys(runs, reference), paired=paired)
     timed = clocks({each.contender.name: (_model(each), each.config) for each in trained})
     found = []
     for each in trained:
         name = each.contender.name
         grammar = _grammar(_model(each), corpus) if least is not None else {}
-        found.append(_contender(each, timed[name], wide[name], grammar, corpus, prompts))
+        statistics = _statistics(each.held_out, apart.get(name))
+        found.append(_contender(each, timed[name], statistics, grammar, corpus, prompts))
     found.sort(key=lambda one: float(one["row"]["held-out cost"]))
-    names = [name for name, value in found[0]["row"].items() if value is not None or name != "± held-out"]
+    silent = {name for name in STATISTICS if all(one["row"][name] is None for one in found)}
+    names = [name for name in found[0]["row"] if name not in silent]
     return {
         "format": FORMAT,
         "preset": preset,
@@ -87,7 +94,9 @@ def kept(
         "batches": config.training.batches,
         "batch": config.training.batch,
         "context": config.model.context,
-        "stretch": STRETCH,
+        "stretch": last_tenth(config.training.batches),
+        "baseline": reference,
+        "paired": paired,
         "text": {
             "description": corpus.description.replace(config.data.source, Path(config.data.source).name, 1),
             "identity": corpus.identity,
@@ -102,8 +111,27 @@ def kept(
     }
 
 
+def baseline(trained: Sequence[Trained]) -> Trained:
+    """What others are compared with: the first contender whose layers all have self-attention, or the first at all."""
+    attention = (each for each in trained if {mixer.kind for mixer in each.config.model.mixers} == {"attention"})
+    return next(attention, trained[0])
+
+
+def _statistics(held_out: Sequence[float], apart: Difference | None) -> Row:
+    """The columns of `STATISTICS`; of the baseline, and after one seed, some are None."""
+    estimate = apart and apart.estimate
+    values = (
+        mean_of(held_out).half,
+        estimate and estimate.mean,
+        estimate and estimate.half,
+        apart and apart.adjusted,
+        apart and apart.smallest,
+    )
+    return dict(zip(STATISTICS, values, strict=True))
+
+
 def _contender(
-    each: Trained, timed: Clocks, wide: float | None, grammar: Row, corpus: Corpus, prompts: Sequence[str]
+    each: Trained, timed: Clocks, statistics: Row, grammar: Row, corpus: Corpus, prompts: Sequence[str]
 ) -> dict[str, Any]:
     model, config = _model(each), each.config
     rows = each.qualities
@@ -115,7 +143,7 @@ def _contender(
         "matched": each.contender.matched,
         "row": {
             **{name: mean([row[name] for row in rows]) for name in rows[0]},
-            "± held-out": wide,
+            **statistics,
             **prices(model),
             **timed.row(),
             **grammar,

@@ -11,10 +11,10 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from seqloom.core.statistics import mean
 from seqloom.data.probes import HELD_OUT, Probe
 from seqloom.data.probes.draws import Ints
 from seqloom.experiments.recall_model import Answers, stacked
-from seqloom.experiments.seeds import mean
 
 Row = dict[str, Any]
 

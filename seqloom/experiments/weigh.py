@@ -49,15 +49,21 @@ class Clocks:
         }
 
 
-def quality(run: Run, stretch: int) -> Row:
-    """The held-out cost at the end, and the median training cost of the last `stretch` batches."""
+def quality(run: Run) -> Row:
+    """The held-out cost at the end, and the median training cost of the last tenth of the batches."""
     rows = read(run.metrics)
+    costs = [row["cost"] for row in rows if "cost" in row]
     held = [row for row in rows if "held_out" in row][-1]
     return {
         "held-out cost": held["held_out"],
         "bits a byte": held["bits_per_byte"],
-        "training cost": statistics.median([row["cost"] for row in rows if "cost" in row][-stretch:]),
+        "training cost": statistics.median(costs[-last_tenth(len(costs)) :]),
     }
+
+
+def last_tenth(batches: int) -> int:
+    """The batches at the end of a run over which its training cost is a median."""
+    return max(1, batches // 10)
 
 
 def prices(model: Decoder) -> Row:

@@ -1,14 +1,20 @@
-"""The answer in a few sentences, from the rows alone: what is lowest, what is near it, and where attention stands.
+"""The answer in a few sentences, from the rows alone: which contenders are settled to be better than the baseline.
 
-Two intervals that overlap are not told apart; this is stricter than a test of the difference.
+A difference is settled by its adjusted p (core/statistics.py), which covers all contenders of the table.
 """
 
 from collections.abc import Sequence
 
+from seqloom.core.statistics import LEVEL, could_settle
 from seqloom.report.comparison import Comparison, Contender
 
-COST = "held-out cost"
-INTERVAL = "± held-out"
+COST, INTERVAL, DIFFERENCE, ADJUSTED, SMALLEST = (
+    "held-out cost",
+    "± held-out",
+    "to baseline",
+    "adjusted p",
+    "could settle",
+)
 ATTENTION = "attention"
 
 
@@ -18,66 +24,60 @@ def sentences(found: Comparison) -> list[str]:
     if not ranked:
         return []
     best = ranked[0]
-    said = [_verdict(ranked), f"The lowest held-out cost is that of {best.name}: {_with_interval(best)} nats a token."]
-    return [*said, _others(ranked, found.seeds), *_attention(ranked), *_floor(found, best)]
-
-
-def overlap(one: Contender, other: Contender) -> bool | None:
-    """Whether the intervals of two held-out costs overlap; None where one of them has no interval."""
-    if one.value(INTERVAL) is None or other.value(INTERVAL) is None:
-        return None
-    return abs(_cost(one) - _cost(other)) <= _number(one, INTERVAL) + _number(other, INTERVAL)
-
-
-def _verdict(ranked: Sequence[Contender]) -> str:
-    attention = next((each for each in ranked if each.kind == ATTENTION), None)
-    other = next((each for each in ranked if each.kind != ATTENTION), None)
-    if attention is None:
-        return "These rows do not say: no contender has self-attention."
-    if other is None:
-        return "These rows do not say: every contender has self-attention."
-    match overlap(attention, other), _cost(other) < _cost(attention):
-        case True, _:
-            return f"Not decided here: {other.name} and {attention.name} are not told apart."
-        case False, True:
-            return f"Here it can: {other.name} predicts the held-out text better than {attention.name}."
-        case False, False:
-            return f"Not here: {attention.name} predicts the held-out text better than {other.name}."
-        case _, better:
-            first, second = (other, attention) if better else (attention, other)
-            return f"{first.name} is below {second.name}, but without intervals this may be chance."
-
-
-def _others(ranked: Sequence[Contender], seeds: int) -> str:
-    best, others = ranked[0], ranked[1:]
-    if best.value(INTERVAL) is None:
-        why = "with one seed there is no interval" if seeds == 1 else f"{best.name} has no interval"
-        return f"How sure this order is cannot be said: {why}."
-    if not others:
-        return "There is no other contender to compare it with."
-    near = [each.name for each in others if overlap(best, each)]
-    unknown = [each.name for each in others if overlap(best, each) is None]
-    if near:
-        said = f"Its interval overlaps with {'that' if len(near) == 1 else 'those'} of {_listed(near)}"
-    else:
-        said = "Its interval overlaps with no other"
-    return f"{said}; {_listed(unknown)} {'has' if len(unknown) == 1 else 'have'} none." if unknown else f"{said}."
-
-
-def _attention(ranked: Sequence[Contender]) -> list[str]:
-    best = ranked[0]
-    first = next((each for each in ranked if each.kind == ATTENTION), None)
-    if first is None:
-        return []
-    if first is best:
-        return [f"{best.name} is itself self-attention."]
-    above = _cost(first) - _cost(best)
-    share = f" ({above / _cost(best):.1%})" if _cost(best) > 0 else ""
-    place = ranked.index(first) + 1
-    return [
-        f"The best contender with self-attention is {first.name}, number {place} of {len(ranked)}: "
-        f"{_with_interval(first)}, {above:.3f} above the lowest{share}."
+    said = [
+        _verdict(found, ranked),
+        f"The lowest held-out cost is that of {best.name}: {_with_interval(best)} nats a token.",
     ]
+    return [*said, *_differences(found, ranked), *_floor(found, best)]
+
+
+def settled(each: Contender) -> bool:
+    """Whether the difference of a contender to the baseline is settled."""
+    adjusted = each.value(ADJUSTED)
+    return adjusted is not None and adjusted < LEVEL
+
+
+def beneath(found: Comparison) -> str:
+    """The sentence under the table: the smallest difference that it could have settled; "" with nothing to compare."""
+    smallest = {each.name: each.value(SMALLEST) for each in found.contenders if each.name != found.baseline}
+    return could_settle(smallest, found.baseline, found.seeds) if smallest else ""
+
+
+def _verdict(found: Comparison, ranked: Sequence[Contender]) -> str:
+    baseline = next((each for each in ranked if each.name == found.baseline), None)
+    others = [each for each in ranked if each.kind != ATTENTION]
+    if baseline is None or baseline.kind != ATTENTION:
+        return "These rows do not say: no contender has self-attention."
+    if not others:
+        return "These rows do not say: every contender has self-attention."
+    best, below = others[0], [each for each in others if settled(each) and _difference(each) < 0]
+    if found.seeds == 1:
+        side = "below" if _difference(best) < 0 else "not below"
+        return f"Observed once: {best.name} is {side} {baseline.name} in one run, which decides nothing."
+    if below:
+        best = below[0]
+        apart = f"{_apart(best)} nats a token, adjusted p {_p(best)}"
+        return f"Here it can: {best.name} predicts the held-out text better than {baseline.name} ({apart})."
+    if all(settled(each) for each in others):
+        whom = best.name if len(others) == 1 else "every contender without it"
+        return f"Not here: {baseline.name} predicts the held-out text better than {whom}."
+    return f"Not settled here: nothing is shown to predict the held-out text better than {baseline.name}."
+
+
+def _differences(found: Comparison, ranked: Sequence[Contender]) -> list[str]:
+    """Which contenders are settled to be below the baseline, which above, and which are not."""
+    others = [each for each in ranked if each.value(DIFFERENCE) is not None]
+    if not others or found.seeds == 1:
+        return []
+    sure = [each for each in others if settled(each)]
+    groups = {
+        "settled below it": [f"{each.name} ({_apart(each)})" for each in sure if _difference(each) < 0],
+        "settled above it": [f"{each.name} ({_apart(each)})" for each in sure if _difference(each) > 0],
+        "not settled": [each.name for each in others if each not in sure],
+    }
+    said = "; ".join(f"{group}: {_listed(names)}" for group, names in groups.items() if names)
+    baseline = next((each for each in ranked if each.name == found.baseline), None)
+    return [f"Compared with {found.baseline}{f', {_with_interval(baseline)}' if baseline else ''}: {said}."]
 
 
 def _floor(found: Comparison, best: Contender) -> list[str]:
@@ -89,8 +89,21 @@ def _floor(found: Comparison, best: Contender) -> list[str]:
 
 
 def _with_interval(each: Contender) -> str:
-    half = each.value(INTERVAL)
-    return f"{_cost(each):.3f}" + ("" if half is None else f" ± {half:.3f}")
+    return f"{_cost(each):.3f}{_half(each, INTERVAL)}"
+
+
+def _apart(each: Contender) -> str:
+    return f"{_difference(each):+.3f}{_half(each, f'± {DIFFERENCE}')}"
+
+
+def _half(each: Contender, column: str) -> str:
+    half = each.value(column)
+    return "" if half is None else f" ± {half:.3f}"
+
+
+def _p(each: Contender) -> str:
+    adjusted = _number(each, ADJUSTED)
+    return "below 0.001" if adjusted < 0.001 else f"{adjusted:.3f}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -99,6 +112,10 @@ def _listed(names: Sequence[str]) -> str:
 
 def _cost(each: Contender) -> float:
     return _number(each, COST)
+
+
+def _difference(each: Contender) -> float:
+    return _number(each, DIFFERENCE)
 
 
 def _number(each: Contender, column: str) -> float:

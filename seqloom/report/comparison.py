@@ -1,13 +1,13 @@
 """What a comparison left: the table's columns, the contenders with their rows, curves, samples and views.
 
-The classes follow comparison.json (format 1) name by name; `costs` and `held_out` of a run come from its metrics.jsonl.
+The classes follow comparison.json (format 2) name by name; `costs` and `held_out` of a run come from its metrics.jsonl.
 """
 
 from typing import Annotated, Literal, final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-FORMAT = 1
+FORMAT = 2
 """the newest format of comparison.json that is read here"""
 
 
@@ -138,6 +138,8 @@ class Comparison(_Part):
     batch: int
     context: int
     stretch: int
+    baseline: str
+    paired: bool
     origin: Origin
     text: Text
     columns: list[Column]

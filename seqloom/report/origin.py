@@ -1,5 +1,6 @@
 """Where the rows are from, and how the numbers were taken, in the words of the page."""
 
+from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.report.comparison import Comparison
 
 EQUAL = {"params": "parameters", "mul": "multiplications", "time": "time of a training step"}
@@ -35,12 +36,17 @@ def methods(found: Comparison) -> list[str]:
         "All contenders see the same text in the same order of batches; what differs is the sequence mixer, and what "
         "the table says of the matched ones.",
         "The seed draws the initial weights and the dropout.",
-        f"A training cost is the median over the last {found.stretch:,} batches; curves are medians over stretches "
-        "that do not overlap.",
+        f"A training cost is the median over the last tenth of a run, {found.stretch:,} batches; curves are medians "
+        "over stretches that do not overlap.",
     ]
-    interval = found.column("± held-out")
-    if interval is not None:
-        said.append(f"Intervals: {interval.meaning[:1].lower()}{interval.meaning[1:]}")
+    if found.column("± held-out") is not None:
+        pairs = "paired by seed, since the seed draws the order of the batches too"
+        apart = pairs if found.paired else "by Welch's procedure, since runs differ in weights and dropout alone"
+        said.append(
+            "Each contender has Student's 95% interval from its own seeds. Differences to the baseline, "
+            f"{found.baseline}, are {apart}; their intervals are not corrected. A difference is settled where it has "
+            f"at least {FEWEST} seeds and an adjusted p below {LEVEL} (Holm's correction over the table)."
+        )
     if found.seeds == 1:
         said.append("There is one seed: what another one would give is not known.")
     else:

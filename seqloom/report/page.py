@@ -66,6 +66,7 @@ def _html(
     return environment.get_template("template.html.jinja").render(
         found=found,
         answer=answer.sentences(found),
+        beneath=answer.beneath(found),
         rows=standing.rows(found),
         csv=standing.as_csv(found),
         sections=sections,

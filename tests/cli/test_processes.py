@@ -18,7 +18,7 @@ dir(seqloom)
 from seqloom.cli import command
 assert command(["--help"]) == command(["train", "--help"]) == 0
 assert command(["trian"]) == 2
-heavy = {"torch", "numpy", "tokenizers", "yaml", "seqloom.core.config"} & set(sys.modules)
+heavy = {"torch", "numpy", "scipy", "tokenizers", "yaml", "seqloom.core.config"} & set(sys.modules)
 assert not heavy, heavy
 """
 

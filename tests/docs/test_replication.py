@@ -61,26 +61,27 @@ def test_with_rows(tmp_path: Path) -> None:
     made = page.page(tmp_path)
     assert "on the training cost, as in the paper, 8 hold; on held-out text 6 hold and 2 do not." in made
     assert (
-        "Its headline, that SHE does evidently better than self-attention, holds on the training cost and does not "
-        "hold on held-out text; after 10,000 batches it does not hold (one seed) on the training cost; after 10,000 "
-        "batches it does not hold (one seed) on held-out text." in made
+        "Its headline, that SHE does evidently better than self-attention, holds (adjusted p 0.003) on the training "
+        "cost and does not hold (adjusted p 0.002) on held-out text; after 10,000 batches it was observed once "
+        "on the training cost; after 10,000 batches it was observed once on held-out text." in made
     )
     (line,) = [line for line in made.splitlines() if line.startswith("| SHE does evidently")]
     _, _, training, held_out, command, _ = line.split("|")
-    assert training.startswith(" after 3,000 batches **holds**: SHE - 32 heads: -0.103 ± 0.0")
-    assert "<br>after 10,000 batches **does not hold** (one seed): SHE - 32 heads: +0.100 [0.0" in training
-    assert held_out.startswith(" after 3,000 batches **does not hold**: SHE - 32 heads: +0.197 ± 0.0")
+    assert training.startswith(" after 3,000 batches **holds** (adjusted p 0.003): SHE - 32 heads: -0.103 ± 0.0")
+    assert training.endswith("<br>after 10,000 batches **observed once**: SHE - 32 heads: +0.100 ")
+    assert held_out.startswith(" after 3,000 batches **does not hold** (adjusted p 0.002): SHE - 32 heads: +0.197")
     assert command == " `seqloom paper fig8 --scale small --batches 3000` "
-    assert "| SHE | 4.100 ± 0.0" in made
+    assert "| SHE | 4.100 ± 0.025 | -0.103 ± 0.020 (p 0.002) |" in made
+    assert "| 32 heads | 4.203 ± 0.014 | - | 4.203 ± 0.014 | - | 7 | 8 | 3 of 3 |" in made
+    assert "Training: The smallest difference to 32 heads that this table could have settled: 0.0" in made
+    assert "No difference to 32 heads could be settled here: each was observed once." in made
     assert "Figure 8: depth 2 (paper: 18). Seeds of a model: 1, 3. Text: `books`. On 2-core M, commit abc, D." in made
 
 
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
     made = page.page(tmp_path)
-    said = (
-        "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **not settled** (one"
-    )
+    said = "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
     assert said in made
     assert "| HE does better than 32-head self-attention of equal parameters." not in made
     assert "Not measured yet: `seqloom paper equal-mul --scale small`" in made

@@ -1,4 +1,4 @@
-"""Intervals, rules and verdicts on made-up costs (docs/making/paper)."""
+"""Rules and verdicts on made-up losses (docs/making/paper)."""
 
 import math
 from pathlib import Path
@@ -8,95 +8,97 @@ import pytest
 from docs.making.paper import rules
 from docs.making.paper.claims import CLAIMS, OPEN
 from docs.making.paper.rules import MANY, ONE
-from docs.making.paper.spreads import ONE_SEED, Contrast, Spread, estimate, spread
-from docs.making.paper.summary import Lent, lent_to
-from docs.making.paper.verdicts import Rule, judge
+from docs.making.paper.verdicts import Rule, Verdict, evidence, judged
+from seqloom.core.statistics import contrast, holm
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.studies import STUDIES
+from seqloom.report.plates.compared import Loss, losses
+from seqloom.report.plates.rows import Plate
 from tests.docs.made_up import Costs, plate
 
-A_B = Contrast("a - b", {("a", None): 1, ("b", None): -1})
-LENT = Spread(0.01)
+
+def judge(rule: Rule, made: Plate, loss: Loss = "training") -> Verdict:
+    """The verdict on a claim that is alone in its figure."""
+    return judged({"": rule}, made, loss)[""]
 
 
-def test_an_interval_by_hand(tmp_path: Path) -> None:
-    """b, of deviation 1, has its own spread; a, of none, that of the median model, ½; Student's t is 4.303."""
-    made = plate(tmp_path, {"a": [0.0, 0.0, 0.0], "b": [1.0, 2.0, 3.0]})
-    found = estimate(A_B, made, "training", None)
-    assert found is not None
-    assert (found.mean, found.seeds) == (-2.0, 3)
-    assert found.half == pytest.approx(4.303 * math.sqrt((1**2 + 0.5**2) / 3))
-    assert found.word == "not settled"
+@pytest.mark.parametrize(
+    ("costs", "word", "why"),
+    [
+        ({"a": [0, 0, 0], "b": [1.9, 2, 2.1]}, "holds", "adjusted p below 0.001"),
+        ({"a": [1.9, 2, 2.1], "b": [0, 0, 0]}, "does not hold", "adjusted p below 0.001"),
+        ({"a": [0, 0, 0], "b": [1, 2, 3]}, "not settled", "adjusted p 0.074"),
+        ({"a": [0, 0], "b": [1.9, 2]}, "not settled", "a model has fewer than 3 seeds"),
+        ({"a": [0], "b": [2]}, "observed once", ""),
+        ({"a": [2], "b": [0]}, "observed once", ""),
+        ({"a": [0, 0.1, 0], "b": [2, None, None]}, "observed once", ""),
+        ({"a": [0, 0, 0], "b": [2, 2, 2]}, "not settled", "seeds change nothing"),
+        ({"a": [0], "b": [None]}, "not settled", "unfinished"),
+        ({"a": [0]}, "not settled", "not all its models were run"),
+        ({"a": [0, 0, 0], "b": [0.1, 0.2, 0.3], "c": [1, 1, 1]}, "not settled", "adjusted p 0.074"),
+        ({"a": [0, 0, 0], "b": [0.19, 0.2, 0.21], "c": [1, 5, 9]}, "holds", "adjusted p below 0.001"),  # c is apart
+    ],
+)
+def test_verdicts(costs: Costs, word: str, why: str, tmp_path: Path) -> None:
+    made = plate(tmp_path, costs)
+    found = judge(rules.below(("a", "b")), made)
+    assert (found.word, found.why) == (word, why)
+    assert ("±" in found.said) == (why.startswith(("adjusted", "a model")))
 
 
-def test_the_spread_of_each_model(tmp_path: Path) -> None:
-    made = plate(tmp_path, {"a": [0.0, 0.0], "b": [1.0, 1.2], "she": [-0.3, 0.3]})
-    found = spread(made, "training")
-    assert found is not None
-    assert found.own == pytest.approx({"a": 0, "b": 0.2 / math.sqrt(2), "she": 0.6 / math.sqrt(2)})
-    assert found.of("a") == found.of("attention as she") == found.median == found.own["b"]
-    for kind in ("she", "she, no positions", "she-groups=2"):
-        assert found.of(kind) == found.own["she"]
+def test_a_claim_of_several_differences(tmp_path: Path) -> None:
+    low, middle, high = [0.0, 0.01, 0.02], [0.1, 0.11, 0.12], [0.3, 0.33, 0.29]
+    made = plate(tmp_path, {"a": low, "b": middle, "c": high})
+    runs = losses(made, "training")
+    ps = {}
+    for one, other in (("a", "b"), ("b", "c"), ("a", "c")):
+        found = contrast({(one, None): 1, (other, None): -1}, runs)
+        assert found is not None
+        ps[one + other] = found.p
+    both = evidence(rules.below(("a", "b"), ("b", "c"))(made), made, "training")
+    assert (both.p, both.verdict.word) == (max(ps["ab"], ps["bc"]), "holds")
+    one_above = evidence(rules.below(("a", "b"), ("c", "b"), ("c", "a"))(made), made, "training")
+    assert (one_above.p, one_above.verdict.word) == (3 * min(ps["bc"], ps["ac"]), "does not hold")
+
+
+def test_holm_over_the_claims_of_a_figure(tmp_path: Path) -> None:
+    made = plate(tmp_path, {"a": [0, 0.1, 0.05], "b": [0.3, 0.22, 0.35], "c": [0.28, 0.2, 0.15], "d": [0, 0.1, 0.3]})
+    pairs = [("a", "b"), ("a", "c"), ("d", "a"), ("a", "gone")]
+    alone = [judge(rules.below(pair), made) for pair in pairs]
+    assert [one.word for one in alone] == ["holds", "holds", "not settled", "not settled"]
+    claims = {pair: rules.below(pair) for pair in pairs}
+    together = judged(claims, made, "training")
+    ps = [p for rule in claims.values() if (p := evidence(rule(made), made, "training").p) is not None]
+    assert len(ps) == 3
+    assert together["a", "b"].why == f"adjusted p {holm(ps)[0]:.3f}"
+    assert [one.word for one in together.values()] == ["holds", "not settled", "not settled", "not settled"]
+
+
+def test_runs_are_paired_where_the_rows_say_so(tmp_path: Path) -> None:
+    costs = {"a": [1.0, 2.0, 3.0], "b": [1.1, 2.11, 3.1]}
+    apart = judge(rules.below(("a", "b")), plate(tmp_path, costs))
+    paired = judge(rules.below(("a", "b")), plate(tmp_path, costs, paired=True))
+    assert (apart.word, paired.word) == ("not settled", "holds")
+    half = 4.302653 * math.sqrt(((0.1 - 0.31 / 3) ** 2 * 2 + (0.11 - 0.31 / 3) ** 2) / 2 / 3)
+    assert paired.said == f"a - b: {-0.31 / 3:+.3f} ± {half:.3f}"
 
 
 def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
     rule = rules.below(("a", "b"), ("c", "b"))
-    assert judge(rule, plate(tmp_path, {"a": [1], "b": [0]}), "training", LENT).word == "does not hold"
-    found = judge(rule, plate(tmp_path, {"a": [0], "b": [1]}), "training", LENT)
-    assert (found.word, found.why, found.seeds) == ("not settled", "not all its models were run", 1)
+    found = judge(rule, plate(tmp_path, {"a": [1, 1.01, 1], "b": [0, 0.01, 0]}))
+    assert found.word == "does not hold"
+    found = judge(rule, plate(tmp_path, {"a": [0, 0.01, 0], "b": [1, 1.01, 1]}))
+    assert (found.word, found.why, found.seeds) == ("not settled", "not all its models were run", 3)
     slopes = rules.every(rules.slope("she", ("she", 1)), rules.slope("both", ("she", 1), (MANY, -1)))
     made = plate(tmp_path, {("she", 1): [4.0], ("she", 2): [4.5]})
-    found = judge(slopes, made, "training", LENT)
-    assert (found.word, found.said) == ("does not hold", "she: +0.500 [0.042]")
-
-
-def test_the_nearest_number_of_batches_lends(tmp_path: Path) -> None:
-    one, other = Spread(0.01), Spread(0.02)
-    lent: Lent = {("small", "training"): {1000: one, 10_000: other}}
-    made = {batches: plate(tmp_path, {"a": [0]}, batches=batches) for batches in (500, 3000, 4000, 60_000)}
-    found = {batches: lent_to(each, "training", lent) for batches, each in made.items()}
-    assert found == {500: one, 3000: one, 4000: other, 60_000: other}
-    assert lent_to(made[500], "held_out", lent) is None
-
-
-def test_a_spread_is_of_finished_runs(tmp_path: Path) -> None:
-    two = plate(tmp_path, {"a": [1.0, 1.2, None], "b": [2.0, 2.0, None], "c": [3.0, None, None]})
-    found = spread(two, "training")
-    assert found is not None
-    assert found.own == pytest.approx({"a": 0.2 / math.sqrt(2), "b": 0})
-    assert spread(plate(tmp_path, {"a": [1.0], "b": [2.0]}), "training") is None
-    assert spread(plate(tmp_path, {"a": [1.0, 2.0]}), "training") == Spread(math.sqrt(0.5), {"a": math.sqrt(0.5)})
-
-
-@pytest.mark.parametrize(
-    ("costs", "lent", "word", "why"),
-    [
-        ({"a": [0, 0, 0], "b": [1.9, 2, 2.1]}, None, "holds", ""),
-        ({"a": [1.9, 2, 2.1], "b": [0, 0, 0]}, None, "does not hold", ""),
-        ({"a": [0, 0, 0], "b": [1, 2, 3]}, None, "not settled", "an interval has 0 in it"),
-        ({"a": [0], "b": [2]}, None, "not settled", "one seed"),
-        ({"a": [0], "b": [0.0425]}, LENT, "holds", "one seed"),
-        ({"a": [0], "b": [0.0424]}, LENT, "not settled", "one seed"),
-        ({"a": [0.0425], "b": [0]}, LENT, "does not hold", "one seed"),
-        ({"a": [0], "b": [None]}, LENT, "not settled", "unfinished"),
-        ({"a": [0, 0], "b": [2, None]}, LENT, "holds", "one seed"),
-        ({"a": [0]}, LENT, "not settled", "not all its models were run"),
-        ({"a": [0], "b": [0.0425]}, Spread(0.01, {"b": 0.012}), "not settled", "one seed"),
-        ({"a": [0], "b": [0.0425]}, Spread(0.01, {"b": 0.005}), "holds", "one seed"),
-        ({"a": [0, 0, 0], "b": [0.1, 0.2, 0.3], "c": [1, 1, 1]}, None, "not settled", "an interval has 0 in it"),
-        ({"a": [0, 0, 0], "b": [0.2, 0.2, 0.2], "c": [1, 1.1, 1.2]}, None, "holds", ""),  # c's spread is not theirs
-    ],
-)
-def test_verdicts(costs: Costs, lent: Spread | None, word: str, why: str, tmp_path: Path) -> None:
-    assert ONE_SEED * LENT.median * math.sqrt(2) == pytest.approx(0.042426, abs=1e-6)
-    found = judge(rules.below(("a", "b")), plate(tmp_path, costs), "training", lent)
-    assert (found.word, found.why) == (word, why)
+    found = judge(slopes, made)
+    assert (found.word, found.why, found.said) == ("observed once", "not all its models were run", "she: +0.500")
 
 
 def test_costs_are_judged_apart(tmp_path: Path) -> None:
     made = plate(tmp_path, {"a": [0, 0, 0], "b": [1.9, 2, 2.1]}, held_out={"a": [2, 2, 2], "b": [0, 0, 0.1]})
-    assert [judge(rules.below(("a", "b")), made, column, None).word for column in ("training", "held_out")] == [
+    assert [judge(rules.below(("a", "b")), made, loss).word for loss in ("training", "held_out")] == [
         "holds", "does not hold",
     ]  # fmt: skip
 
@@ -119,7 +121,7 @@ SWEEP = {("she", 8): [5.0], ("she", 32): [4.0], (MANY, 8): [5.1], (MANY, 32): [4
         (rules.near(("we", MANY)), HEADS | {"we": [4.31]}, "not settled"),
         (rules.near(("me", ONE)), HEADS | {"me": [4.4]}, "holds"),
         (rules.near(("me", ONE)), HEADS | {"me": [4.6]}, "does not hold"),
-        (rules.near(("me", ONE)), HEADS | {"me": [4.43]}, "not settled"),  # 0.07 of 3 · 0.01 · √6
+        (rules.near(("me", ONE)), HEADS | {"me": [4.48]}, "not settled"),
         (rules.below(("she", MANY)), SWEEP, "holds"),
         (rules.below(("she", MANY)), SWEEP | {("she", 32): [4.6]}, "does not hold"),
         (rules.slope("gap", ("she", 1), (MANY, -1)), SWEEP, "holds"),
@@ -131,13 +133,15 @@ SWEEP = {("she", 8): [5.0], ("she", 32): [4.0], (MANY, 8): [5.1], (MANY, 32): [4
     ],
 )
 def test_rules(rule: Rule, costs: Costs, word: str, tmp_path: Path) -> None:
-    assert judge(rule, plate(tmp_path, costs, over="context"), "training", LENT).word == word
+    three = {key: [known - 0.01, known, known + 0.01] for key, (known,) in costs.items() if known is not None}
+    assert judge(rule, plate(tmp_path, three, over="context")).word == word
+    assert judge(rule, plate(tmp_path / "once", costs, over="context")).word == "observed once"
 
 
 def test_a_slope_by_hand(tmp_path: Path) -> None:
     made = plate(tmp_path, {("a", 1): [5.0], ("a", 2): [4.5], ("a", 8): [3.5]})
-    (contrast,) = rules.slope("a", ("a", 1))(made)
-    found = estimate(contrast, made, "training", None)
+    (slope,) = rules.slope("a", ("a", 1))(made)
+    found = contrast(slope.weights, losses(made, "training"))
     assert found is not None
     assert found.mean == pytest.approx(-0.5)
 
@@ -154,8 +158,8 @@ def test_each_at_its_best_by_training_cost(tmp_path: Path) -> None:
 
 def test_many_differences_are_summed_up(tmp_path: Path) -> None:
     heads = {f"attention-heads={n}": [4.0 + n / 100] for n in (2, 4, 8, 16)} | {ONE: [4.5]}
-    found = judge(rules.highest(ONE), plate(tmp_path, heads), "training", LENT)
-    assert found.said == "4 of 4 so; the least: 16 heads - 1 head: -0.340 [0.042]"
+    found = judge(rules.highest(ONE), plate(tmp_path, heads))
+    assert found.said == "4 of 4 below 0; the least: 16 heads - 1 head: -0.340"
 
 
 def test_names() -> None:
@@ -182,6 +186,6 @@ def test_claims_ask_for_lines_that_their_studies_have(tmp_path: Path) -> None:
         if claim.says.startswith("ME") and claim.study == "equal-mul":  # no attention is as small as a tiny ME
             continue
         terms = {(line.series, line.x) for line in made.lines}
-        for contrast in claim.rule(made):
-            assert set(contrast.weights) <= terms
-            assert sum(contrast.weights.values()) == pytest.approx(0)
+        for one in claim.rule(made):
+            assert set(one.weights) <= terms
+            assert sum(one.weights.values()) == pytest.approx(0)

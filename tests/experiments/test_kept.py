@@ -8,9 +8,17 @@ import pytest
 import torch
 
 import seqloom
+from seqloom.cli.comparing import printed
+from seqloom.core.statistics import differences, mean_of
+from seqloom.experiments.columns import STATISTICS
 from seqloom.experiments.compare import compare
+from seqloom.experiments.contenders import contender
+from seqloom.experiments.kept import Trained, baseline
+from seqloom.experiments.weigh import last_tenth, quality
 from seqloom.generation.decode import generate
+from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
+from seqloom.training.settings import resolve
 from tests.experiments.comparing import SMALL, THREE
 
 
@@ -20,7 +28,7 @@ def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
     found = said["contenders"]
     assert {each["name"] for each in found} == {each.name for each in THREE}
     assert [each["row"]["held-out cost"] for each in found] == sorted(each["row"]["held-out cost"] for each in found)
-    everything = []
+    everything = {}
     for each in found:
         runs = [read(tmp_path / folder / "metrics.jsonl") for folder in each["runs"]]
         assert each["runs"] == [f"{each['name']}/seed-{seed}" for seed in (0, 1)]
@@ -28,20 +36,45 @@ def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
         assert held[0] != held[1], "seeds draw other weights"
         assert each["row"]["held-out cost"] == pytest.approx(statistics.mean(held))
         assert each["spread"]["held-out cost"] == held
-        costs = [statistics.median(step["cost"] for step in run if "cost" in step) for run in runs]
-        assert each["row"]["training cost"] == pytest.approx(statistics.mean(costs))
+        costs = [[step["cost"] for step in run if "cost" in step] for run in runs]
+        assert [len(run) for run in costs] == [6, 6]
+        assert each["row"]["training cost"] == pytest.approx(statistics.mean(run[-1] for run in costs))
         assert [len(places) for places in each["by_position"]] == [16, 16]
-        everything.append(held)
-    spread = (sum(statistics.variance(held) for held in everything) / 3) ** 0.5
+        everything[each["name"]] = dict(enumerate(held))
+    assert (said["baseline"], said["paired"], said["stretch"]) == ("attention-heads=2", False, 1)
+    apart = differences(everything, dict.fromkeys(everything, said["baseline"]))
     for each in found:
-        assert each["row"]["± held-out"] == pytest.approx(3.182 * spread / 2**0.5)
+        own, one = everything[each["name"]], apart.get(each["name"])
+        assert each["row"]["± held-out"] == mean_of(list(own.values())).half
+        assert each["row"]["to baseline"] == (one and one.estimate.mean)
+        assert each["row"]["± to baseline"] == (one and one.estimate.half)
+        assert each["row"]["adjusted p"] is each["row"]["could settle"] is None, "two seeds settle nothing"
+
+
+@pytest.mark.parametrize(("batches", "last"), [(3, 1), (19, 1), (300, 30), (3000, 300)])
+def test_a_training_cost_is_of_the_last_tenth(batches: int, last: int, tmp_path: Path) -> None:
+    rows = [{"step": step, "cost": float(step > batches - last)} for step in range(1, batches + 1)]
+    rows.append({"step": batches, "held_out": 4.0, "bits_per_byte": 2.0})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert quality(Run(tmp_path))["training cost"] == 1.0
+    assert last_tenth(batches) == last
+
+
+def test_the_baseline() -> None:
+    names = ("she", "attention:heads=1", "attention:heads=2")
+    configs = [resolve("tiny", contender(name).changes) for name in names]
+    trained = [Trained(contender(name), one, Path()) for name, one in zip(names, configs, strict=True)]
+    assert baseline(trained) is trained[1]
+    assert baseline(trained[:1]) is trained[0]
 
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_one_seed_has_no_interval(tmp_path: Path) -> None:
     said = compare(THREE[:2], "tiny", SMALL, tmp_path)
-    assert "± held-out" not in [column["name"] for column in said["columns"]]
+    shown = [column["name"] for column in said["columns"]]
+    assert [name for name in STATISTICS if name in shown] == ["to baseline"]
     assert all(each["row"]["± held-out"] is None for each in said["contenders"])
+    assert "No difference to attention-heads=2 could be settled here: each was observed once." in printed(said)
 
 
 def test_what_is_kept(tmp_path: Path) -> None:

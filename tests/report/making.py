@@ -6,6 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+from seqloom.core.statistics import differences, mean_of
+
 KINDS = ["she", "attention", "aft", "rwkv", "lag_max", "performer"]
 HEAVY = {"attention": "attention-heads=8"}
 CONTEXT = 32
@@ -13,7 +15,11 @@ PROMPTS = ("Once upon a time", 'The "<old>" dog')
 HOSTILE = "</script><b>bold</b>"
 COLUMNS: list[tuple[str, str, str, str]] = [
     ("held-out cost", "nats a token", "lower", "Mean over the held-out tokens, and over the seeds."),
-    ("± held-out", "nats a token", "", "Half the 95% interval of the mean over seeds."),
+    ("± held-out", "nats a token", "", "Half of Student's 95% interval of the mean."),
+    ("to baseline", "nats a token", "lower", "Held-out cost minus that of the baseline."),
+    ("± to baseline", "nats a token", "", "Half of the 95% interval of that difference."),
+    ("adjusted p", "", "", "That the difference is 0, by Holm over the table."),
+    ("could settle", "nats a token", "", "The smallest difference that would have been settled."),
     ("bits a byte", "bits", "lower", "The held-out cost in bits, over the bytes of the text."),
     ("training cost", "nats a token", "lower", "Median over the last 250 batches."),
     ("parameters", "", "lower", "All weights, embeddings and head aside."),
@@ -55,19 +61,22 @@ def comparison(
     contenders = [_contender(out, kind, at, draw, grammar, seeds, steps, timed) for at, kind in enumerate(KINDS)]
     matched = _contender(out, "aft", 6, draw, grammar, seeds, steps, timed, name="aft=she")
     matched |= {"beside": "she", "matched": "sized to she: ffn 512 → 448, parameters equal within 0.4%"}
+    _compare([*contenders, matched])
     contenders = sorted([*contenders, matched], key=lambda each: each["row"]["held-out cost"])
     if hostile:
         contenders[2]["samples"][0]["tokens"][0][0] = HOSTILE
         contenders[3]["name"] = HOSTILE
     whole: dict[str, Any] = {
-        "format": 1,
+        "format": 2,
         "preset": "paper/small",
         "changes": [f"training.batches={steps}"],
         "seeds": seeds,
         "batches": steps,
         "batch": 64,
         "context": CONTEXT,
-        "stretch": 250,
+        "stretch": max(1, steps // 10),
+        "baseline": HEAVY["attention"],
+        "paired": False,
         "origin": {
             "date": "2026-11-21",
             "commit": "abc1234",
@@ -93,6 +102,20 @@ def comparison(
     return out
 
 
+def _compare(contenders: list[dict[str, Any]]) -> None:
+    """The differences to the baseline, as a comparison has them."""
+    runs = {each["name"]: dict(enumerate(each["spread"]["held-out cost"])) for each in contenders}
+    found = differences(runs, dict.fromkeys(runs, HEAVY["attention"]))
+    for each in contenders:
+        one = found.get(each["name"])
+        each["row"] |= {
+            "to baseline": one and one.estimate.mean,
+            "± to baseline": one and one.estimate.half,
+            "adjusted p": one and one.adjusted,
+            "could settle": one and one.smallest,
+        }
+
+
 def _contender(
     out: Path,
     kind: str,
@@ -110,7 +133,7 @@ def _contender(
     cost = sum(finals) / seeds
     row: dict[str, Any] = {
         "held-out cost": cost,
-        "± held-out": 0.04 if seeds > 1 else None,
+        "± held-out": mean_of(finals).half,
         "bits a byte": cost / 2.9,
         "training cost": cost - 0.1,
         "parameters": 1_200_000 + 90_000 * (6 - at),

@@ -2,67 +2,121 @@
 
 import pytest
 
-from seqloom.report.answer import sentences
+from seqloom.report.answer import beneath, sentences
 from seqloom.report.comparison import Column, Comparison, Contender, Origin, Text
 
 Row = tuple[str, str, float | None, float | None]
+"""name, kind, held-out loss, and the adjusted p of its difference to `a`"""
 
 
-def made(rows: list[Row], floor: float | None = None, seeds: int = 2) -> Comparison:
+def made(rows: list[Row], floor: float | None = None, seeds: int = 3, baseline: str = "a") -> Comparison:
+    base = next((loss for name, _, loss, _ in rows if name == baseline), None)
     contenders = [
-        Contender(name=name, kind=kind, row={"held-out cost": cost, "± held-out": half}, runs=[])
-        for name, kind, cost, half in rows
+        Contender(name=name, kind=kind, row=row(name, loss, p, base if name != baseline else None), runs=[])
+        for name, kind, loss, p in rows
     ]
     return Comparison(
-        preset="p", changes=[], seeds=seeds, batches=1, batch=1, context=1, stretch=1,
+        preset="p", changes=[], seeds=seeds, batches=1, batch=1, context=1, stretch=1, baseline=baseline, paired=False,
         origin=Origin(date="d", commit=None, command="c", machine="m"),
         text=Text(description="t", identity="i", held_out_tokens=1, floor=floor),
         columns=[Column(name="held-out cost", unit="", better="lower", meaning="")], contenders=contenders,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([("she", "she", 4.0, 0.1), ("a", "attention", 4.1, 0.1)], "Not decided here: she and a are not told apart."),
-        ([("she", "she", 4.0, 0.1), ("a", "attention", 5.0, 0.1)], "Here it can: she predicts"),
-        ([("a", "attention", 4.0, 0.1), ("she", "she", 5.0, 0.1)], "Not here: a predicts"),
-        ([("she", "she", 4.0, None), ("a", "attention", 5.0, 0.1)], "she is below a, but without intervals"),
-        ([("she", "she", 4.0, 0.1), ("aft", "aft", 5.0, 0.1)], "no contender has self-attention"),
-        ([("a", "attention", 4.0, 0.1)], "every contender has self-attention"),
-    ],
-)
-def test_verdict(rows: list[Row], said: str) -> None:
-    assert said in sentences(made(rows))[0]
-
-
-def test_the_lowest_and_its_neighbours() -> None:
-    rows: list[Row] = [
-        ("x", "aft", 4.25, 0.1),
-        ("she", "she", 4.0, 0.1),
-        ("y", "s4", 4.15, 0.1),
-        ("z", "s5", 4.1, None),
-    ]
-    rows += [("a", "attention", 4.5, 0.2), ("none", "s6", None, None)]
-    said = " ".join(sentences(made(rows, floor=3.5)))
-    assert "The lowest held-out cost is that of she: 4.000 ± 0.100 nats a token." in said
-    assert "Its interval overlaps with that of y; z has none." in said
-    assert "with self-attention is a, number 5 of 5: 4.500 ± 0.200, 0.500 above the lowest (12.5%)." in said
-    assert "she is 0.500 above it." in said
+def row(name: str, loss: float | None, p: float | None, base: float | None) -> dict[str, float | int | None]:
+    apart = None if loss is None or base is None else loss - base
+    return {
+        "held-out cost": loss,
+        "± held-out": None if p is None and name != "a" else 0.1,
+        "to baseline": apart,
+        "± to baseline": None if p is None else 0.2,
+        "adjusted p": p,
+        "could settle": None if p is None else 0.3,
+    }
 
 
 @pytest.mark.parametrize(
     ("rows", "seeds", "said"),
     [
-        ([("she", "she", 4.0, None), ("aft", "aft", 4.5, None)], 1, "with one seed there is no interval"),
-        ([("she", "she", 4.0, None), ("aft", "aft", 4.5, None)], 2, "she has no interval"),
-        ([("she", "she", 4.0, 0.1), ("aft", "aft", 4.5, 0.1)], 2, "overlaps with no other."),
-        ([("she", "she", 4.0, 0.1)], 2, "no other contender"),
-        ([("a", "attention", 4.0, 0.1), ("aft", "aft", 4.5, 0.1)], 2, "a is itself self-attention."),
+        (
+            [("she", "she", 4.0, 0.05), ("a", "attention", 4.1, None)],
+            3,
+            "Not settled here: nothing is shown to predict the held-out text better than a.",
+        ),
+        (
+            [("she", "she", 4.0, 0.0499), ("a", "attention", 5.0, None)],
+            3,
+            "Here it can: she predicts the held-out text better than a (-1.000 ± 0.200 nats a token, adjusted p 0.050",
+        ),
+        (
+            [("wild", "aft", 3.0, 0.5), ("she", "she", 4.0, 1e-9), ("a", "attention", 5.0, None)],
+            3,
+            "Here it can: she predicts the held-out text better than a (-1.000 ± 0.200 nats a token, adjusted p below",
+        ),
+        (
+            [("a", "attention", 4.0, None), ("she", "she", 5.0, 0.01)],
+            3,
+            "Not here: a predicts the held-out text better than she.",
+        ),
+        (
+            [("a", "attention", 4.0, None), ("she", "she", 5.0, 0.01), ("he", "he", 5.0, 0.01)],
+            3,
+            "Not here: a predicts the held-out text better than every contender without it.",
+        ),
+        (
+            [("a", "attention", 4.0, None), ("she", "she", 5.0, 0.01), ("he", "he", 5.0, 0.06)],
+            3,
+            "Not settled here",
+        ),
+        ([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], 2, "Not settled here"),
+        (
+            [("she", "she", 4.0, None), ("a", "attention", 5.0, None)],
+            1,
+            "Observed once: she is below a in one run, which decides nothing.",
+        ),
+        (
+            [("a", "attention", 4.0, None), ("she", "she", 5.0, None)],
+            1,
+            "Observed once: she is not below a in one run, which decides nothing.",
+        ),
+        ([("a", "she", 4.0, None), ("aft", "aft", 5.0, 0.01)], 3, "no contender has self-attention"),
+        ([("a", "attention", 4.0, None)], 3, "every contender has self-attention"),
     ],
 )
-def test_cases(rows: list[Row], seeds: int, said: str) -> None:
-    assert said in " ".join(sentences(made(rows, seeds=seeds)))
+def test_verdict(rows: list[Row], seeds: int, said: str) -> None:
+    assert sentences(made(rows, seeds=seeds))[0].removeprefix("These rows do not say: ").startswith(said)
+
+
+def test_who_is_settled_and_who_is_not() -> None:
+    rows: list[Row] = [
+        ("x", "aft", 4.25, 0.3),
+        ("she", "she", 4.0, 0.01),
+        ("y", "s4", 4.7, 0.02),
+        ("z", "s5", 4.1, None),
+        ("a", "attention", 4.5, None),
+        ("none", "s6", None, None),
+    ]
+    said = sentences(made(rows, floor=3.5))
+    assert said[1:] == [
+        "The lowest held-out cost is that of she: 4.000 ± 0.100 nats a token.",
+        "Compared with a, 4.500 ± 0.100: settled below it: she (-0.500 ± 0.200); settled above it: y (+0.200 ± 0.200); "
+        "not settled: z and x.",
+        "The floor of this text is 3.500; she is 0.500 above it.",
+    ]
+
+
+def test_one_seed_shows_no_interval() -> None:
+    said = sentences(made([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], seeds=1))
+    assert len(said) == 2
+    assert "±" not in said[0]
+
+
+def test_what_the_table_could_have_settled() -> None:
+    rows: list[Row] = [("she", "she", 4.0, 0.01), ("a", "attention", 5.0, None)]
+    assert beneath(made(rows)) == ("The smallest difference to a that this table could have settled: 0.300 (she).")
+    assert beneath(made(rows[1:])) == ""
+    once: list[Row] = [("she", "she", 4.0, None), ("a", "attention", 5.0, None)]
+    assert beneath(made(once, seeds=1)) == "No difference to a could be settled here: each was observed once."
 
 
 def test_no_costs_no_answer() -> None:

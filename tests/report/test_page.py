@@ -36,7 +36,9 @@ def test_the_table_holds_the_rows(out: Path, found: Element) -> None:
         assert [cell.attributes["data-value"] for cell in cells] == ["" if one is None else str(one) for one in wanted]
         for cell, one in zip(cells, wanted, strict=True):
             shown = cell.text.removesuffix(" (best)")
-            assert shown == "–" if one is None else float(shown.replace(",", "")) == pytest.approx(one, rel=2e-3)
+            assert (
+                shown == "–" if one is None else float(shown.replace(",", "")) == pytest.approx(one, rel=2e-3, abs=5e-4)
+            )
 
 
 @pytest.mark.parametrize(("column", "best"), [("held-out cost", min), ("grammatical", max), ("± held-out", None)])
@@ -137,7 +139,7 @@ def test_the_same_bytes_again(out: Path) -> None:
     ("settings", "said", "unsaid"),
     [
         ({"grammar": False}, "100 documents", "floor of the text"),
-        ({"seeds": 1}, "with one seed there is no interval", "the band goes"),
+        ({"seeds": 1}, "in one run, which decides nothing", "the band goes"),
         ({"timed": False}, "operations of the forward equation", "seconds of training steps"),
     ],
 )

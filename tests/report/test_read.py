@@ -35,7 +35,7 @@ def test_no_comparison(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda all: all.update(format=2), "newer than this seqloom reads"),
+        (lambda all: all.update(format=3), "newer than this seqloom reads"),
         (lambda all: all.pop("format"), "no format"),
         (lambda all: all.pop("columns"), "columns: Field required"),
         (lambda all: all["columns"][0].update(better="up"), r"columns\.0\.better"),

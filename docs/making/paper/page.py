@@ -9,11 +9,11 @@ from docs.making.paper import pictures, timed
 from docs.making.paper.claims import CLAIMS, OPEN, Claim
 from docs.making.paper.counted import COUNTS, evidence
 from docs.making.paper.kept_rows import FOLDER, Kept, kept, texts
-from docs.making.paper.spreads import ONE_SEED
-from docs.making.paper.studies import COLUMNS, section
-from docs.making.paper.summary import Lent, after, lending, sizes, summary, verdicts
+from docs.making.paper.studies import LOSSES, section
+from docs.making.paper.summary import Verdicts, after, sizes, summary, verdicts
 from docs.making.paper.verdicts import Verdict
 from docs.making.tables import table
+from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.report.plates.rows import Plate
 
@@ -22,15 +22,17 @@ HEADS = ("training cost, as in the paper", "held-out cost")
 AGAIN = "seqloom paper {} --scale small"
 READ = f"""
 Costs are in nats a token: the training cost is the median over the last stretch of batches, as in the paper, the
-held-out cost that of text which is not trained on, after all batches, which the paper does not report. A difference
-stands with ± half of its 95% interval over seeds, by the spread of each model, which is taken to be at least that of
-the median model. Seeds share all batches and differ in weights and dropout, so the interval says nothing of other
-texts. After a single seed, the number in brackets is {ONE_SEED} times the spread that such a difference has between the
-seeds of Figure 8, after as many batches or the nearest number that was run: nothing smaller counts as settled. A claim
-of several differences holds where all do, and does not where one does not, though others are missing. “Close to” asks
-that a model cost at most as much more as 1 head costs more than 32, a difference that the paper calls slight; costing
-less is close too. Claims share runs, so one difference can decide several. **Holds** means that it holds at the size
-that was run; where that is not the paper's, no verdict says anything of the paper's. The commands train on a text of
+held-out cost that of text which is not trained on, after all batches, which the paper does not report. A mean stands
+with ± half of Student's 95% interval from the model's own seeds, a difference with that of Welch's. Seeds share all
+batches and differ in weights and dropout, so the intervals say nothing of other texts. A claim of several differences
+holds where all are below 0, and does not where one is above, though others are missing. Both need at least {FEWEST}
+seeds and a p below {LEVEL} after Holm's correction over all claims of the figure, those that the paper leaves open
+included, for each of the two costs; otherwise the claim is **not settled**. What was run with a single seed was
+**observed once**: it has no interval, and decides nothing. “Close to” asks that a model cost at most as much more as 1
+head costs more than 32, a difference that the paper calls slight; costing less is close too. Claims share runs, so one
+difference can decide several. In the tables of the studies, p is corrected over the models of the table, and the
+smallest difference that it could have settled is given beneath it. **Holds** means that it holds at the size that was
+run; where that is not the paper's, no verdict says anything of the paper's. The commands train on a text of
 `--source`: a folder, or what `seqloom data` fetches.
 """.strip()
 
@@ -44,21 +46,21 @@ def write(place: Path = PAGE) -> None:
 def page(folder: Path = FOLDER) -> str:
     """The whole page, of the rows in a folder; those of speed are in results/."""
     studies = kept(folder)
-    lent = lending(studies)
+    by_claim = verdicts(studies)
     speed = timed.found()
     counts = [(count.says, count.place, count.count(), count.command) for count in COUNTS]
     parts = [
         "# Replication",
         "The claims of the Extractor paper (Chen, *Attention Is Not All You Need Anymore*, arXiv:2308.07661), one by "
         "one: what was measured, and whether it holds.",
-        summary(studies, lent, [each[2] for each in counts], [each[2] for each in speed]) + f" {evidence()}",
+        summary(by_claim, [each[2] for each in counts], [each[2] for each in speed]) + f" {evidence()}",
         sizes(studies),
         "## Claims about costs",
-        _claims(CLAIMS, studies, lent),
+        _claims(CLAIMS, studies, by_claim),
         "### How to read it",
         READ,
         "### What the paper leaves open",
-        *_open(studies, lent),
+        *_open(studies, by_claim),
         "## Claims that are counted",
         "At the paper's Table 1, by the prices of the mixers. [The errata](errata.md) have the misprints.",
         _shown(counts),
@@ -77,10 +79,10 @@ def page(folder: Path = FOLDER) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _claims(claims: Iterable[Claim], studies: Kept, lent: Lent) -> str:
+def _claims(claims: Iterable[Claim], studies: Kept, by_claim: Verdicts) -> str:
     rows = []
     for claim in claims:
-        both = [verdicts(claim, studies, lent, column) for column in COLUMNS]
+        both = [by_claim[claim, loss] for loss in LOSSES]
         cells = ["<br>".join(f"{after(plate)}{verdict}" for plate, verdict in found) for found in both]
         if claim.also and claim.study in studies:
             cells[0] += f"; {claim.also(studies[claim.study][0][1])}"
@@ -98,12 +100,12 @@ def _again(study: str, plate: Plate | None) -> str:
     return f"seqloom paper {study} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
 
 
-def _open(studies: Kept, lent: Lent) -> list[str]:
+def _open(studies: Kept, by_claim: Verdicts) -> list[str]:
     """What is known of it, and the studies that would tell the rest."""
-    known = [claim for claim in OPEN if any(verdicts(claim, studies, lent, column)[0][1].seeds for column in COLUMNS)]
+    known = [claim for claim in OPEN if any(by_claim[claim, loss][0][1].seeds for loss in LOSSES)]
     missing = dict.fromkeys(claim.study for claim in OPEN if claim.study not in studies)
     said = "Not measured yet: " + ", ".join(f"`{AGAIN.format(study)}`" for study in missing) + "."
-    return [_claims(known, studies, lent) if known else "", said if missing else ""]
+    return [_claims(known, studies, by_claim) if known else "", said if missing else ""]
 
 
 def _shown(found: Sequence[tuple[str, str, Verdict, str]]) -> str:

@@ -1,11 +1,11 @@
-"""Rules that make of a study the differences which a claim says are below 0 (spreads.py)."""
+"""Rules that make of a study the differences which a claim says are below 0 (verdicts.py)."""
 
 import re
 from math import inf, log2
 from statistics import fmean
 
-from docs.making.paper.spreads import Contrast, Key, finished
-from docs.making.paper.verdicts import Rule
+from docs.making.paper.verdicts import Contrast, Rule
+from seqloom.report.plates.compared import Key, losses
 from seqloom.report.plates.rows import Plate
 
 ONE, MANY = "attention-heads=1", "attention-heads=32"
@@ -65,7 +65,7 @@ def at_best(*pairs: tuple[str, str]) -> Rule:
     """The first of each pair costs less, each where its own training cost is lowest over what the study varies."""
 
     def rule(plate: Plate) -> list[Contrast]:
-        costs = finished(plate, "training")
+        costs = losses(plate, "training")
 
         def best(series: str) -> Key:
             places = ((series, x) for x in _places(plate, series))
@@ -111,7 +111,7 @@ def name(series: str) -> str:
 
 def ends(plate: Plate) -> str:
     """The lowest and the highest line of a study, by training cost."""
-    known = sorted((fmean(costs.values()), name(key[0])) for key, costs in finished(plate, "training").items() if costs)
+    known = sorted((fmean(costs.values()), name(key[0])) for key, costs in losses(plate, "training").items() if costs)
     return f"lowest is {known[0][1]}, highest {known[-1][1]}" if len(known) > 1 else ""
 
 

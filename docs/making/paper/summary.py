@@ -1,30 +1,34 @@
 """What stands on top of the page of the replication: how many claims hold, and what was run; computed from verdicts."""
 
 from collections import Counter
-from collections.abc import Sequence
-from math import log
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from docs.making.paper.claims import CLAIMS, HEADLINE, Claim
+from docs.making.paper.claims import CLAIMS, HEADLINE, OPEN, Claim
 from docs.making.paper.kept_rows import Kept
-from docs.making.paper.spreads import Column, Spread, spread
-from docs.making.paper.studies import COLUMNS, origin
-from docs.making.paper.verdicts import UNMEASURED, Verdict, judge
+from docs.making.paper.studies import LOSSES, origin
+from docs.making.paper.verdicts import UNMEASURED, Verdict, judged
+from seqloom.report.plates.compared import Loss
 from seqloom.report.plates.rows import Plate
 
-Lent: TypeAlias = dict[tuple[str, Column], dict[int, Spread]]
-"""the spread between the seeds of Figure 8 at a scale, by batches, that single runs are judged by"""
+Verdicts: TypeAlias = Mapping[tuple[Claim, Loss], Sequence[tuple[Plate | None, Verdict]]]
+"""of each claim, by each loss: one verdict for each file of its study, with what the file holds; the first decides"""
 
 
-def verdicts(claim: Claim, studies: Kept, lent: Lent, column: Column) -> list[tuple[Plate | None, Verdict]]:
-    """One for each file of the claim's study, with what it holds; the first decides. One without rows where none is."""
-    if claim.rule is None:
-        return [(None, Verdict("not settled", "no cost can show it; the texts are below"))]
-    found: list[tuple[Plate | None, Verdict]] = [
-        (plate, judge(claim.rule, plate, column, lent_to(plate, column, lent)))
-        for _, plate in studies.get(claim.study, [])
-    ]
-    return [each for each in found if each[1].seeds] or found[:1] or [(None, UNMEASURED)]
+def verdicts(studies: Kept) -> Verdicts:
+    """All of them; of a claim whose study has no rows, one that says so. The claims of a file are one family."""
+    found: dict[tuple[Claim, Loss], list[tuple[Plate | None, Verdict]]] = {}
+    for loss in LOSSES:
+        for study, files in studies.items():
+            rules = {claim: claim.rule for claim in (*CLAIMS, *OPEN) if claim.study == study and claim.rule}
+            for _, plate in files:
+                for claim, verdict in judged(rules, plate, loss).items():
+                    found.setdefault((claim, loss), []).append((plate, verdict))
+        for claim in (*CLAIMS, *OPEN):
+            own = found.get((claim, loss), [])
+            none = UNMEASURED if claim.rule else Verdict("not settled", "no cost can show it; the texts are below")
+            found[claim, loss] = [each for each in own if each[1].seeds] or own[:1] or [(None, none)]
+    return found
 
 
 def after(plate: Plate | None) -> str:
@@ -32,35 +36,17 @@ def after(plate: Plate | None) -> str:
     return f"after {plate.figure['batches']:,} batches " if plate else ""
 
 
-def lending(studies: Kept) -> Lent:
-    """What Figure 8 says of the spread, at each scale and after each number of batches that has several seeds of it."""
-    found: Lent = {}
-    for _, plate in studies.get("fig8", []):
-        for column in COLUMNS:
-            own = spread(plate, column)
-            if own:
-                found.setdefault((plate.figure["scale"], column), {})[plate.figure["batches"]] = own
-    return found
-
-
-def lent_to(plate: Plate, column: Column, lent: Lent) -> Spread | None:
-    """The spread after the number of batches that is nearest, as a ratio, to those of a study."""
-    known = lent.get((plate.figure["scale"], column), {})
-    nearest = min(known, key=lambda batches: abs(log(batches / plate.figure["batches"])), default=None)
-    return None if nearest is None else known[nearest]
-
-
-def summary(studies: Kept, lent: Lent, counts: Sequence[Verdict], speed: Sequence[Verdict]) -> str:
+def summary(by_claim: Verdicts, counts: Sequence[Verdict], speed: Sequence[Verdict]) -> str:
     """Three sentences: the claims about costs, the others, the headline."""
-    first = {column: [verdicts(claim, studies, lent, column)[0][1] for claim in CLAIMS] for column in COLUMNS}
-    training, held = ([each for each in first[column] if each.seeds] for column in COLUMNS)
+    first = {loss: [by_claim[claim, loss][0][1] for claim in CLAIMS] for loss in LOSSES}
+    training, held = ([each for each in first[loss] if each.seeds] for loss in LOSSES)
     said = f"{len(training) or 'None'} of the paper's {len(CLAIMS)} claims about costs "
     said += "is measured so far" if len(training) < 2 else "are measured so far"
     if training:
         said += f": on the training cost, as in the paper, {_counted(training)}; on held-out text {_counted(held)}"
     said += f". Of {len(counts)} claims that are counted, {_counted(counts)}; of {len(speed)} about speed, "
     said += f"{_counted(speed)}. Its headline, that SHE does evidently better than self-attention, "
-    found = [verdicts(HEADLINE, studies, lent, column) for column in COLUMNS]
+    found = [by_claim[HEADLINE, loss] for loss in LOSSES]
     if not any(own[0][1].seeds for own in found):
         return said + "is not measured yet."
     on = ("on the training cost", "on held-out text")
@@ -74,14 +60,16 @@ def summary(studies: Kept, lent: Lent, counts: Sequence[Verdict], speed: Sequenc
 
 def _counted(found: Sequence[Verdict]) -> str:
     words: Counter[str] = Counter(verdict.word for verdict in found)
-    one, many = ("holds", "does not", "is not settled"), ("hold", "do not", "are not settled")
-    forms = zip(("holds", "does not hold", "not settled"), one, many, strict=True)
+    one = ("holds", "does not", "is not settled", "was observed once")
+    many = ("hold", "do not", "are not settled", "were observed once")
+    forms = zip(("holds", "does not hold", "not settled", "observed once"), one, many, strict=True)
     said = [f"{words[word]} {single if words[word] == 1 else more}" for word, single, more in forms if words[word]]
     return " and ".join([*([", ".join(said[:-1])] if said[:-1] else []), *said[-1:]])
 
 
 def _plainly(verdict: Verdict) -> str:
-    said = "is not settled" if verdict.word == "not settled" else verdict.word
+    forms = {"not settled": "is not settled", "observed once": "was observed once"}
+    said = forms.get(verdict.word, verdict.word)
     return f"{said} ({verdict.why})" if verdict.why else said
 
 

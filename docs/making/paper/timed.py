@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from docs.making.paper.spreads import Word
-from docs.making.paper.verdicts import UNMEASURED, Verdict
+from docs.making.paper.verdicts import UNMEASURED, Verdict, Word
 from docs.making.results import RESULTS
 
 EXTRACTORS = ("she", "he", "we", "me")

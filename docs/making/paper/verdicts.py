@@ -1,14 +1,37 @@
-"""Verdicts on claims: they hold, do not hold, or are not settled, by the intervals of spreads.py."""
+"""Verdicts on the claims of a figure: they hold, do not hold, are not settled, or were observed once.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, final
+A claim says that each of its k contrasts, weighted sums of losses, is below 0. With the two-sided p_i of each:
 
-from docs.making.paper.spreads import Column, Contrast, Estimate, Spread, Word, estimate
+    it holds          where all contrasts are below 0;       p = max p_i
+    it does not hold  where one of them is above 0;          p = min(1, k · min of their p_i)
+
+and Holm's correction over all claims of the figure, for each of the two losses: a verdict needs an adjusted p below
+0.05. A contrast has a p from three seeds on (core/statistics.py).
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, TypeVar, final
+
+from seqloom.core.statistics import FEWEST, LEVEL, Estimate, contrast, holm
+from seqloom.report.plates.compared import Key, Loss, losses
 from seqloom.report.plates.rows import Plate
 
 MOST = 3
 """differences that are all shown; of more, the one that is nearest to failing"""
+Word: TypeAlias = Literal["holds", "does not hold", "not settled", "observed once"]
+Name = TypeVar("Name", bound=Hashable)
+
+
+@final
+@dataclass(frozen=True)
+class Contrast:
+    """A weighted sum of losses, which a claim says is below 0."""
+
+    name: str
+    weights: Mapping[Key, float]
+
+
 Rule: TypeAlias = Callable[[Plate], Sequence[Contrast]]
 """makes of a study what a claim says is below 0; a line that the study does not have is as one that is unfinished"""
 
@@ -31,29 +54,75 @@ class Verdict:
 UNMEASURED = Verdict("not settled", "not measured yet")
 
 
-def judge(rule: Rule, plate: Plate, column: Column, lent: Spread | None) -> Verdict:
-    """A claim holds where all contrasts of its rule do, and does not where one does not, whatever else is missing."""
-    rules = rule(plate)
-    found = [estimate(each, plate, column, lent) for each in rules]
-    known = [each for each in found if each is not None]
-    there = {(line.series, line.x) for line in plate.lines}
-    missing = "unfinished" if all(each.weights.keys() <= there for each in rules) else "not all its models were run"
+@final
+@dataclass(frozen=True)
+class Evidence:
+    """What a figure says of one claim: its verdict where p is small enough, and where it is not."""
+
+    p: float | None
+    """None where no contrast could be tested"""
+    verdict: Verdict
+    otherwise: Verdict
+
+
+def judged(rules: Mapping[Name, Rule], plate: Plate, loss: Loss) -> dict[Name, Verdict]:
+    """The verdicts on all claims of a figure, which are one family."""
+    found = {name: evidence(rule(plate), plate, loss) for name, rule in rules.items()}
+    tested = {name: one.p for name, one in found.items() if one.p is not None}
+    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    return {name: _verdict(one, adjusted.get(name)) for name, one in found.items()}
+
+
+def _verdict(found: Evidence, adjusted: float | None) -> Verdict:
+    if adjusted is None:
+        return found.otherwise
+    settled = adjusted < LEVEL
+    verdict = found.verdict if settled else found.otherwise
+    return verdict if verdict.why else replace(verdict, why=said_p(adjusted))
+
+
+def evidence(contrasts: Sequence[Contrast], plate: Plate, loss: Loss) -> Evidence:
+    """What a study says of contrasts that a claim says are all below 0."""
+    runs = losses(plate, loss)
+    found = [(each.name, contrast(each.weights, runs, paired=plate.paired)) for each in contrasts]
+    known = [(name, one) for name, one in found if one is not None]
+    run = all(key in runs for each in contrasts for key, weight in each.weights.items() if weight)
+    missing = "unfinished" if run else "not all its models were run"
     if not known:
-        return Verdict("not settled", missing)
-    words, seeds = [each.word for each in known], min(each.seeds for each in known)
-    one = "one seed" if seeds == 1 else ""
-    if "does not hold" in words:
-        return Verdict("does not hold", one, _said(known), seeds)
-    if len(known) < len(found):
-        return Verdict("not settled", missing, _said(known), seeds)
-    if "not settled" in words:
-        return Verdict("not settled", one or "an interval has 0 in it", _said(known), seeds)
-    return Verdict("holds", one, _said(known), seeds)
+        none = Verdict("not settled", missing)
+        return Evidence(None, none, none)
+    said, seeds = _said(known), min(one.seeds for _, one in known)
+    tested = [(one.mean, p) for _, one in known if (p := one.p) is not None]
+    above = [p for mean, p in tested if mean > 0]
+    if all(one.seeds == 1 for _, one in known):
+        otherwise = Verdict("observed once", "" if len(known) == len(found) else missing, said, seeds)
+    elif len(known) < len(found):
+        otherwise = Verdict("not settled", missing, said, seeds)
+    else:
+        few = f"a model has fewer than {FEWEST} seeds" if seeds < FEWEST else ""
+        few = few or ("seeds change nothing" if len(tested) < len(found) else "")
+        otherwise = Verdict("not settled", few, said, seeds)
+    if above:
+        return Evidence(min(1.0, len(found) * min(above)), Verdict("does not hold", "", said, seeds), otherwise)
+    if len(tested) == len(found):
+        return Evidence(max(p for _, p in tested), Verdict("holds", "", said, seeds), otherwise)
+    return Evidence(1.0 if tested else None, otherwise, otherwise)
 
 
-def _said(known: Sequence[Estimate]) -> str:
+def said_p(adjusted: float) -> str:
+    """An adjusted p, in words."""
+    return "adjusted p below 0.001" if adjusted < 0.001 else f"adjusted p {adjusted:.3f}"
+
+
+def _said(known: Sequence[tuple[str, Estimate]]) -> str:
     if len(known) <= MOST:
-        return "; ".join(each.said for each in known)
-    nearest = max(known, key=lambda each: each.mean / (each.half or 1))
-    so = sum(each.word == "holds" for each in known)
-    return f"{so} of {len(known)} so; the least: {nearest.said}"
+        return "; ".join(f"{name}: {shown(one)}" for name, one in known)
+    name, nearest = max(known, key=lambda each: each[1].mean / (each[1].half or 1))
+    below = sum(one.mean < 0 for _, one in known)
+    return f"{below} of {len(known)} below 0; the least: {name}: {shown(nearest)}"
+
+
+def shown(found: Estimate) -> str:
+    """A difference with half of its 95% interval, where it has one."""
+    half = found.half
+    return f"{found.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")

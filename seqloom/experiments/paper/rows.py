@@ -41,6 +41,7 @@ def write(
 def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
     batches = max(grid.config(one.model).training.batches for one in study.lines)
     corpus, config = grid.corpus, grid.config(study.lines[0].model)
+    count = min(seeds, study.most_seeds or seeds)
     return {
         "row": "figure",
         "format": FORMAT,
@@ -54,7 +55,8 @@ def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
         "batches": batches,
         "batch": config.training.batch,
         "stretch": study.batches(batches),
-        "seeds": min(seeds, study.most_seeds or seeds),
+        "seeds": count,
+        "paired": len({grid.config(study.lines[0].model, seed).data.seed for seed in range(count)}) > 1,
         "notes": [said for _, said in study.notes],
         "text": corpus.description.rpartition("/")[2],
         "identity": corpus.identity,

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from seqloom.report.exhibit import Exhibit, filename
+from seqloom.report.plates.compared import PEER
 from seqloom.report.plates.drawing import HELD_OUT, TRAINING, Curve, curve, exhibit, names, panel
 from seqloom.report.plates.prices import price
 from seqloom.report.plates.rows import Line, Plate, Seed
 
-PEER = "attention-heads=32"
-"""whose cost others are drawn as differences to: the batches are the same, so their noise cancels"""
 MOST = 400
 """points of a curve that shows every batch: the lowest, the median and the highest of each stretch"""
 

@@ -13,9 +13,10 @@ from markupsafe import Markup
 from seqloom.report.exhibit import Exhibit
 from seqloom.report.figures import css, standalone
 from seqloom.report.page import HERE, _json, plotly
+from seqloom.report.plates.compared import Compared
 from seqloom.report.plates.exhibits import exhibits
 from seqloom.report.plates.rows import Plate, read
-from seqloom.report.plates.table import Value, columns, values
+from seqloom.report.plates.table import Value, columns, table_rows
 
 
 def write(rows: Path) -> Path:
@@ -62,7 +63,8 @@ def _html(plate: Plate, shown: Sequence[Exhibit]) -> str:
         caption=caption(plate),
         exhibits=shown,
         columns=columns(plate),
-        rows=[(line, [(_text(each), _sorted(each)) for each in values(plate, line)]) for line in plate.lines],
+        beneath=[sentence for sentence in [Compared(plate, "held_out").beneath] if sentence],
+        rows=[(line, [(_text(each), _sorted(each)) for each in row]) for line, row in table_rows(plate)],
         csv=_csv(plate),
         style=Markup(css() + (HERE / "style.css").read_text(encoding="utf-8")),
         scripts=[Markup((HERE / name).read_text(encoding="utf-8")) for name in ("page.js", "drawing.js")],
@@ -90,5 +92,5 @@ def _csv(plate: Plate) -> str:
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(["model", *(column.name for column in columns(plate))])
-    lines.writerows([line.series, *values(plate, line)] for line in plate.lines)
+    lines.writerows([line.series, *row] for line, row in table_rows(plate))
     return out.getvalue()

@@ -72,6 +72,11 @@ class Plate:
         return [] if floor is None else [("floor of the text", float(floor))]
 
     @property
+    def paired(self) -> bool:
+        """Whether the seed draws the order of the batches too, so that runs of the same seed are pairs."""
+        return bool(self.figure.get("paired", False))
+
+    @property
     def several(self) -> bool:
         """Whether there are seeds to compare."""
         return int(self.figure["seeds"]) > 1

@@ -1,8 +1,10 @@
-"""The table of a figure: a row for each model, means over its seeds, and how far its cells are."""
+"""The table of a figure: for each model means over its seeds, differences to the baseline, how far its cells are."""
 
 from dataclasses import dataclass
 from typing import final
 
+from seqloom.core.statistics import Estimate
+from seqloom.report.plates.compared import Compared
 from seqloom.report.plates.rows import Line, Plate
 
 Value = float | int | str | None
@@ -21,15 +23,21 @@ class Column:
 
 def columns(plate: Plate) -> list[Column]:
     """The columns that this figure has something for."""
-    stretch, seeds = plate.figure["stretch"], plate.several
-    over = plate.figure["over"]
-    spread = "lowest and highest of the seeds"
+    stretch, over = plate.figure["stretch"], plate.figure["over"]
+    compared = [Compared(plate, "training"), Compared(plate, "held_out")]
+    told = any(one.half is not None for each in compared for line in plate.lines if (one := each.mean(line)))
+    interval = "half of Student's 95% interval of the mean, from the model's own seeds"
+    apart = f"minus the held-out cost of {compared[1].baseline}"
+    apart += f" at the same {over}" if over else ""
     said = [
         *([Column(over, f"what the figure varies: {over}")] if over else []),
         Column("training cost", f"nats a token, median of the last {stretch:,} batches, mean over the seeds", "lower"),
-        *([Column("training, seeds", spread, text=True)] if seeds else []),
+        *([Column("± training", interval)] if told else []),
         Column("held-out cost", "nats a token over held-out text, after all batches, mean over the seeds", "lower"),
-        *([Column("held-out, seeds", spread, text=True)] if seeds else []),
+        *([Column("± held-out", interval)] if told else []),
+        *([Column("to baseline", apart, "lower")] if compared[1].differences else []),
+        *([Column("± to baseline", "half of the 95% interval of that difference, not corrected")] if told else []),
+        *([Column("adjusted p", "that it is 0, by Holm over the table; below 0.05 it is settled")] if told else []),
         Column("parameters", "trainable numbers of the whole model", "lower"),
         Column("operations a token", "of the whole model's equation, forward, mean over a full window", "lower"),
         Column("ms a batch", "median of the run's batches, with whatever else the machine did meanwhile"),
@@ -43,31 +51,44 @@ def columns(plate: Plate) -> list[Column]:
     return said
 
 
-def values(plate: Plate, line: Line) -> list[Value]:
-    """The cells of a line, in the order of `columns`."""
-    known: dict[str, Value] = {
-        plate.figure["over"]: line.x,
-        "training cost": line.mean("training"),
-        "training, seeds": _span(line, "training"),
-        "held-out cost": line.mean("held_out"),
-        "held-out, seeds": _span(line, "held_out"),
-        "parameters": line.seeds[0].row["parameters"],
-        "operations a token": line.seeds[0].row["operations"],
-        "ms a batch": _ms(line.mean("seconds")),
-        "ms a step, raced": _ms(line.mean("raced")),
-        "batches": _batches(line),
-        "state": _state(line),
-    }
-    return [known[column.name] for column in columns(plate)]
+def cells(plate: Plate) -> list[tuple[Line, list[Value]]]:
+    """Each line with its cells, in the order of `columns`."""
+    names, training, held_out = columns(plate), Compared(plate, "training"), Compared(plate, "held_out")
+    made = []
+    for line in plate.lines:
+        apart = held_out.difference(line)
+        known: dict[str, Value] = {
+            plate.figure["over"]: line.x,
+            "training cost": _mean(line, training),
+            "± training": _half(training.mean(line)),
+            "held-out cost": _mean(line, held_out),
+            "± held-out": _half(held_out.mean(line)),
+            "to baseline": apart.estimate.mean if apart else None,
+            "± to baseline": _half(apart.estimate if apart else None),
+            "adjusted p": apart.adjusted if apart else None,
+            "parameters": line.seeds[0].row["parameters"],
+            "operations a token": line.seeds[0].row["operations"],
+            "ms a batch": _ms(line.mean("seconds")),
+            "ms a step, raced": _ms(line.mean("raced")),
+            "batches": _batches(line),
+            "state": _state(line),
+        }
+        made.append((line, [known[column.name] for column in names]))
+    return made
+
+
+def _mean(line: Line, compared: Compared) -> float | None:
+    """The mean of the finished cells; before any is, that of what is known so far."""
+    found = compared.mean(line)
+    return found.mean if found else line.mean(compared.loss)
 
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else 1e3 * seconds
 
 
-def _span(line: Line, column: str) -> str:
-    found = line.span(column)
-    return f"{found[0]:.3f} … {found[1]:.3f}" if found else "-"
+def _half(found: Estimate | None) -> float | None:
+    return found.half if found else None
 
 
 def _batches(line: Line) -> str:
