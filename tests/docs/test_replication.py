@@ -13,7 +13,9 @@ from docs.making.paper.claims import CLAIMS
 from docs.making.paper.counted import COUNTS
 from docs.making.paper.kept_rows import ELSEWHERE, FOLDER, keep, kept
 from docs.making.paper.rules import MANY, ONE
+from docs.making.paper.verdicts import said_p, shown
 from seqloom.experiments.paper.studies import STUDIES, TABLES
+from seqloom.report.plates.compared import Compared
 from seqloom.report.plates.rows import read
 from tests.docs.made_up import rows, write
 
@@ -43,6 +45,23 @@ def test_rows_that_are_kept_say_no_place_on_a_machine() -> None:
         for line in path.read_text(encoding="utf-8").splitlines():
             said = json.loads(line).get("origin", {}).get("command", "")
             assert not ELSEWHERE.search(said), path.name
+
+
+def test_readme_has_the_numbers_of_figure_8() -> None:
+    made = dict(kept()["fig8"])["fig8.jsonl"]
+    order, wanted = ("he", "we", "she", MANY, "me", ONE), []
+    for loss, called in (("held_out", "held-out cost"), ("training", "training cost")):
+        found = Compared(made, loss)  # type: ignore[arg-type]
+        lines = {line.series: line for line in made.lines}
+        means = [found.mean(lines[series]) for series in order]
+        wanted.append([called, *(f"{one.mean:.3f} ± {one.half:.3f}" for one in means if one is not None)])
+        apart = [found.difference(lines[series]) for series in order]
+        wanted.append(["to 32 heads", *(shown(one.estimate) if one else "" for one in apart)])
+        ps = [said_p(one.adjusted or 0).removeprefix("adjusted p ") if one else "" for one in apart]
+        wanted.append(["adjusted p", *ps])
+    readme = (page.PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    for cells in wanted:
+        assert f"| {' | '.join(cells)} |".replace("|  |", "| |") in readme
 
 
 def test_without_rows(tmp_path: Path) -> None:

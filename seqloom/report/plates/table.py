@@ -51,7 +51,7 @@ def columns(plate: Plate) -> list[Column]:
     return said
 
 
-def cells(plate: Plate) -> list[tuple[Line, list[Value]]]:
+def table_rows(plate: Plate) -> list[tuple[Line, list[Value]]]:
     """Each line with its cells, in the order of `columns`."""
     names, training, held_out = columns(plate), Compared(plate, "training"), Compared(plate, "held_out")
     made = []
