@@ -73,9 +73,9 @@ def kept(
     config = trained[0].config
     least = floor(corpus.held, corpus.tokenizer)
     reference = baseline(trained).contender.name
-    paired = any(len(each.orders) > 1 for each in trained)
+    pairs = paired(trained)
     runs = {each.contender.name: dict(enumerate(each.held_out)) for each in trained}
-    apart = differences(runs, dict.fromkeys(runs, reference), paired=paired)
+    apart = differences(runs, dict.fromkeys(runs, reference), paired=pairs)
     timed = clocks({each.contender.name: (_model(each), each.config) for each in trained})
     found = []
     for each in trained:
@@ -96,7 +96,7 @@ def kept(
         "context": config.model.context,
         "stretch": last_tenth(config.training.batches),
         "baseline": reference,
-        "paired": paired,
+        "paired": pairs,
         "text": {
             "description": corpus.description.replace(config.data.source, Path(config.data.source).name, 1),
             "identity": corpus.identity,
@@ -109,6 +109,11 @@ def kept(
         "equal": equal,
         "contenders": found,
     }
+
+
+def paired(trained: Sequence[Trained]) -> bool:
+    """Whether runs of the same seed are pairs: where seeds differ in the order of the batches too."""
+    return any(len(each.orders) > 1 for each in trained)
 
 
 def baseline(trained: Sequence[Trained]) -> Trained:

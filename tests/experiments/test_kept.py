@@ -13,7 +13,7 @@ from seqloom.core.statistics import differences, mean_of
 from seqloom.experiments.columns import STATISTICS
 from seqloom.experiments.compare import compare
 from seqloom.experiments.contenders import contender
-from seqloom.experiments.kept import Trained, baseline
+from seqloom.experiments.kept import Trained, baseline, paired
 from seqloom.experiments.weigh import last_tenth, quality
 from seqloom.generation.decode import generate
 from seqloom.runs.layout import Run
@@ -60,12 +60,16 @@ def test_a_training_cost_is_of_the_last_tenth(batches: int, last: int, tmp_path:
     assert last_tenth(batches) == last
 
 
-def test_the_baseline() -> None:
+def test_the_baseline_and_whether_seeds_are_pairs() -> None:
     names = ("she", "attention:heads=1", "attention:heads=2")
     configs = [resolve("tiny", contender(name).changes) for name in names]
     trained = [Trained(contender(name), one, Path()) for name, one in zip(names, configs, strict=True)]
     assert baseline(trained) is trained[1]
     assert baseline(trained[:1]) is trained[0]
+    trained[0].orders |= {0}
+    assert not paired(trained)
+    trained[0].orders |= {1}
+    assert paired(trained)
 
 
 @pytest.mark.usefixtures("stopped_clocks")

@@ -66,6 +66,7 @@ def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None
     figure, *found = write(grid, study, 2, command="seqloom paper fig8")
     assert rows(grid.out / "fig8.jsonl") == [figure, *found]
     assert (figure["scale"], figure["seeds"], figure["batches"], figure["stretch"]) == ("tiny", 2, 12, 1)
+    assert figure["paired"] is False, "seeds draw weights and dropout alone"
     assert 0 < figure["floor"] < figure["unigram"]
     assert "dim 32 (paper: 128)" in figure["differs"]
     for cell in cells:
