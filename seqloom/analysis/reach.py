@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from seqloom.core.mixer import Mixer
+from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Stream
 from seqloom.core.view import View
 
@@ -32,6 +33,7 @@ def reach(mixer: Mixer, T: int, *, rows: int = 1, seed: int = 0) -> Float[Tensor
     """
     if T < 1 or rows < 1:
         raise ValueError(f"a reach map is of 1 or more tokens and rows, not of {T} and {rows}")
+    require_seed(seed)
     drawn = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, T, mixer.dim, generator=drawn, dtype=torch.float64)
     return reach_of(mixer, x.to(mixer.device, mixer.dtype))
@@ -83,6 +85,7 @@ def _directions(T: int, D: int, probes: int | None, seed: int) -> Tensor:
     """What each copy asks of its place: one channel each, or random signs of all. (T, D or probes, D)"""
     if probes is None:
         return torch.eye(D, dtype=torch.float64).expand(T, D, D)
+    require_seed(seed)
     drawn = torch.Generator().manual_seed(seed)
     return torch.randint(0, 2, (T, probes, D), generator=drawn).double() * 2 - 1
 

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import yaml
-
 from seqloom.core.config import near
+from seqloom.core.yaml_text import parse_yaml
 
 LARGEST = 10**6
 """of a size given here: beyond it torch's own sizes would overflow"""
@@ -60,6 +59,6 @@ def choice(given: dict[str, str], name: str, allowed: tuple[str, ...]) -> Any:
 def plain(text: str) -> Any:
     """A value of a mixer's field, read as YAML."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError(f"{text!r} is not readable YAML") from None
+        return parse_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not readable YAML ({error})") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import final
 
 from seqloom.cli.comparing import typed
+from seqloom.core.seeds import require_count
 from seqloom.core.table import table
 from seqloom.experiments.compare import Stopped
 from seqloom.experiments.paper import cluster, racing, tables, writings
@@ -47,9 +48,7 @@ def replicated(names: Sequence[str], asked: Asked) -> int:
     """Does what is asked for and returns the exit code: of a signal if one stopped it, 2 where a cell failed."""
     figures, numbers = named(names)
     scale = scale_of(asked.scale)
-    for name, value in (("--seeds", asked.seeds), ("--jobs", asked.jobs), ("--batches", asked.batches)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}")
+    _require_counts(asked)
     if asked.cluster is not None:
         cluster.require(asked.cluster)
     elif asked.cluster_sets:
@@ -86,6 +85,14 @@ def replicated(names: Sequence[str], asked: Asked) -> int:
     for name, why in failed.items():
         print(f"seqloom: {name} failed: {' '.join(why.split())}", file=sys.stderr)
     return code or (2 if failed else 0)
+
+
+def _require_counts(asked: Asked) -> None:
+    if asked.seeds is not None:
+        require_count(asked.seeds, "--seeds")
+    for name, value in (("--jobs", asked.jobs), ("--batches", asked.batches)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
 
 
 def _train(grid: Grid, cells: Sequence[Cell], asked: Asked) -> Failures:

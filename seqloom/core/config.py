@@ -1,22 +1,39 @@
-"""Settings: frozen, typed, and strict about names.
+"""Settings: frozen, and strict about names and types.
 
 A typo is an error that says what was near. A field's description is its help on the command line.
 """
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+)
 
 
 class Config(BaseModel):
-    """Settings of one thing: immutable, and no name that it does not know."""
+    """Settings of one thing: immutable, of no name that it does not know, and each value of its field's own type.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    A whole number may stand for a fraction; nothing else is converted, and a boolean is no number.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
     later: ClassVar[tuple[str, ...]] = ()
     """fields that came after runs were kept: said where they differ from their default alone, so that a run of before
     says what it said, and its identity is what it was"""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _whole(cls, value: Any) -> Any:
+        """Whole numbers of numpy as Python's own."""
+        return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
 
     @model_serializer(mode="wrap")
     def _said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
+from seqloom.core.seeds import require_seed
 from seqloom.data.corpora import Document
 
 
@@ -16,6 +17,7 @@ def hold_out(documents: Sequence[Document], part: float, seed: int) -> tuple[lis
     """
     if not 0 < part < 1:
         raise ValueError(f"held_out must lie between 0 and 1, and is {part}")
+    require_seed(seed)
     keys = [hashlib.sha256(f"{seed}\n{document.text}".encode()).digest() for document in documents]
     if len(set(keys)) <= 1:
         return _cut(documents[0], part)

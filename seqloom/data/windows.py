@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seqloom.core.seeds import require_seed
 from seqloom.data.permutation import permute
 from seqloom.data.tokens import EOS, Tokens
 
@@ -33,6 +34,7 @@ class Windows:
     def __init__(self, tokens: Tokens, context: int, seed: int, within_documents: bool = False) -> None:
         if context < 1:
             raise ValueError(f"context must be at least 1, and is {context}")
+        require_seed(seed)
         self._width, self._seed = context + 1, seed
         self._firsts: np.ndarray | None = None
         if within_documents:

@@ -14,6 +14,7 @@ from typing import Any
 
 from seqloom.analysis.match import By, Equal
 from seqloom.analysis.origin import origin
+from seqloom.core.seeds import require_count
 from seqloom.data.prepare import Corpus
 from seqloom.experiments.board import Board
 from seqloom.experiments.contenders import Contender, beside
@@ -64,8 +65,7 @@ def compare(
     names = [each.name for each in contenders]
     if not contenders or len(set(names)) < len(names):
         raise ValueError(f"a comparison needs contenders of different names, not {', '.join(names) or 'none'}")
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, not {seeds}")
+    require_count(seeds)
     if (equal is None) != (peer is None):
         raise ValueError("a model to be sized needs both: what it is, and the quantity to be equal in")
     require_lengths(lengths)

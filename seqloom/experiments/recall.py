@@ -15,6 +15,7 @@ from pathlib import Path
 
 from seqloom.core.device import chosen
 from seqloom.core.progress import progress
+from seqloom.core.seeds import require_count
 from seqloom.data.probes import PROBES, probe
 from seqloom.experiments.contenders import Contender
 from seqloom.experiments.recall_cell import KEPT, Cell, Show, answered
@@ -88,8 +89,7 @@ def _grid(
     for name, given in grid.items():
         if not given or len(set(given)) < len(given):
             raise ValueError(f"recall needs {name} that differ, not {', '.join(map(str, given)) or 'none'}")
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, not {seeds}")
+    require_count(seeds)
     cells = []
     for title, difficulty, seed, dim, lr, mixer in product(probes, difficulties, range(seeds), dims, lrs, mixers):
         task = probe(title, difficulty)

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seqloom.core.arguments import described
+from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids
 from seqloom.generation.modes import Mode, Reader, reader
 from seqloom.generation.sample import Sampling, draw
@@ -53,8 +54,7 @@ def tokens(
     if not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
         wrong = next(id for id in prompts.flatten().tolist() if not 0 <= id < vocab)
         raise ValueError(f"token id {wrong} of the prompt lies outside the model's vocabulary, 0 … {vocab - 1}")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed must lie in 0 … 2^63 - 1, not {seed}")
+    require_seed(seed)
     return _draw(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
 
 

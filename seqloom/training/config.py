@@ -5,19 +5,22 @@ from typing import Any, Literal, final
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.core.config import Config
+from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
 from seqloom.models.decoder import DecoderConfig
 
 FREE = ("batches", "save_every", "evaluate_every", "device")
 """training settings that do not change a step's result, so that a run may go on under others"""
+LARGEST = 2**40
+"""of what is counted in batches and windows"""
 
 
 @final
 class TrainConfig(Config):
     """How weights are changed."""
 
-    batches: int = Field(60000, ge=1, description="optimizer steps of the whole run")
-    batch: int = Field(64, ge=1, description="windows of a step")
+    batches: int = Field(60000, ge=1, le=LARGEST, description="optimizer steps of the whole run")
+    batch: int = Field(64, ge=1, le=LARGEST, description="windows of a step")
     accumulate: int = Field(1, ge=1, description="pieces that a batch is read in, to save memory; divides batch")
     lr: float = Field(1e-3, gt=0, description="learning rate, constant and without warm-up as in the paper")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW's averaging of gradients and of their squares")
@@ -25,10 +28,15 @@ class TrainConfig(Config):
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient; none in the paper")
     precision: Literal["float32", "bf16"] = Field("float32", description="bf16: autocast of forward and loss")
     compile: bool = Field(False, description="torch.compile the model")
-    seed: int = Field(0, ge=0, lt=2**63, description="of the initial weights and of dropout")
-    save_every: int = Field(1000, ge=1, description="steps between checkpoints")
-    evaluate_every: int = Field(0, ge=0, description="steps between held-out evaluations; 0: at the end only")
+    seed: Seed = Field(0, description="of the initial weights and of dropout")
+    save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
+    evaluate_every: int = Field(0, ge=0, le=LARGEST, description="steps between held-out evaluations; 0: at the end")
     device: str = Field("auto", description="cpu, cuda, or auto: cuda where there is one")
+
+    @field_validator("betas", mode="before")
+    @classmethod
+    def _pair(cls, betas: Any) -> Any:
+        return tuple(betas) if isinstance(betas, list) else betas
 
     @field_validator("betas")
     @classmethod
@@ -55,6 +63,13 @@ class RunConfig(Config):
     backends: dict[str, str] = Field(
         default_factory=dict, description="a backend forced for an op, such as lag_sum: direct (exactly causal)"
     )
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _number(cls, number: Any) -> Any:
+        if isinstance(number, bool):  # to Python, true is 1
+            raise ValueError("a format is a number")
+        return number
 
     def identity(self, text: str) -> dict[str, Any]:
         """What must be equal for two runs to be the same: `text` (the corpus's identity) stands for where it lies."""

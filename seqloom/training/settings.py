@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from seqloom.core.config import read
+from seqloom.core.files import read_text
+from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.recipes import recipe
@@ -57,24 +58,26 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
 
 def _value(text: str, change: str) -> Any:
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError(f"--set {change}: the value is not readable YAML") from None
-    try:
-        return float(value) if isinstance(value, str) and value[:1].isdigit() else value  # YAML reads 1e-3 as text
-    except ValueError:
-        return value
+        return parse_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"--set {_short(change)}: the value is not readable YAML ({error})") from None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _file(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = read_text(path, LONGEST)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: there is no such preset file") from None
     except OSError as error:
         raise ValueError(f"{path}: the preset file cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not readable YAML: {str(error).splitlines()[0]}") from None
+    try:
+        values = parse_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable YAML: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no settings: it needs model, data and training")
     return values

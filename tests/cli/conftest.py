@@ -101,6 +101,15 @@ FILES = {
     "latin.yaml": b"model: \xe9\n",
     "typo.yaml": b"modl: {}\ndata: {source: stories}\n",
     "model_list.yaml": b"model: [1]\ndata: {source: stories}\n",
+    "twice.yaml": b"model: {mixer: {kind: she}}\ndata: {source: stories}\ntraining:\n  lr: 1\n  lr: 2\n",
+    "number.yaml": b"7\n",
+    "key.yaml": b"model: {mixer: {kind: she}}\ndata: {source: stories}\n1: 2\n",
+    "object.yaml": b"model: !!python/object/apply:os.system [exit]\n",
+    "aliases.yaml": b"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+    + b"".join(b"%c: &%c [%s]\n" % (n, n, b", ".join([b"*%c" % (n - 1)] * 10)) for n in range(98, 110)),
+    "itself.yaml": b"model: &model {mixer: *model}\n",
+    "deep.yaml": b"model: " + b"[" * 300 + b"]" * 300,
+    "huge.yaml": b"#" * 70_000,
     "no_data.yaml": b"model: {mixer: {kind: she}}\n",
 }
 

@@ -109,7 +109,7 @@ CALLS: list[tuple[str, Call, tuple[str, ...]]] = [
     ("temperature-text", says("Once", temperature="warm"), ("temperature", "'warm'")),
     ("top-k", says("Once", top_k=0), ("top_k", "greater than or equal to 1")),
     ("top-p", says("Once", top_p=1.1), ("top_p", "less than or equal to 1")),
-    ("seed", says("Once", seed=-1), ("seed must lie in",)),
+    ("seed", says("Once", seed=-1), ("a seed must be a whole number of 0 … 4294967295",)),
     ("decode", lambda kit: kit.trained.tokenizer.decode([300]), ("token id 300", "300")),
     ("op", lambda kit: forced(lagsum="direct"), ("unknown op 'lagsum'", "did you mean 'lag_sum'")),
     ("backend", lambda kit: forced(lag_sum="dirct"), ("no backend 'dirct'", "did you mean 'direct'")),

@@ -37,7 +37,7 @@ def test_dropout_depends_on_seed_and_step_alone() -> None:
 def test_masks_of_neighbouring_seeds_and_steps_differ() -> None:
     first: dict[tuple[float, ...], tuple[int, int]] = {}
     model = decoder("me", dropout=0.5)
-    for seed in (0, 1, 2, 2**31, 2**32, 2**32 + 1):
+    for seed in (0, 1, 2, 2**31, 2**32 - 1):
         update = updates(
             model, SGD(model.parameters(), lr=0.0), windows(), resolve("tiny", [f"training.seed={seed}"]).training
         )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from seqloom.core.config import Config
+from seqloom.core.seeds import require_seed
 from seqloom.data.probes.draws import Draws, Ints
 
 HELD_OUT = 2**40
@@ -80,6 +81,7 @@ class Probe(Config, ABC):
 
         Rows to be judged by begin at step `HELD_OUT`. ValueError where step or rows are negative.
         """
+        require_seed(seed)
         if step < 0 or rows < 1:
             raise ValueError(f"a batch needs step >= 0 and rows >= 1, not {step} and {rows}")
         settings = json.dumps(self.model_dump(mode="json"), sort_keys=True)

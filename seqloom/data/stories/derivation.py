@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import shake_256
 from typing import NamedTuple, final
 
+from seqloom.core.seeds import require_seed
 from seqloom.data.stories.grammar import RULES, Expand, Option, Recall, Symbol, longest
 
 _WORDS = struct.Struct(f">{longest()}Q")
@@ -63,7 +64,8 @@ def _write(
 
 
 def derive(seed: int, number: int) -> Derivation:
-    """Story `number` (from 0) of stream `seed`, with its choices; ValueError where the number is negative."""
+    """Story `number` (from 0) of stream `seed`, with its choices; ValueError for a negative number and no seed."""
+    require_seed(seed)
     if number < 0:
         raise ValueError(f"a story's number counts from 0, got {number}")
     draws = iter(_WORDS.unpack(shake_256(f"stories/{seed}/{number}".encode()).digest(_WORDS.size)))
@@ -79,7 +81,8 @@ def story(seed: int, number: int) -> str:
 
 
 def corpus(count: int, seed: int) -> Iterator[str]:
-    """The first `count` stories of stream `seed`; ValueError where the count is negative."""
+    """The first `count` stories of stream `seed`; ValueError for a negative count and no seed."""
+    require_seed(seed)
     if count < 0:
         raise ValueError(f"the number of stories must not be negative, got {count}")
     return (story(seed, number) for number in range(count))

@@ -13,8 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, final
 
-import yaml
-
+from seqloom.core.yaml_text import parse_yaml
 from seqloom.experiments.paper.following import follow
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.running import Failures
@@ -115,7 +114,10 @@ def _executor(submitit: Any, folder: Path, kind: str, sets: Sequence[str], most:
         name, sign, value = change.partition("=")
         if not sign or not name:
             raise ValueError(f"--cluster-set needs name=value, such as slurm_partition=gpu, not {change!r}")
-        wanted[name] = yaml.safe_load(value)
+        try:
+            wanted[name] = parse_yaml(value)
+        except ValueError as error:
+            raise ValueError(f"--cluster-set {name}: the value is not readable YAML ({error})") from None
     try:
         executor = submitit.AutoExecutor(folder=folder, cluster=kind)
         executor.update_parameters(**wanted)

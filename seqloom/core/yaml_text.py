@@ -1,0 +1,92 @@
+"""Plain values from YAML that others wrote: no code, no key twice, no document that explodes.
+
+YAML 1.1 as PyYAML's safe loader reads it, except that `1e-3` and `1.0e3` are numbers, as in YAML 1.2. Aliases are
+allowed as long as the document that they stand for stays small.
+"""
+
+import re
+from typing import Any, final
+
+import yaml
+
+LONGEST = 1 << 16
+"""characters of a document"""
+DEEPEST = 50
+"""levels of lists and mappings within each other"""
+MOST = 20_000
+"""values of a document, aliases written out"""
+_NUMBER = re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
+
+
+def parse_yaml(text: str) -> Any:
+    """The value that a YAML document holds. ValueError, in a few words, for whatever is not safe and readable YAML."""
+    if len(text) > LONGEST:
+        raise ValueError(f"it has {len(text):,} characters, more than the {LONGEST:,} of any settings")
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        where = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
+        raise ValueError(f"{where}{error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError) as error:  # such as a date that does not exist
+        raise ValueError(str(error).splitlines()[0]) from None
+
+
+@final
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, with limits."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def compose_document(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().compose_document()
+        if node is not None:
+            _measure(node, {}, 1)
+        return node
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+0123456789."))
+
+
+def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], depth: int) -> tuple[int, int]:
+    """How many values a node stands for, and how deep they are nested; `known` holds those that were measured."""
+    if id(node) in known:
+        return known[id(node)]
+    if depth > DEEPEST:
+        raise ValueError(f"it is nested more than {DEEPEST} deep, or holds itself")
+    parts: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        _require_unique(node)
+        parts = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        parts = node.value
+    within = [_measure(part, known, depth + 1) for part in parts]
+    size, height = 1 + sum(size for size, _ in within), 1 + max((height for _, height in within), default=0)
+    if size > MOST:
+        raise ValueError(f"it stands for more than {MOST:,} values")
+    if height > DEEPEST:
+        raise ValueError(f"it is nested more than {DEEPEST} deep")
+    known[id(node)] = (size, height)
+    return size, height
+
+
+def _require_unique(node: yaml.MappingNode) -> None:
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name, line = (key.tag, key.value), key.start_mark.line + 1
+        if name in lines:
+            raise ValueError(f"the key {key.value!r} stands on line {lines[name]} and again on line {line}")
+        lines[name] = line
