@@ -50,7 +50,7 @@ def test_within_documents_is_an_option(tmp_path: Path) -> None:
         ("model.dim=100000000", "model.dim"),
         ("model.depth=5000", "model.depth"),
         ("training.seed=99999999999999999999", "training.seed"),
-        ("model.dim=100000", "GiB to be trained"),
+        ("model.dim=100000", "of memory, and"),
     ],
 )
 def test_too_large_is_one_line(change: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,20 +1,51 @@
-"""The command line. An error of the user's is one line and exit code 2; `--debug` shows where it came from."""
+"""The command line. An error of the user's is one line and exit code 2; `--debug` shows where it came from.
+
+`--try-anyway` goes without the comparison of what is needed with the memory that is available. Ctrl-C ends any command
+with exit code 130 and no traceback, whatever it is doing.
+"""
 
 import os
+import signal
 import sys
+from contextlib import ExitStack
+from types import FrameType
 
 __all__ = ["run"]
+
+STOPPED = 130
+NO_MEMORY = "the memory is not enough for these sizes: choose smaller ones"
+FLAGS = ("--debug", "--try-anyway")
 
 
 def run() -> None:
     """Runs `seqloom` with the arguments of the process, and ends the process with the command's exit code."""
-    arguments = sys.argv[1:]
-    debug = "--debug" in arguments[: arguments.index("--") if "--" in arguments else None]
-    sys.exit(command([word for word in arguments if word != "--debug"] if debug else arguments, debug))
+    signal.signal(signal.SIGINT, _interrupt)
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    flags = {word for word in words[:end] if word in FLAGS}
+    arguments = [word for word in words[:end] if word not in FLAGS] + words[end:]
+    try:
+        code = command(arguments, "--debug" in flags, "--try-anyway" in flags)
+    finally:
+        signal.signal(signal.SIGINT, _leave)  # nothing is left to be saved, and Python's own end takes a while
+    sys.exit(code)
 
 
-def command(arguments: list[str], debug: bool = False) -> int:
+def command(arguments: list[str], debug: bool = False, try_anyway: bool = False) -> int:
     """Runs one command and returns its exit code: 0, 2 for bad input, 128 + the signal that stopped it."""
+    try:
+        with ExitStack() as stack:
+            if try_anyway:
+                from seqloom.core.available_memory import unchecked
+
+                stack.enter_context(unchecked())
+            return _command(arguments, debug)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return STOPPED
+
+
+def _command(arguments: list[str], debug: bool) -> int:
     import typer
 
     from seqloom.cli.app import app
@@ -22,27 +53,53 @@ def command(arguments: list[str], debug: bool = False) -> int:
     usage: tuple[type[Exception], ...] = (typer.BadParameter.__mro__[1],)  # its UsageError, which typer keeps private
     try:
         code = app(arguments, prog_name="seqloom", standalone_mode=False)
-    except usage as error:
-        return _refuse(error, getattr(error, "format_message", error.__str__)(), debug)
-    except OSError as error:  # the system's own messages begin with a number that says nothing
-        why = error.strerror or str(error)
-        return _refuse(error, f"{error.filename}: {why}" if error.filename else why, debug)
-    except ValueError as error:
-        return _refuse(error, str(error), debug)
     except typer.Exit as leave:
         return int(leave.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        print("stopped", file=sys.stderr)
-        return 130
+    except typer.Abort:  # typer's own word for Ctrl-C
+        raise KeyboardInterrupt from None
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        why = getattr(error, "format_message", error.__str__)() if isinstance(error, usage) else _why(error)
+        if why is None or debug:
+            raise
+        if why.strip():  # `seqloom` alone has shown its help, and has nothing to add
+            print(f"seqloom: {' '.join(why.split())}", file=sys.stderr)
+        return 2
     return code if isinstance(code, int) else 0
 
 
-def _refuse(error: Exception, why: str, debug: bool) -> int:
-    if isinstance(error, BrokenPipeError):  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    if debug:
-        raise error
-    if why.strip():  # `seqloom` alone has shown its help, and has nothing to add
-        print(f"seqloom: {' '.join(why.split())}", file=sys.stderr)
-    return 2
+def _why(error: Exception) -> str | None:
+    """What to tell the user of an error in one line; None for a fault of our own."""
+    match error:
+        case OSError():  # the system's own messages begin with a number that says nothing
+            why = error.strerror or str(error)
+            return f"{error.filename}: {why}" if error.filename else why
+        case ValueError():
+            return str(error)
+        case OverflowError():
+            return f"a number is too large ({error})"
+        case RecursionError():
+            return "a file is nested too deeply to be read"
+    return NO_MEMORY if _of_memory(error) else None
+
+
+def _of_memory(error: Exception) -> bool:
+    """Whether memory ran out: Python's error, torch's of the CPU, or torch's of a GPU."""
+    torchs = "can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and torchs)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C: an exception for the command to clean up after; inside an import, which may swallow it, the end."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _leave(number, frame)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"stopped\n")
+    os._exit(STOPPED)

@@ -16,7 +16,8 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Can self-attention be replaced, with what, and at what price? Every command takes --debug.",
+    help="Can self-attention be replaced, with what, and at what price? Every command takes --debug, "
+    "and --try-anyway where it needs more memory than there is.",
 )
 
 

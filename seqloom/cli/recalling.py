@@ -70,11 +70,16 @@ def recall(
 
 def levels(text: str) -> list[int]:
     """The difficulties that `3`, `1..4` or `1,3,5` names."""
+    from seqloom.data.probes import HARDEST
+
     first, dots, last = text.partition("..")
     words = [first, last] if dots else text.split(",")
-    if not all(word.isdecimal() for word in words) or (dots and int(last) < int(first)):
+    if not all(word.isdecimal() and len(word) < 100 for word in words) or (dots and int(last) < int(first)):
         raise ValueError(f"--difficulty is a number, or some, as 3, 1..4 or 1,3,5, not {text!r}")
-    return list(range(int(first), int(last) + 1)) if dots else [int(word) for word in words]
+    numbers = range(int(first), int(last) + 1) if dots else [int(word) for word in words]
+    if max(numbers) > HARDEST:
+        raise ValueError(f"--difficulty is at most {HARDEST}, not {max(numbers)}")
+    return list(numbers)
 
 
 def printed(rows: Sequence[dict[str, Any]]) -> str:

@@ -15,10 +15,9 @@ def write(run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: An
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     pieces = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **settings)
-    sys.stdout.write(prompt)
+    print(prompt, end="", flush=True)
     for piece in pieces:
-        sys.stdout.write(str(piece))
-        sys.stdout.flush()
+        print(piece, end="", flush=True)
     print()
     read = len(model.tokenizer.encode(prompt))
     print(f"all {max_tokens:,} tokens: {price(model, read, max_tokens, mode, hop)}", file=sys.stderr)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from seqloom.core import memory as declared
@@ -21,6 +22,9 @@ from seqloom.core.memory import Memory
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
+
+LARGEST = 2**24
+"""of each size in a mixer's settings"""
 
 
 @dataclass(frozen=True)
@@ -230,6 +234,14 @@ class MixerConfig(Config, ABC):
 
         By default all layers begin alike.
         """
+        return self
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, int) and value > LARGEST:
+                raise ValueError(f"{name} must be at most {LARGEST:,}, not {value}")
         return self
 
     @abstractmethod

@@ -1,14 +1,36 @@
 """Where built things are kept between runs, and how a file gets there whole or not at all."""
 
+import atexit
+import functools
 import os
 import secrets
+import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 
 def folder(cache: str | Path | None = None) -> Path:
-    """The cache folder: the argument, else the environment's `SEQLOOM_CACHE`, else `~/.cache/seqloom`."""
-    return Path(cache or os.environ.get("SEQLOOM_CACHE") or "~/.cache/seqloom").expanduser()
+    """The cache folder: the argument, else the environment's `SEQLOOM_CACHE`, else `~/.cache/seqloom`.
+
+    Where the latter two cannot be written, or there is no home, a folder of this process, which is said once.
+    """
+    return Path(cache).expanduser() if cache else _usual(os.environ.get("SEQLOOM_CACHE") or "~/.cache/seqloom")
+
+
+@functools.cache
+def _usual(name: str) -> Path:
+    try:
+        path = Path(name).expanduser()
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return path
+    except (OSError, RuntimeError) as error:  # the latter without a home
+        reason = error.strerror if isinstance(error, OSError) else str(error).rstrip(".").lower()
+    instead = tempfile.TemporaryDirectory(prefix="seqloom-")
+    atexit.register(instead.cleanup)
+    print(f"seqloom: the cache {name} cannot be written ({reason}); this run uses its own folder", file=sys.stderr)
+    return Path(instead.name)
 
 
 def write(path: Path, *parts: bytes | memoryview) -> None:

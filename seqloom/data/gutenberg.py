@@ -17,12 +17,15 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+from seqloom.core.files import read_bytes, read_json
 from seqloom.core.progress import progress
 from seqloom.data import cache as cached
 from seqloom.data.children_books import CHILDREN
 
 _ADDRESS = "https://www.gutenberg.org/cache/epub"
 _ADVICE = "put the books as .txt files in a folder and pass --data FOLDER"
+LARGEST = 64 << 20
+"""bytes of a book at most; the longest has some 6 MB"""
 _START = re.compile(r"^\*\*\* ?START OF .{0,400}?\*\*\*[ \t]*$", re.MULTILINE | re.DOTALL)
 _END = re.compile(r"^\*\*\* ?END OF ", re.MULTILINE)
 _LAST_LINE = re.compile(r"\n+End of (?:the |this )?Project Gutenberg[^\n]*(?:\n[^\n]+)?\s*\Z", re.IGNORECASE)
@@ -57,7 +60,7 @@ def _record(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        return {str(id): str(digest) for id, digest in json.loads(path.read_text(encoding="utf-8")).items()}
+        return {str(id): str(digest) for id, digest in read_json(path).items()}
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{path}: damaged; delete it, and the books beside it are downloaded anew") from error
 
@@ -65,7 +68,7 @@ def _record(path: Path) -> dict[str, str]:
 def _book(id: int, address: str, home: Path, recorded: dict[str, str], attempts: int, pause: float) -> str:
     path, first = home / f"pg{id}.txt", recorded.get(str(id))
     if path.is_file() and first:
-        raw = path.read_bytes()
+        raw = read_bytes(path, LARGEST)
         if hashlib.sha256(raw).hexdigest() == first:
             return strip(raw, str(path))
         print(f"{path}: not as it was downloaded; fetching it again", file=sys.stderr)
@@ -108,6 +111,8 @@ def _fetch(address: str, attempts: int, pause: float) -> bytes:
             time.sleep(wait)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
+                if (answer.length or 0) > LARGEST:
+                    raise ValueError(f"{address}: {answer.length:,} bytes, which is no book; {_ADVICE}")
                 body: bytes = answer.read()
                 return body
         except urllib.error.HTTPError as error:

@@ -16,13 +16,14 @@ from typing import final
 
 import numpy as np
 
+from seqloom.core.files import read_bytes
 from seqloom.core.progress import progress
 from seqloom.data import cache as cached
 from seqloom.data.corpora import Document, read
 from seqloom.data.paragraphs import unwrap as unwrapped
 from seqloom.data.pieces import groups, pieces
 from seqloom.data.split import hold_out
-from seqloom.data.tokenizer import SMALLEST, Tokenizer
+from seqloom.data.tokenizer import LARGEST, Tokenizer, require_vocab
 from seqloom.data.tokens import EOS, Tokens, id_type
 
 _FORMAT = 1  # raise it when the way from text to ids changes, so that nothing old is reused
@@ -53,10 +54,9 @@ def prepare(
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache where they were built before.
 
     Cached files are verified; a damaged one is built again, which is said. Raises what `corpora.read` raises, and
-    ValueError for a `vocab` below 257 or a training side shorter than one window of `context` + 1 tokens.
+    ValueError for a `vocab` outside 257 … 2^24 or a training side shorter than one window of `context` + 1 tokens.
     """
-    if vocab < SMALLEST:
-        raise ValueError(f"vocab must be at least {SMALLEST} (256 bytes and <eos>), and is {vocab}")
+    require_vocab(vocab)
     documents = read(source, cache=cache)
     # context is left out: it changes how the ids are read, not the ids
     settings: dict[str, object] = {
@@ -122,7 +122,7 @@ def _identity(documents: Iterable[Document], settings: dict[str, object]) -> str
 def _tokenizer(path: Path, documents: Callable[[], list[Document]], vocab: int) -> Tokenizer:
     check = path.with_suffix(".sha256")
     if path.is_file():
-        if check.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == check.read_text(errors="replace"):
+        if check.is_file() and hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode() == read_bytes(check):
             return Tokenizer.load(path)
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
     tokenizer = Tokenizer.train(_watched(documents()), vocab)

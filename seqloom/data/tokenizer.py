@@ -15,12 +15,24 @@ from typing import Self, final
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from seqloom.core.files import read_text
 from seqloom.data import cache
 from seqloom.data.tokens import EOS
 
 _EOS_TEXT = "<eos>"
 SMALLEST = 257
 """The smallest vocabulary: 256 bytes and `<eos>`."""
+MOST = 2**24
+"""entries of a vocabulary at most"""
+LARGEST = 64 << 20
+"""bytes of a tokenizer.json at most"""
+
+
+def require_vocab(vocab: int) -> None:
+    """ValueError for a size that no vocabulary can have."""
+    if not SMALLEST <= vocab <= MOST:
+        least = f"at least {SMALLEST} (256 bytes and <eos>)"
+        raise ValueError(f"vocab must be {least} and at most {MOST:,}, and is {vocab}")
 
 
 @final
@@ -37,9 +49,8 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab: int) -> Self:
-        """Learns at most `vocab` tokens; fewer where `texts` repeat too little. ValueError for `vocab` below 257."""
-        if vocab < SMALLEST:
-            raise ValueError(f"vocab must be at least {SMALLEST} (256 bytes and <eos>), and is {vocab}")
+        """Learns at most `vocab` tokens; fewer where `texts` repeat too little. See `require_vocab`."""
+        require_vocab(vocab)
         inner = tokenizers.Tokenizer(models.BPE())
         inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         inner.decoder = decoders.ByteLevel()
@@ -57,10 +68,13 @@ class Tokenizer:
     def load(cls, path: str | Path) -> Self:
         """Reads a tokenizer.json. FileNotFoundError where there is none; ValueError where it is broken or another's."""
         path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"{path}: there is no tokenizer there; a run's folder holds one as tokenizer.json")
         try:
-            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            text = read_text(path, LARGEST)
+        except FileNotFoundError:
+            message = f"{path}: there is no tokenizer there; a run's folder holds one as tokenizer.json"
+            raise FileNotFoundError(message) from None
+        try:
+            inner = tokenizers.Tokenizer.from_str(text)
         except Exception as error:  # the package raises plain Exception
             raise ValueError(f"{path}: not a readable tokenizer ({str(error).partition(chr(10))[0]})") from error
         try:

@@ -46,7 +46,7 @@ def fitting(
     for each in contenders:
         try:
             config: RunConfig = resolve(preset, [*changes, *each.changes], source)
-            require_room(config.model, chosen(config.training.device))
+            require_room(config.model, chosen(config.training.device), config.training)
         except ValueError as error:
             if each.name in asked:
                 raise

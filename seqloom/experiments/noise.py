@@ -27,7 +27,7 @@ def training_step(model: DecoderConfig, training: TrainConfig) -> Callable[[], o
     ValueError where the model has no room or no such device is here.
     """
     device = chosen(training.device)
-    require_room(model, device)
+    require_room(model, device, training)
     built = Decoder(model).to(device).train()
     update = updates(built, optimizer(built, training), noise(model.context, model.vocab), training)
     numbers = count()

@@ -97,7 +97,7 @@ def _grid(
         try:
             config = resolve("demo", [*base, *own, f"training.seed={seed}", *changes, *mixer.changes])
             config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": task.vocab})})
-            require_room(config.model, chosen(config.training.device))
+            require_room(config.model, chosen(config.training.device), config.training)
         except ValueError as error:
             if left_out is None:
                 raise

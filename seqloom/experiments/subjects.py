@@ -6,13 +6,13 @@ token      one token by `step(reuse=True)`, at a state that has read `context` t
 step       a whole training step of a preset's model: `noise.training_step`
 """
 
-import os
 from collections.abc import Callable
 from typing import TypeAlias, final
 
 import torch
 from torch import Tensor
 
+from seqloom.core.available_memory import require_memory
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Stream
 
@@ -64,14 +64,5 @@ def require_sizes(name: str, mixer: Mixer, batch: int, context: int, what: str) 
     if traits.longest is not None and tokens > traits.longest:
         raise ValueError(f"{name} reads at most {traits.longest} tokens, not {tokens}: choose a smaller --context")
     held = 3 * sum(weight.numel() for weight in mixer.parameters()) + 12 * batch * tokens * mixer.dim
-    gpu = torch.cuda.is_available()
-    room = (
-        torch.cuda.get_device_properties(0).total_memory
-        if gpu
-        else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    )
-    if 4 * held > room:
-        raise ValueError(
-            f"{name} needs more than {4 * held / 2**30:,.0f} GiB at these sizes, and there are {room / 2**30:,.0f}: "
-            "choose a smaller --batch, --context or --dim"
-        )
+    gpu = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else None
+    require_memory(f"timing {name}", 4 * held, "choose a smaller --batch, --context or --dim", available=gpu)

@@ -154,7 +154,7 @@ class HyenaConfig(MixerConfig):
     order: int = Field(2, ge=1, description="gates, and long convolutions (the authors' code at its order 2 has one)")
     short: int = Field(3, ge=1, description="taps of the convolution of each projection")
     filter_dim: int = Field(64, ge=1, description="width of the network that makes the filters")
-    filter_depth: int = Field(4, ge=2, description="matrices of that network")
+    filter_depth: int = Field(4, ge=2, le=64, description="matrices of that network")
     features: int = Field(16, ge=1, description="frequencies that tell it the lag")
     frequency: float = Field(14.0, gt=0, description="ω that its sines begin at, and learn from")
     slow_decay: float = Field(1.5, gt=0, description="share of the context in which the slowest channel falls to 1/100")

@@ -9,10 +9,13 @@ import ctypes
 import os
 import platform
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
+from seqloom.core.available_memory import available_memory, require_memory
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.training.config import TrainConfig
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of mallopt(3)
 _said = False
@@ -35,17 +38,55 @@ def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
     return all(accepted)
 
 
-def require_room(config: DecoderConfig, device: torch.device) -> None:
-    """Raises ValueError where weights, gradients and the optimizer's two averages would not fit into the memory."""
-    with torch.device("meta"):
-        numbers = sum(parameter.numel() for parameter in Decoder(config).parameters())
+def require_room(model: DecoderConfig, device: torch.device, training: TrainConfig | None = None) -> None:
+    """Raises ValueError, naming both sizes, where a model that is trained needs more memory than is available.
+
+    Counted are weights, gradients and the optimizer's two averages; with `training` also a step's batch.
+    """
+    numbers, need = weights(model)
+    what = f"a model of {numbers:,} parameters, to be trained,"
+    if training is not None:
+        need += activations(model, training)
+        what = f"training a model of {numbers:,} parameters on batches of {training.batch:,} windows"
+    advice = "choose a smaller model.dim, model.depth, model.context, data.vocab or training.batch"
     if device.type == "cuda":
-        room = torch.cuda.get_device_properties(device).total_memory
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        require_memory(what, need, advice, available=torch.cuda.mem_get_info(device)[0] + kept, where="the GPU")
     else:
-        room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 16 * numbers > room:
-        need, have = 16 * numbers / 2**30, room / 2**30
-        raise ValueError(
-            f"a model of {numbers:,} parameters needs {need:,.0f} GiB to be trained; {device.type} has {have:,.0f}: "
-            "choose smaller model.dim, model.depth, model.context or data.vocab"
-        )
+        require_memory(what, need, advice, available=available_memory() + _held())
+
+
+def activations(model: DecoderConfig, training: TrainConfig) -> int:
+    """Bytes that a step takes at least beside the model: the ids of a batch, and what the backward of a piece needs.
+
+    Of that the stream before each sublayer, the hidden layer of what follows a mixer, and the logits twice; what mixers
+    keep of their own is not counted.
+    """
+    tokens = -(-training.batch // training.accumulate) * model.context
+    width = 2 if training.precision == "bf16" else 4
+    layer = model.dim if model.channel == "none" else 2 * model.dim + model.ffn
+    ids = 8 * training.batch * (model.context + 1)
+    return ids + tokens * (width * model.depth * layer + 8 * model.vocab)
+
+
+def _held() -> int:
+    """Bytes that this process holds already: what it freed, as a model that was trained before, it takes again."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def weights(model: DecoderConfig) -> tuple[int, int]:
+    """The parameters of a model, and the bytes that training keeps of them: four numbers each, and the buffers.
+
+    The model is built on the meta device, which takes no memory, and only as deep as its mixers differ. ValueError
+    where it cannot be built.
+    """
+    period = len(model.mixer) if isinstance(model.mixer, tuple) else 1
+    with torch.device("meta"):
+        built = Decoder(model.model_copy(update={"depth": period}))
+    further = [built.blocks[layer % period] for layer in range(period, model.depth)]
+    numbers = sum(part.numel() for module in (built, *further) for part in module.parameters())
+    buffers = sum(part.numel() for module in (built, *further) for part in module.buffers())
+    return numbers, 16 * numbers + 4 * buffers

@@ -15,6 +15,7 @@ import torch
 from seqloom.core.config import read
 from seqloom.core.files import read_text
 from seqloom.core.yaml_text import LONGEST, parse_yaml
+from seqloom.models.decoder import DecoderConfig
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.recipes import recipe
@@ -39,10 +40,18 @@ def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None)
             raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
     config: RunConfig = read(RunConfig, values)
     backends.check(config.backends)
-    with torch.device("meta"):  # what does not fit is said here, before a text is read or a folder made
-        for mixer in config.model.mixers:
-            mixer.build(config.model.dim, config.model.context)
+    _build(config.model)
     return config
+
+
+def _build(model: DecoderConfig) -> None:
+    """What does not fit is said here, before a text is read or a folder made."""
+    with torch.device("meta"):
+        for mixer in dict.fromkeys(model.mixers):
+            try:
+                mixer.build(model.dim, model.context)
+            except RuntimeError as error:  # torch cannot count that far
+                raise ValueError(f"{mixer.kind} cannot be built of these sizes ({_short(str(error))})") from None
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:

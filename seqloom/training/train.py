@@ -67,7 +67,6 @@ def train(
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     keep_freed_memory(say)
     device = chosen(config.training.device)
-    require_room(config.model, device)
     config, corpus = with_text(config)  # before the folder is made: a wrong source leaves nothing behind
     with lock(folder), use(**config.backends), ExitStack() as stack:
         torch.manual_seed(config.training.seed)
@@ -80,7 +79,11 @@ def train(
 
 
 def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
-    """The run's text, made ready, and its settings with the vocabulary that the tokenizer really has."""
+    """The run's text, made ready, and its settings with the vocabulary that the tokenizer really has.
+
+    ValueError, before the text is read, where a model of these settings would not fit into the memory.
+    """
+    require_room(config.model, chosen(config.training.device), config.training)
     data = config.data
     corpus = prepare(
         data.source,

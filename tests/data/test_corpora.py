@@ -1,7 +1,10 @@
 """Documents from files, folders, JSON lines and names; wraps joined; what is held out."""
 
+import os
+import socket
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -34,6 +37,82 @@ def test_a_folder_is_read_in_order_and_only_its_texts(tmp_path) -> None:
     assert [document.name for document in read(tmp_path)] == ["a.md", "b.txt", "sub/c.text"]
 
 
+@pytest.mark.parametrize("place", ["", "sub", "sub/deep"])
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch, place: str) -> None:
+    (tmp_path / "sub/deep").mkdir(parents=True)
+    (tmp_path / "a.txt").write_text("a")
+    forbidden, scandir = str(tmp_path / place), os.scandir
+
+    def refuse(path):
+        if str(path) == forbidden:
+            raise PermissionError(13, os.strerror(13), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError) as caught:
+        read(tmp_path)
+    assert str(caught.value.filename) == forbidden
+
+
+def test_what_is_hidden_may_be_forbidden(tmp_path, monkeypatch) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.txt").write_text("a")
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: scandir(path) if str(path) == str(tmp_path) else 1 / 0)
+    assert [document.name for document in read(tmp_path)] == ["a.txt"]
+
+
+def special(path, kind: str) -> None:
+    match kind:
+        case "a FIFO":
+            os.mkfifo(path)
+        case "a socket":
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(path))
+        case "a device":
+            path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device"])
+def test_what_is_no_regular_file_is_not_opened(tmp_path, monkeypatch, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    folder = Path("texts")
+    folder.mkdir()
+    special(folder / "b.txt", kind)
+    for source in (folder / "b.txt", folder):
+        with pytest.raises(ValueError, match=rf"b\.txt is {kind}, not a regular file"):
+            read(source)
+
+
+def test_a_dangling_link_in_a_folder_is_an_error(tmp_path) -> None:
+    (tmp_path / "b.txt").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError, match=r"b\.txt"):
+        read(tmp_path)
+
+
+def test_a_text_larger_than_the_memory_is_not_read(tmp_path) -> None:
+    with (tmp_path / "a.txt").open("wb") as file:
+        file.truncate(2**43)  # a hole: it takes no room on the disk
+    with pytest.raises(ValueError, match=r"reading .*a\.txt needs at least 16\.0 TiB of memory, and .* are available"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("stories:99999999999999999999", "99,999,999,999,999,999,999 stories needs at least .* TiB of memory, and "),
+        ("stories:1:4294967296", "seed"),
+        ("stories:" + "9" * 5000, "with whole numbers"),
+        ("a\0b", "null character"),
+        ("~nobody-of-this-name/a.txt", "write the whole path"),
+    ],
+    ids=["many", "seed", "digits", "null", "home"],
+)
+def test_absurd_names(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read(name)
+
+
 def test_json_lines(tmp_path, capsys) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one\\r\\nline\\u2028"}\n\n{"text": " "}\n{"text": "two", "id": 3}\n', encoding="utf-8")
@@ -51,10 +130,12 @@ def test_json_lines(tmp_path, capsys) -> None:
         ("a.txt", b"abc\xe9d", "byte offset 3"),
         ("a.jsonl", b'{"text": "a"}\n{"text": "b"', "line 2: not JSON"),
         ("a.jsonl", b'\n{"text": 3}', "line 2: no string field"),
+        ("a.jsonl", b'{"text": ' + b"[" * 200_000, "line 1: not JSON"),
         ("a.jsonl", b'["text"]', "line 1: no string field"),
         ("a.jsonl", b'{"text": "\\ud800"}', "line 1: half a surrogate"),
         ("a.jsonl", b'{"text": ""}', "no line has any text"),
     ],
+    ids=lambda value: str(value)[:24],
 )
 def test_bad_files_are_named_in_one_line(tmp_path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)

@@ -115,7 +115,14 @@ def test_groups_mark_the_last_piece_of_each_text() -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "not a readable"), ("{}", "not a readable"), ('{"model": 3', "not a readable"), ("\xff", "not a readable")],
+    [
+        ("", "not a readable"),
+        ("{}", "not a readable"),
+        ('{"model": 3', "not a readable"),
+        ("\xff", "not UTF-8 text"),
+        ("[" * 200_000, "not a readable"),
+    ],
+    ids=("empty", "other", "cut", "latin", "deep"),
 )
 def test_broken_files_are_named(tmp_path, content: str, message: str) -> None:
     path = tmp_path / "tokenizer.json"

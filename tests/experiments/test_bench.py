@@ -181,7 +181,12 @@ REFUSED: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
     "what": (["she"], "he", {"what": "tokens"}, "did you mean 'token'"),
     "preset": (["she"], "he", {"preset": "tiny"}, "--preset with --what step alone"),
     "unknown preset": (["she"], "he", {"preset": "tinny", "what": "step"}, "did you mean 'tiny'"),
-    "room": (["she"], "he", {"dim": 4096, "context": 2**20}, "she needs more than .* GiB at these sizes"),
+    "room": (
+        ["she"],
+        "he",
+        {"dim": 4096, "context": 2**20},
+        "timing she needs at least .* TiB .* are available",
+    ),
 }
 
 

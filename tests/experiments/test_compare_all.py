@@ -49,7 +49,7 @@ def test_who_has_no_room_is_left_out_with_the_reason() -> None:
     assert "dim 6 is not divisible by heads 32" in left_out["attention-heads=32"]
     large = ["model.dim=4096", "model.depth=50", "model.context=500"]  # matrices of SHE's, not vectors of HE's
     fit, left_out = fitting([contender("she"), contender("me")], "tiny", [*SOURCE, *large])
-    assert "GiB to be trained" in left_out["she"]
+    assert "of memory, and" in left_out["she"]
     assert [each.name for each in fit] == ["me"]
 
 

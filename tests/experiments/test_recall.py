@@ -225,7 +225,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["me", "--seeds", "0"], "seeds must be at least 1"),
         (["attention:heads=3", "--dim", "8"], "not divisible by heads 3"),
         (["me", "--batches", "0"], "training.batches"),
-        (["me", "--dim", "131072", "--set", "model.ffn=1048576"], "choose smaller model.dim"),
+        (["me", "--dim", "131072", "--set", "model.ffn=1048576"], "choose a smaller model.dim"),
         (["me", "--set", "training.device=tpu"], "tpu"),
         (["me", "--out", " "], "the folder has no name"),
     ],

@@ -130,6 +130,17 @@ def no_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(compiler, "runtime", lambda: None)
 
 
+def no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def homeless(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+
+
+def open_quote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", "gcc '")
+
+
 REASONS = [
     (without_compiler, "no C compiler"),
     (turned_off, "SEQLOOM_NATIVE=0"),
@@ -138,6 +149,8 @@ REASONS = [
     (missing_function, "undefined reference to `other'"),
     (cache_is_a_file, "cache/native is not writable (Not a directory)"),
     (cache_is_nowhere, "the cache /proc/nowhere/native is not writable"),
+    (no_home, "there is no home folder for the cache"),
+    (open_quote, """CC is no command: "gcc '" (no closing quotation)"""),
     (slow_compiler, "slow-cc took longer than"),
     (no_runtime, "torch's OpenMP is not found"),
 ]
@@ -153,7 +166,13 @@ def test_where_there_is_none_the_reason_is_said(
     assert native.library(source) is None
     assert said in native.why(source)
     assert "\n" not in native.why(source)
-    assert capfd.readouterr().err == ""  # nothing was compiled, so nothing is announced
+    err = capfd.readouterr().err
+    if said == "SEQLOOM_NATIVE=0":
+        assert err == "", "it was asked for"
+    else:
+        assert err.startswith("seqloom: the portable code runs, as there is no native code: ")
+        assert said in err
+        assert err.count("\n") == 1
     if (tmp_path / "cache" / "native").is_dir():
         assert libraries(tmp_path) == []
 

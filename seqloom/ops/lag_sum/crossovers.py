@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from seqloom.core.files import read_json
+
 PLACE = Path(__file__).with_name("crossovers.json")
 """the package's own table"""
 AXES = ("T", "L", "D", "B")
@@ -44,13 +46,11 @@ class Table:
 def read(place: str | Path) -> Table:
     """The table in this file. ValueError, in one line, if there is none that can be read."""
     try:
-        said = json.loads(Path(place).read_text(encoding="utf-8"))
+        said = read_json(place)
         origin = {name: str(said.get(name, "unknown")) for name in ("machine", "commit", "date")}
         return Table(origin, tuple(map(_point, said["points"])))
     except OSError as error:
         reason = error.strerror or "it cannot be read"
-    except json.JSONDecodeError as error:
-        reason = f"not JSON, line {error.lineno}"
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
     raise ValueError(

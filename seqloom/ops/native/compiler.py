@@ -25,7 +25,11 @@ class Unavailable(Exception):
 
 def find() -> list[str]:
     """The command of the compiler: the environment's CC, else gcc, cc or clang. Raises Unavailable."""
-    named = shlex.split(os.environ.get("CC", ""))
+    given = os.environ.get("CC", "")
+    try:
+        named = shlex.split(given)
+    except ValueError as error:
+        raise Unavailable(f"the environment's CC is no command: {given!r} ({str(error).lower()})") from None
     for words in [named] if named else [["gcc"], ["cc"], ["clang"]]:
         if path := shutil.which(words[0]):
             return [path, *words[1:]]

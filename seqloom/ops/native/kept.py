@@ -17,9 +17,15 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 def folder() -> Path:
-    """`native` in the environment's SEQLOOM_CACHE, else in `seqloom` of XDG_CACHE_HOME or of ~/.cache."""
+    """`native` in the environment's SEQLOOM_CACHE, else in `seqloom` of XDG_CACHE_HOME or of ~/.cache.
+
+    Raises Unavailable where there is none of them.
+    """
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(os.environ.get("SEQLOOM_CACHE") or f"{home}/seqloom").expanduser() / "native"
+    try:
+        return Path(os.environ.get("SEQLOOM_CACHE") or f"{home}/seqloom").expanduser() / "native"
+    except RuntimeError:
+        raise Unavailable("there is no home folder for the cache; SEQLOOM_CACHE may name another") from None
 
 
 def load(path: Path) -> ctypes.CDLL | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from seqloom.ops.native import compiler, kept
 from seqloom.ops.native.compiler import Unavailable
 
+OFF, ELSEWHERE = "SEQLOOM_NATIVE=0", "only on Linux"
 _found: dict[Path, ctypes.CDLL | str] = {}
 _lock = threading.Lock()
 
@@ -42,15 +43,22 @@ def _look(source: Path) -> ctypes.CDLL | str:
             try:
                 _found[source] = _made(source)
             except Unavailable as reason:
+                _say(str(reason))
                 _found[source] = str(reason)
         return _found[source]
 
 
+def _say(reason: str) -> None:
+    """Says once why the portable code runs, unless it was asked for."""
+    if reason not in (OFF, ELSEWHERE) and not any(isinstance(each, str) for each in _found.values()):
+        print(f"seqloom: the portable code runs, as there is no native code: {reason}", file=sys.stderr)
+
+
 def _made(source: Path) -> ctypes.CDLL:
     if os.environ.get("SEQLOOM_NATIVE") == "0":
-        raise Unavailable("SEQLOOM_NATIVE=0")
+        raise Unavailable(OFF)
     if sys.platform != "linux":
-        raise Unavailable("only on Linux")
+        raise Unavailable(ELSEWHERE)
     command = compiler.find()
     path = kept.folder() / f"{source.stem}-{compiler.key(source, command)[:32]}.so"
     made = kept.load(path)

@@ -1,0 +1,47 @@
+"""A cache that cannot be used costs time and one line, not the command."""
+
+from pathlib import Path
+
+import pytest
+
+from seqloom.data import cache
+
+
+@pytest.fixture(autouse=True)
+def _as_a_new_process() -> None:
+    cache._usual.cache_clear()
+
+
+def test_the_folder_is_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "a/b"))
+    assert cache.folder() == tmp_path / "a/b"
+    assert cache.folder(tmp_path / "c") == tmp_path / "c"
+    assert capsys.readouterr().err == ""
+    assert list((tmp_path / "a/b").iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["file/cache", "/proc/nowhere", "~nobody-of-this-name/cache", "home"])
+def test_one_that_cannot_be_written_is_replaced(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    if place == "home":
+        monkeypatch.delenv("SEQLOOM_CACHE", raising=False)
+        monkeypatch.setattr(Path, "expanduser", _homeless)
+    else:
+        monkeypatch.setenv("SEQLOOM_CACHE", place)
+    instead = cache.folder()
+    assert cache.folder() == instead
+    said = capsys.readouterr().err
+    assert said.startswith("seqloom: the cache ")
+    assert "cannot be written (" in said
+    assert said.count("\n") == 1
+    cache.write(instead / "a", b"b")
+    assert (instead / "a").read_bytes() == b"b"
+
+
+def _homeless(path: Path) -> Path:
+    raise RuntimeError("Could not determine home directory.")
