@@ -54,6 +54,8 @@ def _command(arguments: list[str], debug: bool) -> int:
     try:
         code = app(arguments, prog_name="seqloom", standalone_mode=False)
     except typer.Exit as leave:
+        if isinstance(leave.__context__, KeyboardInterrupt):  # as typer hands on Ctrl-C
+            raise KeyboardInterrupt from None
         return int(leave.exit_code)
     except typer.Abort:  # typer's own word for Ctrl-C
         raise KeyboardInterrupt from None

@@ -40,8 +40,8 @@ def options(arguments: list[str], known: tuple[str, ...]) -> tuple[dict[str, str
 def whole(given: dict[str, str], name: str, default: int) -> int:
     """A size, from 1 to `LARGEST`."""
     text = given.get(name, str(default))
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"--{name} must be a whole number of at least 1, not {text!r}")
+    if len(text) > 100 or not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"--{name} must be a whole number of at least 1 and at most {LARGEST:,}, not {text[:100]!r}")
     if int(text) > LARGEST:
         raise ValueError(f"--{name} must be at most {LARGEST:,}, not {text}")
     return int(text)

@@ -75,11 +75,11 @@ def levels(text: str) -> list[int]:
     first, dots, last = text.partition("..")
     words = [first, last] if dots else text.split(",")
     if not all(word.isdecimal() and len(word) < 100 for word in words) or (dots and int(last) < int(first)):
-        raise ValueError(f"--difficulty is a number, or some, as 3, 1..4 or 1,3,5, not {text!r}")
-    numbers = range(int(first), int(last) + 1) if dots else [int(word) for word in words]
+        raise ValueError(f"--difficulty is a number, or some, as 3, 1..4 or 1,3,5, not {text[:100]!r}")
+    numbers = [int(word) for word in words]
     if max(numbers) > HARDEST:
         raise ValueError(f"--difficulty is at most {HARDEST}, not {max(numbers)}")
-    return list(numbers)
+    return list(range(numbers[0], numbers[1] + 1)) if dots else numbers
 
 
 def printed(rows: Sequence[dict[str, Any]]) -> str:

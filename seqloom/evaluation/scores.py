@@ -16,6 +16,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count, described
+from seqloom.core.available_memory import require_memory
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
 from seqloom.models.decoder import Decoder, require_model
@@ -42,13 +43,21 @@ class Scores:
 def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
-    Raises TypeError or ValueError for arguments that do not fit, and for tokens of another vocabulary.
+    Raises TypeError or ValueError for arguments that do not fit, and for tokens of another vocabulary, and where the logits of
+    so many windows would not fit into the memory.
     """
     require_model(model)
     require_tokens(tokens, model.config.vocab)
     count("batch", batch, least=1)
     context = model.config.context
     device = model.token.weight.device
+    windows = min(batch, int((-(-(tokens.ends - tokens.starts) // context)).sum()))
+    require_memory(
+        f"predicting {windows:,} windows of {context:,} tokens at once",
+        8 * windows * context * model.config.vocab,  # their logits, twice
+        "choose a smaller batch",
+        available=torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None,
+    )
     sums, counts = torch.zeros(context, dtype=torch.float64), torch.zeros(context, dtype=torch.float64)
     training = model.training
     model.eval()

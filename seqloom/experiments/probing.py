@@ -10,6 +10,7 @@ from seqloom.data.probes import probe
 from seqloom.experiments.contenders import Contender
 from seqloom.experiments.recall import recall
 from seqloom.experiments.recall_scores import Row
+from seqloom.training.config import LARGEST
 
 DIM, DEPTH, DIFFICULTY, LR = 64, 2, 1, 1e-3
 BATCHES = 1000
@@ -51,5 +52,5 @@ def require_probes(probes: Sequence[str], batches: int) -> None:
         probe(title, DIFFICULTY)
     if len(set(probes)) < len(probes):
         raise ValueError(f"name each probe once, not {', '.join(probes)}")
-    if batches < 1:
-        raise ValueError(f"--probe-batches must be at least 1, not {batches}")
+    if not 1 <= batches <= LARGEST:
+        raise ValueError(f"--probe-batches must be at least 1 and at most {LARGEST:,}, not {batches}")

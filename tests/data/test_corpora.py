@@ -1,7 +1,6 @@
 """Documents from files, folders, JSON lines and names; wraps joined; what is held out."""
 
 import os
-import socket
 import sys
 import types
 from pathlib import Path
@@ -13,6 +12,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.corpora import Document, read
 from seqloom.data.paragraphs import unwrap
 from seqloom.data.split import hold_out
+from tests.special_files import KINDS, special
 
 
 def test_a_file_is_one_document_without_mark_and_carriage_returns(tmp_path) -> None:
@@ -62,18 +62,7 @@ def test_what_is_hidden_may_be_forbidden(tmp_path, monkeypatch) -> None:
     assert [document.name for document in read(tmp_path)] == ["a.txt"]
 
 
-def special(path, kind: str) -> None:
-    match kind:
-        case "a FIFO":
-            os.mkfifo(path)
-        case "a socket":
-            with socket.socket(socket.AF_UNIX) as listener:
-                listener.bind(str(path))
-        case "a device":
-            path.symlink_to("/dev/zero")
-
-
-@pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_regular_file_is_not_opened(tmp_path, monkeypatch, kind: str) -> None:
     monkeypatch.chdir(tmp_path)  # the name of a socket is short
     folder = Path("texts")
