@@ -47,15 +47,16 @@ def command(arguments: list[str], debug: bool = False, try_anyway: bool = False)
 
 def _command(arguments: list[str], debug: bool) -> int:
     import typer
+    import typer.main
 
     from seqloom.cli.app import app
 
     usage: tuple[type[Exception], ...] = (typer.BadParameter.__mro__[1],)  # its UsageError, which typer keeps private
     try:
-        code = app(arguments, prog_name="seqloom", standalone_mode=False)
+        program = typer.main.get_command(app)  # not `app(…)`, which turns Ctrl-C into a bare exit code
+        with program.make_context("seqloom", list(arguments)) as context:
+            code = program.invoke(context)
     except typer.Exit as leave:
-        if isinstance(leave.__context__, KeyboardInterrupt):  # as typer hands on Ctrl-C
-            raise KeyboardInterrupt from None
         return int(leave.exit_code)
     except typer.Abort:  # typer's own word for Ctrl-C
         raise KeyboardInterrupt from None

@@ -14,7 +14,7 @@ from seqloom.analysis.formulas import INFERENCE, TRAINING, Form, Quantity, Seed,
 from seqloom.analysis.tables import COLUMNS, TABLE_7
 from seqloom.core.cost import Cost
 from seqloom.core.table import table
-from seqloom.mixers import kinds
+from seqloom.mixers import mixer_config
 
 SIZES = {"d": 128, "l": 128, "t": 128, "n": 32}
 """of Table 1, 32 heads, the last token of a window"""
@@ -139,5 +139,5 @@ def _table7() -> str:
 def _price(sublayer: Sublayer, heads: int, token: bool) -> Cost:
     settings = {"heads": heads} if sublayer == "attention" else {}
     with torch.device("meta"):
-        mixer = kinds()[sublayer](**settings).build(SIZES["d"], SIZES["l"])
+        mixer = mixer_config({"kind": sublayer, **settings}).build(SIZES["d"], SIZES["l"])
     return mixer.cost(SIZES["t"], "token") if token else mixer.cost(SIZES["l"])
