@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from seqloom.core.files import open_regular
 from seqloom.core.available_memory import require_memory
+from seqloom.core.files import open_regular
 from seqloom.core.seeds import require_seed
 from seqloom.data import gutenberg
 

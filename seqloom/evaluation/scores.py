@@ -43,8 +43,8 @@ class Scores:
 def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
-    Raises TypeError or ValueError for arguments that do not fit, and for tokens of another vocabulary, and where the logits of
-    so many windows would not fit into the memory.
+    Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and where the logits
+    of so many windows would not fit into memory.
     """
     require_model(model)
     require_tokens(tokens, model.config.vocab)
