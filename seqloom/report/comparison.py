@@ -86,6 +86,8 @@ class Run(_Part):
     folder: str
     costs: list[tuple[int, float]]
     held_out: list[tuple[int, float]]
+    damage: str | None = None
+    """which of its rows are damaged, and were left out, or are missing"""
 
 
 @final
@@ -146,6 +148,12 @@ class Comparison(_Part):
     equal: Literal["params", "mul", "time"] | None = None
     contenders: list[Contender] = Field(min_length=1)
     left_out: list[LeftOut] = []
+
+    @property
+    def damage(self) -> list[str]:
+        """What is wrong with the rows of the runs, a line each."""
+        runs = (run for each in self.contenders for run in each.seeds)
+        return [f"{run.folder}/metrics.jsonl: {run.damage}" for run in runs if run.damage]
 
     def column(self, name: str) -> Column | None:
         """The column of that name; None where the table has none."""

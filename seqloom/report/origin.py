@@ -59,4 +59,5 @@ def methods(found: Comparison) -> list[str]:
         said.append("The entropy of single tokens is the cost of a model that knows only their frequencies.")
     if found.text.floor is not None:
         said.append("The floor is a lower bound of the mean cost of any model, computed from the grammar of the text.")
+    said += [f"Rows that cannot be trusted: {line}." for line in found.damage]
     return said

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -25,9 +26,12 @@ HERE = Path(__file__).parent
 def write(out: Path) -> Path:
     """Writes the report of the comparison in `out` beside it; returns the path of report.html.
 
-    FileNotFoundError and ValueError as `read` has them; ValueError where a figure cannot be drawn.
+    Damaged and missing rows are named on the page and on standard error. FileNotFoundError and ValueError as `read` has
+    them; ValueError where a figure cannot be drawn.
     """
     found = read(out)
+    for line in found.damage:
+        print(line, file=sys.stderr)
     sections = {
         "training": training.exhibits(found),
         "position": windows.exhibits(found),

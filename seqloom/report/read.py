@@ -1,20 +1,28 @@
-"""Reads OUT/comparison.json and the rows of its runs. Whatever is wrong with them is one line that says where."""
+"""Reads OUT/comparison.json and the rows of its runs. Whatever is wrong with them is one line that says where.
 
-import json
+A damaged row is left out, and its line is named; so are rows that are missing, by what the run's checkpoint counts.
+"""
+
 import math
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from seqloom.core.files import parse_json, read_bytes
 from seqloom.report.comparison import FORMAT, Comparison, Contender, Run, View
+from seqloom.runs.about import marked
+from seqloom.runs.rows import START, damage, find, lacking
+
+_LARGEST = 64 << 20
+"""bytes that comparison.json may have"""
 
 
 def read(out: Path) -> Comparison:
     """The comparison in `out`, each contender with the rows of its runs and its own colour.
 
     FileNotFoundError without a comparison or without the rows of a run; ValueError for a newer format, an entry that is
-    missing or of another type, and a broken row.
+    missing or of another type, and where a file of rows holds none.
     """
     path = out / "comparison.json"
     if not path.is_file():
@@ -29,7 +37,7 @@ def read(out: Path) -> Comparison:
 
 def _parsed(path: Path) -> Comparison:
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = parse_json(read_bytes(path, _LARGEST))
     except ValueError as error:
         raise ValueError(f"{path}: not JSON ({error}); make the comparison again") from None
     version = raw.get("format") if isinstance(raw, dict) else None
@@ -62,30 +70,23 @@ def _check(path: Path, name: str, view: View) -> None:
 
 def _run(out: Path, contender: Contender, folder: str) -> Run:
     path = out / folder / "metrics.jsonl"
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"{path}: no rows of a run of {contender.name} there; make the comparison again")
-    costs, held_out = [], []
-    *lines, rest = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            step = int(row["step"])
-            cost, held = _number(row, "cost"), _number(row, "held_out")
-        except (ValueError, TypeError, KeyError):
-            if number == len(lines) and not rest:
-                break  # the run's process was killed in the middle of its last row
-            raise ValueError(f"{path}, line {number}: not a row of a run: mend or remove the line") from None
-        if cost is not None:
-            costs.append((step, cost))
-        if held is not None:
-            held_out.append((step, held))
-    return Run(folder=folder, costs=costs, held_out=held_out)
+    mark = marked(path.parent / "checkpoints")
+    found = find(path, mark or START)
+    costs = [(row["step"], cost) for row in found.rows if (cost := _number(row, "cost")) is not None]
+    held_out = [(row["step"], cost) for row in found.rows if (cost := _number(row, "held_out")) is not None]
+    wrong = []
+    if found.damaged:
+        wrong.append(f"{damage(found.damaged)}: left out")
+    if mark is not None and not found.complete:
+        wrong.append(lacking(found, mark))
+    return Run(folder=folder, costs=costs, held_out=held_out, damage="; ".join(wrong) or None)
 
 
 def _number(row: dict[str, Any], name: str) -> float | None:
     """The number of that name; None where the row has none or it was not finite."""
     value = row.get(name)
-    if value is None:
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
+    if type(value) is int and abs(value) < 2**53:
+        return float(value)
+    return value if isinstance(value, float) and math.isfinite(value) else None

@@ -16,7 +16,7 @@ from typing import Any, Self, final
 
 from seqloom.core.files import open_regular, read_bytes
 from seqloom.runs.durable import plain, replace
-from seqloom.runs.rows import LARGEST, START, Mark, damage, encode, find, wrong
+from seqloom.runs.rows import LARGEST, START, Mark, damage, encode, find, lacking
 
 
 @final
@@ -86,7 +86,7 @@ class Metrics:
         if mark is None and found.damaged:
             raise _damaged(self._path, found.damaged)
         if mark is not None and not found.complete:
-            raise ValueError(f"{self._path}: {wrong(found, mark)}: restore it, or train in another --out")
+            raise ValueError(f"{self._path}: {lacking(found, mark)}: restore it, or train in another --out")
         if found.torn:
             self._say(f"{self._path}: the last line was torn (the process was killed in the middle of it): dropped")
         data = read_bytes(self._path, LARGEST)

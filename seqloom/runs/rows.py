@@ -117,14 +117,15 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return row
 
 
-def wrong(found: Found, mark: Mark) -> str:
-    """What the rows lack that a mark counts, in a few words."""
+def lacking(found: Found, mark: Mark) -> str:
+    """What is wrong with the rows that a mark counts, in a few words."""
     damaged = [number for number in found.damaged if number <= mark.rows]
-    if damaged:
-        return f"{damage(damaged)} of the {mark.rows:,} rows that its checkpoint counts"
+    wrong = [damage(damaged)] if damaged else []
     if found.lines < mark.rows:
-        return f"{mark.rows - found.lines:,} of the {mark.rows:,} rows that its checkpoint counts are missing"
-    return f"the first {mark.rows:,} rows are not those that its checkpoint counts: some were deleted or exchanged"
+        wrong.append(f"{mark.rows - found.lines:,} missing")
+    if not wrong:
+        wrong.append("some were deleted, added or exchanged")
+    return f"of the {mark.rows:,} rows that the run's checkpoint counts, {' and '.join(wrong)}"
 
 
 def damage(lines: list[int]) -> str:

@@ -98,8 +98,8 @@ RUNS = [
     opens("list_config", "config.json", "does not hold settings"),
     opens("no_config", "is not a run", "config.json"),
     opens("no_tokenizer", "no tokenizer.json"),
-    opens("broken_tokenizer", "tokenizer.json", "not a readable tokenizer"),
-    opens("foreign_tokenizer", "tokenizer.json", "tokenizer"),
+    opens("broken_tokenizer", "tokenizer.json is damaged or of another run"),
+    opens("foreign_tokenizer", "tokenizer.json is damaged or of another run"),
 ]
 
 PRICES = [

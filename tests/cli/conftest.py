@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from seqloom.cli import command
+from seqloom.runs.layout import sealed
 from seqloom.runs.manifest import NAME, _sealed
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
@@ -115,10 +116,11 @@ FILES = {
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes a JSON object in a file."""
+    """Changes the settings in a config.json, and puts them under their digest."""
     values = json.loads(path.read_text())
+    del values["sha256"]
     change(values)
-    path.write_text(json.dumps(values))
+    path.write_bytes(sealed(values))
 
 
 def _weights(run: Path) -> Path:

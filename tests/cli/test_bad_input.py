@@ -128,9 +128,9 @@ def test_drift_needs_a_word(seqloom: Seqloom, trained: Path, tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("wreck", "words"),
     [
-        ("truncated", ("no checkpoint that can be read",)),
-        ("flipped", ("no checkpoint that can be read",)),
-        ("half_manifest", ("no checkpoint that can be read",)),
+        ("truncated", ("model.safetensors is truncated",)),
+        ("flipped", ("model.safetensors is altered",)),
+        ("half_manifest", ("manifest.json is unreadable",)),
     ],
 )
 def test_the_newest_checkpoint_is_damaged(seqloom: Seqloom, wrecks: Path, wreck: str, words: tuple[str, ...]) -> None:
@@ -159,8 +159,8 @@ def test_books_without_a_network(seqloom: Seqloom, tmp_path: Path, monkeypatch: 
 def test_a_refusal_of_the_system_is_one_line(
     seqloom: Seqloom, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, *limits: int, **how: bool) -> bytes:
         raise PermissionError(13, os.strerror(13), str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("seqloom.runs.layout.read_bytes", refuse)
     refused(seqloom("generate", trained, "Once"), "config.json: Permission denied")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.core.statistics import differences, mean_of
+from seqloom.runs.rows import encode
 
 KINDS = ["she", "attention", "aft", "rwkv", "lag_max", "performer"]
 HEAVY = {"attention": "attention-heads=8"}
@@ -176,7 +177,7 @@ def _rows(folder: Path, last: float, final: float, steps: int, draw: random.Rand
         if step in (steps // 3, 2 * steps // 3, steps):
             held = final + 2.6 * math.exp(-step / (steps / 6))
             lines.append({"step": step, "held_out": held if step < steps else final, "tokens": 430123})
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "metrics.jsonl").write_bytes(b"".join(encode(line) for line in lines))
 
 
 def _sample(prompt: str, seed: int, draw: random.Random) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def test_a_damaged_row_is_named(tmp_path: Path, how: str) -> None:
             assert "\n" not in str(raised.value)
         assert [row["step"] for row in find(path).rows] == [0, 2]
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"damaged \(line 2\) of the 3 rows that its checkpoint counts: restore it"):
+    with pytest.raises(ValueError, match=r"of the 3 rows that the run's checkpoint counts, 1 damaged \(line 2\)"):
         Metrics(path, mark=mark)
     assert path.read_bytes() == before, "nothing is lost by the look"
 
@@ -176,12 +176,12 @@ def test_damage_after_the_mark_is_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda lines: lines[:-1], "1 of the 5 rows that its checkpoint counts are missing"),
-        (lambda lines: [], "5 of the 5 rows"),
-        (lambda lines: lines[:2] + lines[3:], "1 of the 5 rows"),
-        (lambda lines: [lines[1], lines[0], *lines[2:]], "deleted or exchanged"),
-        (lambda lines: [*lines[:4], encode({"step": 4, "loss": 0.5})], "deleted or exchanged"),
-        (lambda lines: [*lines[1:], encode({"step": 5})], "deleted or exchanged"),
+        (lambda lines: lines[:-1], "of the 5 rows that the run's checkpoint counts, 1 missing"),
+        (lambda lines: [], "5 missing"),
+        (lambda lines: lines[:2] + lines[3:], "1 missing"),
+        (lambda lines: [lines[1], lines[0], *lines[2:]], "deleted, added or exchanged"),
+        (lambda lines: [*lines[:4], encode({"step": 4, "loss": 0.5})], "deleted, added or exchanged"),
+        (lambda lines: [*lines[1:], encode({"step": 5})], "deleted, added or exchanged"),
     ],
 )
 def test_whole_rows_that_are_not_the_marked_ones(tmp_path: Path, change, why: str) -> None:
