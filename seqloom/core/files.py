@@ -51,8 +51,8 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
 def read_bytes(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> bytes:
     """A regular file's contents, of at most `limit` bytes. Errors as of `open_regular`; ValueError for more bytes."""
     with open_regular(path, follow=follow) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
+        data = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
+    if data is None or len(data) > limit:
         raise ValueError(f"{path} is too large: it has more than {limit:,} bytes")
     return data
 

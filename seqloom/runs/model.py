@@ -12,6 +12,8 @@ import torch
 from seqloom.core.available_memory import require_memory
 from seqloom.core.config import read
 from seqloom.core.state import nbytes
+from seqloom.core.memory import require_memory
+from seqloom.core.state import nbytes, under
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
@@ -56,10 +58,13 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     """
     run = find_run(folder)
     config = model_config(run)
-    require_room(run, config)
+    weights = described(run, config)
+    # read from the disk, and once more in the model
+    require_memory(f"loading the model in {run.folder}", 2 * nbytes(weights), "use a machine with more memory")
     saved = _checkpoint(run, step)
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
+    _require_fit(weights, saved)  # before it is built, which takes long where there are many layers
     model = Decoder(config)
     fill(model, saved)
     return model.to(device).eval(), run
@@ -67,15 +72,8 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
 
 def fill(model: Decoder, saved: checkpoint.Checkpoint) -> None:
     """Puts a checkpoint's weights into a model. ValueError, in one line, where names or shapes do not agree."""
-    if "model" not in saved.tensors:
-        raise ValueError(f"{saved.path} holds no model: it has no group of tensors of that name")
-    weights, wanted = saved.tensors["model"], model.state_dict()
-    wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name) != _shape(wanted, name))
-    if wrong:
-        name = wrong[0]
-        there, here = _shape(weights, name), _shape(wanted, name)
-        raise ValueError(f"{saved.path} does not fit the model: {name} is {there} there and {here} here")
-    model.load_state_dict(weights)
+    _require_fit(model.state_dict(), saved)
+    model.load_state_dict(saved.tensors["model"])
 
 
 def model_config(run: Run) -> DecoderConfig:
@@ -88,14 +86,17 @@ def model_config(run: Run) -> DecoderConfig:
             f"{run.config} was written by a newer seqloom (format {said['format']}; this one reads up to {FORMAT}): "
             "upgrade seqloom"
         )
-    config: DecoderConfig = read(DecoderConfig, said["model"])
+    try:
+        config: DecoderConfig = read(DecoderConfig, said["model"])
+    except ValueError as error:
+        raise ValueError(f"{run.config} does not describe a model: {error}") from None
     return config
 
 
-def require_room(run: Run, config: DecoderConfig) -> None:
-    """ValueError where the weights of a model of these settings, read and built, would not fit into memory.
+def described(run: Run, config: DecoderConfig) -> dict[str, torch.Tensor]:
+    """The weights of a model of these settings, by name, without memory: one layer of each kind is built for it.
 
-    They are counted on one layer of each kind, without memory of their own.
+    ValueError where a size is beyond those of torch.
     """
     kinds = len(config.mixer) if isinstance(config.mixer, tuple) else 1
     try:
@@ -103,11 +104,10 @@ def require_room(run: Run, config: DecoderConfig) -> None:
             sample = Decoder(config.model_copy(update={"depth": kinds}))
     except (RuntimeError, TypeError, OverflowError):  # what torch says where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
-    layers = [nbytes(layer.state_dict()) for layer in sample.layers]
-    alone = nbytes(sample.state_dict()) - sum(layers)
-    whole, rest = divmod(config.depth, kinds)
-    size = alone + whole * sum(layers) + sum(layers[:rest])
-    require_memory(f"loading the model in {run.folder}", 2 * size, "use a machine with more memory")
+    layers = [layer.state_dict() for layer in sample.layers]
+    alone = {name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")}
+    placed = (under(layers[number % kinds], f"layers.{number}") for number in range(config.depth))
+    return {**alone, **{name: tensor for layer in placed for name, tensor in layer.items()}}
 
 
 def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
@@ -120,6 +120,17 @@ def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
     if step not in there:
         raise FileNotFoundError(f"{run.folder} has no checkpoint of step {step}; there is {', '.join(map(str, there))}")
     return checkpoint.load(there[step])
+
+
+def _require_fit(wanted: dict[str, torch.Tensor], saved: checkpoint.Checkpoint) -> None:
+    if "model" not in saved.tensors:
+        raise ValueError(f"{saved.path} holds no model: it has no group of tensors of that name")
+    weights = saved.tensors["model"]
+    wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name) != _shape(wanted, name))
+    if wrong:
+        name = wrong[0]
+        there, here = _shape(weights, name), _shape(wanted, name)
+        raise ValueError(f"{saved.path} does not fit the model: {name} is {there} there and {here} here")
 
 
 def _shape(tensors: dict[str, torch.Tensor], name: str) -> str:

@@ -78,22 +78,22 @@ def test_the_limit_holds(tmp_path: Path, read: Callable[..., object]) -> None:
         read(path, 1000)
 
 
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"", "Expecting value, line 1, column 1"),
-        (b"{", "line 1, column 2"),
-        (b"\xff\xfe{", "not UTF-8 text|line 1"),
-        (b"[" * 200_000 + b"]" * 200_000, "nested more than 100 deep"),
-        (b'{"a":' * 200_000 + b"1" + b"}" * 200_000, "nested more than 100 deep"),
-        (b"[" * 101 + b"]" * 101, "nested more than 100 deep"),
-        (b"[NaN]", "NaN is no JSON number"),
-        (b"[-Infinity]", "-Infinity is no JSON number"),
-        (b"[" + b"9" * 5000 + b"]", "limit"),
-    ],
-    ids=str,
-)
-def test_what_is_no_json(tmp_path: Path, data: bytes, why: str) -> None:
+NO_JSON = {
+    "empty": (b"", "Expecting value, line 1, column 1"),
+    "half": (b"{", "line 1, column 2"),
+    "binary": (b"\xff\xfe{", "not UTF-8 text|line 1"),
+    "lists 200,000 deep": (b"[" * 200_000 + b"]" * 200_000, "nested more than 100 deep"),
+    "objects 200,000 deep": (b'{"a":' * 200_000 + b"1" + b"}" * 200_000, "nested more than 100 deep"),
+    "lists 101 deep": (b"[" * 101 + b"]" * 101, "nested more than 100 deep"),
+    "NaN": (b"[NaN]", "NaN is no JSON number"),
+    "-Infinity": (b"[-Infinity]", "-Infinity is no JSON number"),
+    "a number of 5,000 digits": (b"[" + b"9" * 5000 + b"]", "limit"),
+}
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_what_is_no_json(tmp_path: Path, name: str) -> None:
+    data, why = NO_JSON[name]
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(ValueError, match=why) as raised:
         files.read_json(tmp_path / "x")
