@@ -43,6 +43,13 @@ def test_the_nearest_median_ratio_is_taken() -> None:
     ).replace("100.000 ms a training step of", "100.000 of")
 
 
+def test_a_step_is_its_ratio_times_the_others_step() -> None:
+    """Not its own seconds, which drift with the machine: here both took three times as long in its last two rounds."""
+    drifted = TimedSize(Timing((0.11, 0.33, 0.33)), Timing((1.1, 1.1, 1.1)))
+    timed = replace(row({512: drifted}), other=Timing((0.1, 0.3, 0.3, 0.1, 0.1)))
+    assert timed.seconds(512) == pytest.approx(1.1 * 0.1)
+
+
 def test_a_size_seen_in_few_rounds_is_not_taken() -> None:
     assert row({512: size(1.0), 600: size(1.03, 1.03)}).nearest == 600
 

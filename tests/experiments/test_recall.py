@@ -143,6 +143,26 @@ def test_all_read_the_same_rows_and_none_that_is_judged(name: str) -> None:
     assert (batch[:, 1] != torch.from_numpy(task.questions(5, HELD_OUT + 3, 4).targets)).any()
 
 
+def test_looks_in_training_ask_other_questions_than_the_judgement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training ends when a look says solved, so that a judgement by the same questions would be partly luck."""
+    kind = type(probe("copying"))
+    real, steps = kind.questions, []
+
+    def noted(task, seed: int, step: int, rows: int):
+        steps.append(step)
+        return real(task, seed, step, rows)
+
+    monkeypatch.setattr(kind, "questions", noted)
+    recall(TWO[:1], ["copying"], [1], tmp_path, **TINY)
+    asked = [step for step in steps if step >= HELD_OUT]
+    looks, judged = asked[:-4], asked[-4:]  # a look every 5 of 12 batches, at 8 rows; then 32 rows, 8 at a time
+    assert judged == [HELD_OUT + n for n in range(4)]
+    assert len(looks) == 2
+    assert not set(looks) & set(judged)
+
+
 @pytest.mark.parametrize("name", PROBES)
 def test_a_perfect_model_is_scored_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a model says is counted at its distance: answers read off the questions are all right, others wrong."""

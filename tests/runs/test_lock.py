@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,36 @@ from seqloom.runs.layout import make_folder
 from seqloom.runs.lock import lock
 
 HOLD = "import sys, time; from seqloom.runs.lock import lock\nwith lock(sys.argv[1]): print('held', flush=True); {}"
+LIMIT = 20
+"""seconds after which a test fails: a lock that waits for its holder would wait for ever"""
+
+
+@pytest.fixture(autouse=True)
+def _bounded() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        pytest.fail(f"waited {LIMIT} s for the lock")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def holder_of(folder: Path, doing: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that holds the lock while it does something; it is killed at the end, however the test ends."""
+    with subprocess.Popen([sys.executable, "-c", HOLD.format(doing), str(folder)], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            yield holder
+        finally:
+            holder.kill()
 
 
 def test_held_by_another_until_it_is_killed(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD.format("time.sleep(60)"), str(tmp_path / "run")], stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    with holder_of(tmp_path / "run", "time.sleep(60)") as holder:
         with pytest.raises(ValueError, match=f"in use by process {holder.pid}; wait for it or choose") as raised:
             _hold(tmp_path / "run")
         assert "\n" not in str(raised.value)
@@ -43,15 +67,14 @@ def test_held_by_this_process(tmp_path: Path) -> None:
 def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
     """As a data loader's worker that outlives its killed parent."""
     fork = "import os; os.fork() or print(os.getpid(), flush=True); time.sleep(30)"
-    with subprocess.Popen([sys.executable, "-c", HOLD.format(fork), str(tmp_path)], stdout=subprocess.PIPE) as holder:
+    with holder_of(tmp_path, fork) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
         child = int(holder.stdout.readline())
-        with pytest.raises(ValueError, match="in use"):
-            _hold(tmp_path)
-        holder.kill()
-        holder.wait()
         try:
+            with pytest.raises(ValueError, match="in use"):
+                _hold(tmp_path)
+            holder.kill()
+            holder.wait()
             _hold(tmp_path)
         finally:
             os.kill(child, signal.SIGKILL)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seqloom.runs.model import load
 from seqloom.training import loop
-from seqloom.training.loop import NotFinite
+from seqloom.training.loop import NotFinite, require_finite
 from seqloom.training.train import Outcome
 from tests.training.running import newest, rows, same, saved, tiny
 
@@ -51,6 +51,18 @@ def test_a_cost_that_is_not_finite(
     finite(out)
     tiny(out)  # the fault was outside: the same run goes on from its last good checkpoint
     same(out, whole().run.folder)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_one_number_that_is_not_finite(value: float) -> None:
+    model = torch.nn.Linear(3, 2)
+    require_finite(model, 4, held_out=1.0)
+    with pytest.raises(NotFinite, match=f"step 4: the held-out cost is {value}"):
+        require_finite(model, 4, held_out=value)
+    with torch.no_grad():
+        model.weight[1, 2] = value
+    with pytest.raises(NotFinite, match="step 4: the weight weight is not finite"):
+        require_finite(model, 4)
 
 
 def test_a_gradient_that_is_not_finite(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
