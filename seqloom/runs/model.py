@@ -11,8 +11,6 @@ import torch
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.config import read
-from seqloom.core.state import nbytes
-from seqloom.core.memory import require_memory
 from seqloom.core.state import nbytes, under
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.runs import checkpoint, steps

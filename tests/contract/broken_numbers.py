@@ -68,6 +68,14 @@ class ForgetsParameters(Average):
         return replace(super().price(T, per), params=0)
 
 
+@caught_by(check_cost="the price of 1 tokens says mul 71, the reference executes 72")
+class ForgetsProducts(Average):
+    """Its price adds up, and is too small."""
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        return super().cost(T, per) + Cost(mul=-T if per == "sequence" else -1)
+
+
 @caught_by(check_cost="add of 2 tokens")
 class CountsTokensTwice(Cached):
     """The price of a token is that of the average token."""

@@ -53,11 +53,13 @@ CASES = [
     for kind, config in kinds().items()
     for n, example in enumerate(config.examples)
 ]
-every_mixer = pytest.mark.parametrize("make", CASES, ids=str)
-every_mixer_in_time = pytest.mark.parametrize(
+every_example = pytest.mark.parametrize("make", CASES, ids=str)
+"""for what takes milliseconds an example"""
+every_mixer = pytest.mark.parametrize(
     "make", [case if case.first else pytest.param(case, marks=pytest.mark.slow) for case in CASES], ids=str
 )
-"""each kind at once, its other examples in `make test-all`: for what takes seconds a mixer"""
+"""each kind under its first example, the others in `make test-all`: so `make test` grows by seconds a kind"""
+every_mixer_in_time = every_mixer
 every_kind = pytest.mark.parametrize("make", [case for case in CASES if case.first], ids=str)
 other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
 

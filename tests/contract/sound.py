@@ -78,8 +78,13 @@ class Average(Weighted):
     def price(self, T: int, per: Per) -> Cost:
         tokens = T if per == "sequence" else 1
         sums = bool(T) * (tokens - (per == "sequence" or T == 1))
-        counts = Cost(add=sums * DIM, div=tokens * DIM, other=tokens * DIM)
-        return counts + linear(tokens, DIM, DIM)
+        sums_and_means = Cost(add=sums * DIM, div=tokens * DIM)
+        return sums_and_means + linear(tokens, DIM, DIM) + tanh(tokens * DIM)
+
+
+def tanh(numbers: int) -> Cost:
+    """(e^2x - 1) / (e^2x + 1)"""
+    return Cost(mul=numbers, add=2 * numbers, div=numbers, exp=numbers)
 
 
 def made(kind: type[Mixer]):

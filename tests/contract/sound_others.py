@@ -9,7 +9,7 @@ from seqloom.core.mixer import Traits
 from seqloom.core.state import State
 from seqloom.ops.ring import grow, write, write_
 from tests.contract.cases import DIM
-from tests.contract.sound import Average, Weighted
+from tests.contract.sound import Average, Weighted, tanh
 
 
 class Cached(Average):
@@ -37,12 +37,6 @@ class Cached(Average):
             cache = grow(cache, max(1, 2 * cache.shape[1]))
         write_(cache, seen, x)
         return self.read(cache.sum(1), seen + 1), {"cache": cache, "seen": seen + 1}
-
-    def price(self, T: int, per: Per) -> Cost:
-        tokens = T if per == "sequence" else 1
-        sums = T * (T - 1) // 2 if per == "sequence" else T - 1
-        counts = Cost(add=sums * DIM, div=tokens * DIM, other=tokens * DIM)
-        return counts + linear(tokens, DIM, DIM)
 
 
 class Ahead(Weighted):
@@ -73,7 +67,9 @@ class Ahead(Weighted):
     def price(self, T: int, per: Per) -> Cost:
         if per == "token":
             raise ValueError("a mixer that sees later tokens has no price of one token; ask for the sequence")
-        return Cost(add=max(T - 1, 0) * DIM, div=(T > 0) * DIM, other=DIM) + linear(int(T > 0), DIM, DIM)
+        masks = Cost(other=2 * T * DIM)
+        mean = Cost(add=max(T - 1, 0) * DIM, div=(T > 0) * DIM)
+        return masks + mean + linear(int(T > 0), DIM, DIM) + tanh(int(T > 0) * DIM)
 
 
 class Short(Average):
