@@ -19,7 +19,8 @@ demo: .venv/installed
 SHAPED := tests/contract/test_reading.py tests/contract/test_keep.py tests/mixers
 TENSORS := tests/ops tests/contract tests/models tests/positions tests/generation
 
-test: .venv/installed
+# SEQLOOM_REQUIRE_PEERS=1, as in CI: the public code that ours is compared with is installed, and no comparison is skipped.
+test: $(if $(filter 1,$(SEQLOOM_REQUIRE_PEERS)),.venv/peers,.venv/installed)
 	$(TEST) -m "not slow and not demo and not browser"
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED)
 
@@ -36,6 +37,10 @@ test-demo: .venv/browser
 # What drives a browser; the browser itself (Chromium) comes from the system, and its tests are skipped without one.
 .venv/browser: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,browser]'
+	touch $@
+
+.venv/peers: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
 	touch $@
 
 check: .venv/installed

@@ -1,12 +1,19 @@
-"""The same numbers in every run; with SEQLOOM_SHAPES=1 every annotated shape is checked while the tests run."""
+"""The same numbers in every run; with SEQLOOM_SHAPES=1 every annotated shape is checked while the tests run.
+
+With SEQLOOM_REQUIRE_PEERS=1 a test in a `test_peer_*` file that would be skipped fails: those compare with the code of
+others, and whoever lacks it compares nothing.
+"""
 
 import os
 import random
+from collections.abc import Generator
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import pytest
 
 SHAPES = os.environ.get("SEQLOOM_SHAPES") == "1"
+REQUIRE_PEERS = os.environ.get("SEQLOOM_REQUIRE_PEERS") == "1"
 
 if SHAPES:  # before anything of the package is imported
     from jaxtyping import install_import_hook
@@ -23,12 +30,35 @@ for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
     native.library(source)  # compiled here, so that no test sees it said
 
 
+Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
+Reported: TypeAlias = Generator[None, Report, Report]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if SHAPES:
         skip = pytest.mark.skip(reason="torch.compile cannot trace functions that the shape hook has wrapped")
         for item in items:
             if item.get_closest_marker("graph"):
                 item.add_marker(skip)
+
+
+def _compared(node: pytest.Collector | pytest.Item, report: Report) -> Report:
+    """The report of a comparison that was skipped, as a failure where it must not be."""
+    if REQUIRE_PEERS and report.skipped and node.path.name.startswith("test_peer_"):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"SEQLOOM_REQUIRE_PEERS is set, and {node.nodeid} compares nothing: {why}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Reported[pytest.CollectReport]:
+    return _compared(collector, (yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Reported[pytest.TestReport]:
+    return _compared(item, (yield))
 
 
 @pytest.fixture(autouse=True)

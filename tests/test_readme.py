@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ import torch
 
 from seqloom.cli import command
 from seqloom.core import mixer as registry
-from seqloom.core.mixer import Mixer
+from seqloom.core.mixer import Mixer, MixerConfig
 from seqloom.data.stories import corpus
-from seqloom.mixers import mixer_config
 from tests.contract.test_broken import CHECKS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -83,25 +83,43 @@ def test_the_python_face(here: Path) -> None:
     assert names["y"].shape == (1, 128)
 
 
-@pytest.fixture
-def running_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "running_mean.py").write_text(next(block for block in blocks("python") if "@register" in block))
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("running_mean")
-    yield
-    del registry._kinds["running_mean"], sys.modules["running_mean"]
+ADDED = next(block for block in blocks("python") if "@register" in block)
+KIND = re.search(r'kind: Literal\["(\w+)"\]', ADDED)[1]
 
 
-def make(context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
-    return mixer_config({"kind": "running_mean"}).build(8, context).to(dtype)
+@contextmanager
+def added(text: str, folder: Path) -> Iterator[type[MixerConfig]]:
+    """The one mixer that a file with this text registers, as long as the block lasts."""
+    before = registry.kinds()
+    (folder / "added_mixer.py").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        importlib.invalidate_caches()
+        try:
+            importlib.import_module("added_mixer")
+            (name,) = registry.kinds().keys() - before.keys()
+            yield registry.kinds()[name]
+        finally:
+            for name in registry.kinds().keys() - before.keys():
+                del registry._kinds[name]
+            sys.modules.pop("added_mixer", None)
 
 
 @pytest.mark.parametrize("check", [name for name in CHECKS if "compile" not in name and "export" not in name])
-def test_the_added_mixer_keeps_the_contract(check: str, running_mean: None) -> None:
-    CHECKS[check](make)
+def test_the_added_mixer_keeps_the_contract(check: str, tmp_path: Path) -> None:
+    with added(ADDED, tmp_path) as config:
+
+        def make(context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
+            return config().build(8, context).to(dtype)
+
+        CHECKS[check](make)
 
 
-def test_the_added_mixer_is_priced_and_listed(running_mean: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["list"]) == 0
-    assert "The average of all tokens so far." in capsys.readouterr().out
-    assert command(["cost", "running_mean", "--dim", "8"]) == 0
+@pytest.mark.parametrize("kind", [KIND, "my_own"])
+def test_the_added_mixer_is_priced_and_listed(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under README's name, and under the name that a reader gives it."""
+    with added(ADDED.replace(KIND, kind), tmp_path) as config:
+        assert command(["list"]) == 0
+        assert str(config.__doc__).splitlines()[0] in capsys.readouterr().out
+        assert command(["cost", kind, "--dim", "8"]) == 0
+        assert kind in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Prices are counts of what runs: steps of every mixer, and whole models. Whole mixers are in `tests/contract`."""
+"""Prices are counts of what runs: steps of mixers, and whole models. `tests/contract` has whole sequences."""
 
 from collections.abc import Iterator
 from typing import Any

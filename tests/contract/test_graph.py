@@ -50,8 +50,8 @@ def with_gradients(run, mixer: Mixer, *given: Tensor | None) -> list[Tensor]:
 def check_compiles(make: Make, backend: str | None = None) -> None:
     """Promise 12: forward with its gradients, extend and step under torch.compile(fullgraph=True).
 
-    Without a backend as quickly as it can be seen: forward with dropped tokens alone, its gradients traced ahead of
-    time (`check_exports` has the other forward), and no more of the verbs than that they are one graph.
+    Without a backend, what is quick: forward with dropped tokens alone, its gradients traced ahead of time (the other
+    forward is that of `check_exports`), and no more of the verbs than that they are one graph.
     """
     torch._dynamo.reset()
     mixer = make(context=3)

@@ -1,0 +1,46 @@
+"""Comparisons with public code cannot be skipped in CI, which installs it."""
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import conftest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("required", "file", "fails"),
+    [(True, "test_peer_x.py", True), (False, "test_peer_x.py", False), (True, "test_x.py", False)],
+)
+@pytest.mark.parametrize(
+    ("hook", "kind"),
+    [
+        (conftest.pytest_make_collect_report, pytest.CollectReport),
+        (conftest.pytest_runtest_makereport, pytest.TestReport),
+    ],
+)
+def test_a_comparison_that_is_skipped_fails_where_it_is_required(
+    required: bool, file: str, fails: bool, hook: Any, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conftest, "REQUIRE_PEERS", required)
+    report = kind.__new__(kind)
+    report.outcome, report.longrepr = "skipped", (file, 3, "could not import 'transformers'")
+    running = hook(SimpleNamespace(path=ROOT / "tests" / file, nodeid=f"tests/{file}"))
+    next(running)
+    with pytest.raises(StopIteration) as ended:
+        running.send(report)
+    found = ended.value.value
+    assert found.failed == fails
+    assert ("compares nothing: could not import 'transformers'" in str(found.longrepr)) == fails
+
+
+def test_ci_requires_them_and_make_then_installs_them() -> None:
+    assert "SEQLOOM_REQUIRE_PEERS=1 make test\n" in (ROOT / ".ci" / "run").read_text()
+    for required in ("0", "1"):
+        words = ["make", "--dry-run", "--always-make", "test", f"SEQLOOM_REQUIRE_PEERS={required}"]
+        planned = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=20).stdout
+        assert ("[dev,peers]" in planned) == (required == "1")
