@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all test-demo check format pages docs tune clean
+.PHONY: demo test test-all test-demo mutants check format pages docs tune clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -33,6 +33,10 @@ test-demo: .venv/browser
 	$(MAKE) demo
 	$(BIN)/python -m pytest -m demo
 	$(BIN)/python -m pytest -m browser
+
+# Plants faults in what is decisive, in copies of the tree, and lists those that no test notices; tens of minutes.
+mutants: .venv/installed
+	$(BIN)/python -m tests.mutants --number 100 --seed 0
 
 # What drives a browser; the browser itself (Chromium) comes from the system, and its tests are skipped without one.
 .venv/browser: .venv/installed

@@ -34,9 +34,9 @@ harness.append("rows", [harness.compare({{"a": int, "b": list}}, peer="a", repea
     ("text", "said"),
     [
         (FILES["red"], "test_it.py::test_wrong"),
-        (FILES["broken"], "ERROR"),
-        (FILES["empty"], "no tests ran"),
-        (None, "test_it.py"),
+        pytest.param(FILES["broken"], "ERROR", marks=pytest.mark.slow),
+        pytest.param(FILES["empty"], "no tests ran", marks=pytest.mark.slow),
+        pytest.param(None, "test_it.py", marks=pytest.mark.slow),
     ],
     ids=["red", "broken", "empty", "missing"],
 )
@@ -71,6 +71,7 @@ def test_red_tests_no_time_and_no_row(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_green_tests_and_a_row(tmp_path: Path) -> None:
     done = timed(tmp_path, FILES["green"])
     assert done.returncode == 0, done.stderr

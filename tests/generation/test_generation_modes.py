@@ -21,11 +21,19 @@ KINDS = [
 ]
 """each kind at once, its other examples in `make test-all`"""
 PROMPTS_AND_HOPS = [
-    pytest.param(prompt, hop, marks=[] if (prompt, hop) in ((4, 2), (6, 6), (9, 4)) else [pytest.mark.slow])
+    pytest.param(prompt, hop, marks=[] if (prompt, hop) in ((4, 2), (9, 4)) else [pytest.mark.slow])
     for prompt in (4, 6, 9)
     for hop in (2, 4, 6)
 ]
 L = 6
+"""the context of the models: prompts are shorter, as long, or longer"""
+
+
+def prompts(at_once: tuple[int, ...], later: tuple[int, ...]) -> pytest.MarkDecorator:
+    """Prompts of so many tokens, the later ones in `make test-all`."""
+    return pytest.mark.parametrize("prompt", [*at_once, *(pytest.param(n, marks=pytest.mark.slow) for n in later)])
+
+
 Build = Callable[..., Decoder]
 
 
@@ -53,7 +61,7 @@ def close(found: Tensor, want: Tensor) -> None:
 
 
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
-@pytest.mark.parametrize("prompt", [1, 4, 6, 9])
+@prompts((4, 9), (1, 6))
 def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, Any], prompt: int) -> None:
     model = decoder(mixer, positions="learned")
     text, logits = run(model, texts(prompt), 10)
@@ -81,7 +89,7 @@ def test_the_window_is_the_formula_of_the_module(prompt: int, hop: int) -> None:
 
 
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
-@pytest.mark.parametrize("prompt", [1, 6, 17])
+@prompts((1, 17), (6,))
 def test_stream_is_one_reading_of_the_whole_text(
     decoder: Build, mixer: dict[str, Any], prompt: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.training.running import MIXERS, SMALL, apart, mixer, same, tiny
@@ -22,6 +23,7 @@ for kind in {kinds}:
 """
 
 
+@pytest.mark.slow
 def test_twice_in_fresh_processes_and_once_here(tmp_path: Path) -> None:
     program = PROGRAM.format(number=5, kinds=MIXERS, small=SMALL)
     environment = {**os.environ, "PYTHONHASHSEED": "5", "OMP_NUM_THREADS": "1"}

@@ -60,6 +60,7 @@ def test_training_says_it_and_its_weights_are_the_same(tmp_path: Path, monkeypat
     assert digests(kept.run.folder) == digests(freed.run.folder)
 
 
+@pytest.mark.slow
 def test_pages_stay_unless_it_is_declined() -> None:
     """60 tensors of 64 MB after one another: mapped anew, page by page, or all in the place of the first."""
     faults = {}

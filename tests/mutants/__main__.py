@@ -1,0 +1,126 @@
+"""Plants faults one at a time and lists those that the tests of their package do not notice.
+
+    python -m tests.mutants --number 100 --seed 0        # as `make mutants`; exit 1 if more than 3 survive
+    python -m tests.mutants --number 10 --only checkpoint --list
+
+Each fault is planted in a copy of the tree, never here. First the tests run there without a fault: they must pass, and
+the limit of a fault is three times what they took. A fault that hangs, or that the tests cannot import, is noticed.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import final
+
+from tests.mutants.equivalent import PROVED
+from tests.mutants.operators import Place, places, planted
+from tests.mutants.plan import GROUPS, MARKS, ROOT, Group
+from tests.mutants.tree import copied, passes
+
+ALLOWED = 3
+"""survivors that are not proved equivalent"""
+
+
+@final
+@dataclass(frozen=True)
+class Fault:
+    """A place in a file of a group."""
+
+    group: Group
+    path: str
+    """of the file, from the root"""
+    place: Place
+
+    @property
+    def key(self) -> str:
+        """As it is listed in `equivalent.py`; without a line, which moves."""
+        return f"{self.path}: {self.place.text}: {self.place.before} → {self.place.after}"
+
+
+def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
+    """That many faults, as many of each group, of places drawn by the seed."""
+    found = []
+    for n, group in enumerate(groups):
+        those = [
+            Fault(group, str(path.relative_to(ROOT)), place)
+            for path in group.sources()
+            for place in places(path.read_text(encoding="utf-8"))
+        ]
+        share = number // len(groups) + (n < number % len(groups))
+        found += random.Random(f"{seed} {group.name}").sample(those, min(share, len(those)))
+    return found
+
+
+def limits(faults: list[Fault], tree: Path) -> dict[tuple[str, ...], float]:
+    """Seconds allowed to each set of tests: three times what it takes without a fault, and half a minute."""
+    found: dict[tuple[str, ...], float] = {}
+    for fault in faults:
+        tests = tuple(fault.group.arguments(ROOT / fault.path))
+        if tests not in found:
+            began = time.monotonic()
+            assert passes(tree, [*tests, *MARKS], limit=1800), f"without any fault {' '.join(tests)} does not pass"
+            found[tests] = 30 + 3 * (time.monotonic() - began)
+    return found
+
+
+def survives(fault: Fault, tree: Path, limit: float) -> bool:
+    """Whether the tests of its package pass with the fault."""
+    path = tree / fault.path
+    source = path.read_text(encoding="utf-8")
+    path.write_text(planted(source, fault.place), encoding="utf-8")
+    try:
+        return passes(tree, [*fault.group.arguments(ROOT / fault.path), *MARKS], limit)
+    finally:
+        path.write_text(source, encoding="utf-8")
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0])
+    words.add_argument("--number", type=int, default=100, help="faults that are planted")
+    words.add_argument("--seed", type=int, default=0, help="draws the places")
+    words.add_argument("--workers", type=int, default=2, help="copies of the tree, each with a process")
+    words.add_argument(
+        "--only", choices=[group.name for group in GROUPS], action="append", help="groups; all by default"
+    )
+    words.add_argument("--list", action="store_true", help="print the faults and plant none")
+    given = words.parse_args()
+    faults = drawn(
+        [group for group in GROUPS if given.only is None or group.name in given.only], given.number, given.seed
+    )
+    if given.list:
+        print(*(f"{fault.place.line:4d} {fault.place.fault:10s} {fault.key}" for fault in faults), sep="\n")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for n in range(given.workers):
+            trees.put(copied(Path(folder) / str(n)))
+        tree = trees.get()
+        allowed = limits(faults, tree)
+        trees.put(tree)
+
+        def run(fault: Fault) -> bool:
+            tree, began = trees.get(), time.monotonic()
+            survived = survives(fault, tree, allowed[tuple(fault.group.arguments(ROOT / fault.path))])
+            trees.put(tree)
+            said = "survived" if survived else "noticed"
+            print(f"{said:8s} {time.monotonic() - began:4.0f} s  line {fault.place.line}  {fault.key}", flush=True)
+            return survived
+
+        with ThreadPoolExecutor(given.workers) as workers:
+            survivors = [fault for fault, left in zip(faults, workers.map(run, faults), strict=True) if left]
+    unproved = [fault for fault in survivors if fault.key not in PROVED]
+    print(
+        f"\n{len(faults)} faults, {len(survivors)} survived, {len(survivors) - len(unproved)} proved to change nothing"
+    )
+    print(*(f"  {fault.path}:{fault.place.line}  {fault.key}" for fault in unproved), sep="\n")
+    return int(len(unproved) > ALLOWED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""The faults are planted where they are said to be, and everything decisive has tests."""
+
+import ast
+
+import pytest
+
+from tests.mutants.operators import places, planted
+from tests.mutants.plan import GROUPS, ROOT
+
+SOURCE = '''
+def f(x: Literal[1], n: int = 2) -> Tuple[3]:
+    """Says 4."""
+    if x < n and n:
+        g(x)
+    assert x == 5
+    if not x:
+        raise ValueError(6 - x)
+    return x - n if n else None
+'''
+EXPECTED = {
+    "n: int=3": "one more",
+    "n: int=1": "one less",
+    "if x <= n and n:": "comparison",
+    "if x < n or n:": "and, or",
+    "if not (x < n and n):": "condition",
+    "pass": "call",
+    "if not not x:": "condition",
+    "return None": "return",
+    "return x - n if not n else None": "condition",
+    "return x + n if n else None": "operator",
+    "return n - x if n else None": "swapped",
+}
+
+
+def test_each_fault_once_and_none_where_it_says_nothing() -> None:
+    found = {place: planted(SOURCE, place) for place in places(SOURCE)}
+    assert sorted(place.fault for place in found) == sorted(EXPECTED.values())
+    for piece, fault in EXPECTED.items():
+        assert sum(piece in text and place.fault == fault for place, text in found.items()) == 1, piece
+
+
+def test_a_fault_changes_one_node() -> None:
+    whole = ast.unparse(ast.parse(SOURCE)).splitlines()
+    for place in places(SOURCE):
+        text = planted(SOURCE, place).splitlines()
+        assert len(text) == len(whole)
+        assert sum(a != b for a, b in zip(text, whole, strict=True)) == 1
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_every_decisive_file_has_tests(group) -> None:
+    for source in group.sources():
+        found = [each for each in group.arguments(source) if not each.startswith("-")]
+        assert found, source
+        assert all((ROOT / each).exists() for each in found)
