@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.ops import backends
+from seqloom.ops.native import Entry
 from seqloom.ops.scans import native, scan
 from tests.ops.test_scans import KINDS, numbers
 from tests.ops.test_scans import inputs as drawn
@@ -128,8 +129,8 @@ def test_torch_holds_the_operators_sound() -> None:
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs("complex", 2, 12, 5, False), []
     wanted = all_of_it("native", leaves)
-    call = native._call
-    monkeypatch.setattr(native, "_call", lambda name, *rest: (ran.append(name), call(name, *rest)))
+    called = Entry.__call__
+    monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
         found = all_of_it("native", leaves, torch.compile(scan, fullgraph=True, backend="aot_eager", dynamic=dynamic))

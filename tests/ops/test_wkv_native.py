@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
+from seqloom.ops.native import Entry
 from seqloom.ops.wkv_average import empty, native, wkv, wkv_token
 from tests.ops.test_wkv_average import numbers
 
@@ -118,8 +119,8 @@ def test_torch_holds_the_operators_sound() -> None:
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, torch.float64), []
     wanted = all_of_it("native", leaves)
-    call = native._call
-    monkeypatch.setattr(native, "_call", lambda name, *rest: (ran.append(name), call(name, *rest)))
+    called = Entry.__call__
+    monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
         found = all_of_it("native", leaves, torch.compile(wkv, fullgraph=True, backend="aot_eager", dynamic=dynamic))

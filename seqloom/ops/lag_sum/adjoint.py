@@ -54,14 +54,6 @@ def register(forward: Any, backward: Any) -> None:
     backward.register_autograd(lambda ctx, *of: _second(forward, backward, ctx, *of), setup_context=_keep)
 
 
-def watched(x: Tensor) -> bool:
-    """Whether a graph is captured, or what torch runs is watched or replaced: then operators must be seen."""
-    return torch.compiler.is_compiling() or type(x) not in _PLAIN or torch._C._len_torch_dispatch_stack() > 0
-
-
-_PLAIN = (Tensor, torch.nn.Parameter)
-
-
 def _first(backward: Any, ctx: Any, dy: Tensor) -> Slopes:
     to_x, to_w = ctx.needs_input_grad
     dx, dw = backward(*ctx.saved_tensors, dy, to_x, to_w)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import gpu as device
+from seqloom.ops import native
 from seqloom.ops.gpu import blocks
 from seqloom.ops.lag_sum import adjoint
 
@@ -35,7 +36,7 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
     taps = w.to(exact) if w.ndim > 1 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    return (forward if adjoint.watched(x) else _apply)(x.to(exact), taps).to(kind)
+    return (forward if native.watched(x) else _apply)(x.to(exact), taps).to(kind)
 
 
 def tile(kind: torch.dtype) -> tuple[int, int]:

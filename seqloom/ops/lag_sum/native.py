@@ -3,7 +3,6 @@
 The numbers do not depend on how many threads there are.
 """
 
-import ctypes
 from pathlib import Path
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from seqloom.ops import native
 from seqloom.ops.lag_sum import adjoint
+from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("lag_sum.c")
 """the C of both operators"""
@@ -18,6 +18,32 @@ TASKS = 8
 """sums that the gradient of the taps is cut into at least, over channels and then over rows: each has one thread"""
 LANES = 16
 """channels of such a sum, at most"""
+X, W = Argument("x", "B T D"), Argument("w", "L D")
+SCRATCH = Argument("scratch", "threads room", torch.uint8, written=True)
+FORWARD = Entry(
+    "lag_sum",
+    SOURCE,
+    "forward",
+    "threads B T D L",
+    X,
+    W,
+    Argument("y", "B T D", written=True),
+    SCRATCH,
+    least="threads",
+)
+BACKWARD = Entry(
+    "lag_sum",
+    SOURCE,
+    "backward",
+    "threads parts B T D L",
+    X,
+    W,
+    Argument("g", "B T D"),
+    Argument("dx", "B T D", optional=True, written=True),
+    Argument("dw", "parts L D", torch.float64, optional=True, written=True),
+    SCRATCH,
+    least="threads parts",
+)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
@@ -36,7 +62,7 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
     each = w.to(exact) if w.ndim == 2 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    return (forward if adjoint.watched(x) else _apply)(x.to(exact), each).to(kind)
+    return (forward if native.watched(x) else _apply)(x.to(exact), each).to(kind)
 
 
 def parts(x: Tensor) -> int:
@@ -47,15 +73,16 @@ def parts(x: Tensor) -> int:
 def _forward(x: Tensor, w: Tensor) -> Tensor:
     """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), both float32 or both float64."""
     y = x.new_empty(x.shape)
-    _call("forward", x, len(w), [x, w], [y])
+    scratch = _scratch(x, w)
+    FORWARD(x, w, y, scratch, threads=len(scratch))
     return y
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
     """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t, each 0 numbers where it is not wanted."""
-    L, summed = len(w), parts(x)
+    summed, scratch = parts(x), _scratch(x, w)
     dx, dw = x.new_empty(x.shape if to_x else 0), x.new_empty(summed, *w.shape, dtype=torch.float64)
-    _call("backward", x, L, [x, w, g], [dx if to_x else None, dw if to_w else None], summed)
+    BACKWARD(x, w, g, dx if to_x else None, dw if to_w else None, scratch, threads=len(scratch), parts=summed)
     return dx, dw.sum(0).to(w.dtype) if to_w else w.new_empty(0)
 
 
@@ -65,13 +92,8 @@ backward = torch.library.custom_op("seqloom::lag_sum_backward", _backward, mutat
 adjoint.register(forward, backward)
 
 
-def _call(name: str, x: Tensor, L: int, given: list[Tensor], out: list[Tensor | None], *parts: int) -> None:
-    library, kind = native.need("lag_sum", SOURCE), native.WORD[x.dtype]
-    size = getattr(library, f"scratch_{kind}")
-    size.restype = ctypes.c_size_t
-    B, T, D = x.shape
-    threads = native.threads(x.numel() * min(L, 32))
-    scratch = torch.empty(threads, size(T, L), dtype=torch.uint8)
-    held = [None if each is None else each.contiguous() for each in (*given, *out, scratch)]
-    pointers = (ctypes.c_void_p(None if each is None else each.data_ptr()) for each in held)
-    getattr(library, f"{name}_{kind}")(threads, *parts, B, T, D, L, *pointers)
+def _scratch(x: Tensor, w: Tensor) -> Tensor:
+    """What each thread works in: (threads, bytes)."""
+    (_, T, _), L = x.shape, len(w)
+    room = native.size("lag_sum", SOURCE, f"scratch_{native.WORD[x.dtype]}", T, L)
+    return torch.empty(native.threads(x.numel() * min(L, 32)), room, dtype=torch.uint8)

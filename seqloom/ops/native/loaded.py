@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from seqloom.ops.native import compiler, kept
@@ -13,6 +14,7 @@ from seqloom.ops.native.compiler import Unavailable
 OFF, ELSEWHERE = "SEQLOOM_NATIVE=0", "only on Linux"
 _found: dict[Path, ctypes.CDLL | str] = {}
 _lock = threading.Lock()
+_forgotten: list[Callable[[], None]] = []
 
 
 def library(source: Path) -> ctypes.CDLL | None:
@@ -33,6 +35,13 @@ def why(source: Path) -> str:
 def forget() -> None:
     """Looks anew at the next call, as a new process would. Libraries that were given out stay loaded."""
     _found.clear()
+    for clear in _forgotten:
+        clear()
+
+
+def on_forget(clear: Callable[[], None]) -> None:
+    """Has `forget` call this too, for what is remembered of a library elsewhere."""
+    _forgotten.append(clear)
 
 
 def _look(source: Path) -> ctypes.CDLL | str:

@@ -4,7 +4,6 @@ Two operators of torch, so that a compiled or an exported model holds them as th
 many threads there are.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,46 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.native import Argument, Entry
 from seqloom.ops.scans import recurrence
 
 SOURCE = Path(__file__).with_name("scan.c")
 """the C of both operators"""
+
+
+def _entry(name: str, *arguments: Argument) -> Entry:
+    return Entry("scans", SOURCE, name, "threads paired fixed B T N", *arguments, words=native.COMPLEX)
+
+
+FORWARD = {
+    ndim: _entry(
+        "forward",
+        Argument("a", a),
+        Argument("b", "B T N"),
+        Argument("state", "B N"),
+        Argument("h", "B T N", written=True),
+    )
+    for ndim, a in ((1, "N"), (3, "B T N"))
+}
+"""by the dimensions of a, which is the same at every token or not"""
+BACKWARD = {
+    (ndim, wide): _entry(
+        "backward",
+        Argument("a", a),
+        Argument("h", "B T N"),
+        Argument("state", "B N"),
+        Argument("dh", "B T N"),
+        Argument("da", da, wide, written=True),
+        Argument("db", "B T N", written=True),
+        Argument("dstate", "B N", written=True),
+    )
+    for ndim, a, da, wide in (
+        (1, "N", "B N", torch.float64),
+        (1, "N", "B N", torch.complex128),
+        (3, "B T N", "B T N", None),
+    )
+}
+"""by the dimensions of a, and the dtype of da where all tokens share it"""
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
@@ -33,7 +68,8 @@ def lacking() -> dict[str, str]:
 def forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     """See `recurrence.Scan`; float32 or float64, complex64 or complex128. ValueError where there is no native code."""
     h = _like(b)
-    _call("forward", a, b, (a, b, state), (h,))
+    entry = FORWARD.get(a.ndim, FORWARD[3])
+    entry(a, b, state, h, threads=native.threads(h.numel()), paired=h.is_complex(), fixed=a.ndim == 1)
     return h
 
 
@@ -42,7 +78,9 @@ def _backward(a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, 
     wide = torch.promote_types(a.dtype, torch.float64)  # one a adds up over all tokens
     da = h.new_empty(state.shape, dtype=wide) if a.ndim == 1 else _like(h)
     db, dstate = _like(h), _like(state)
-    _call("backward", a, h, (a, h, state, dh), (da, db, dstate))
+    entry = BACKWARD[1, wide] if a.ndim == 1 else BACKWARD[3, None]
+    threads = native.threads(h.numel())
+    entry(a, h, state, dh, da, db, dstate, threads=threads, paired=h.is_complex(), fixed=a.ndim == 1)
     return (da.sum(0).to(a.dtype) if a.ndim == 1 else da), db, dstate
 
 
@@ -72,9 +110,3 @@ forward.register_autograd(_gradients, setup_context=_save)
 
 def _like(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
-
-
-def _call(name: str, a: Tensor, h: Tensor, given: Sequence[Tensor], out: Sequence[Tensor]) -> None:
-    kernel = getattr(native.need("scans", SOURCE), f"{name}_{native.WORD[h.dtype.to_real()]}")
-    held = [each.contiguous() for each in (*given, *out)]
-    kernel(native.threads(h.numel()), h.is_complex(), a.ndim == 1, *h.shape, *map(native.pointer, held))

@@ -1,30 +1,101 @@
-"""The C of the package (scan.c) as Python calls it: sizes and pointers, and when it may be called without a detour.
+"""The C of the package (scan.c) as Python calls it: what each function takes, and when it may be called as it is.
 
 torch's operators cost more than a token does. Where nothing can see the difference (nobody learns, no graph is
 captured, no mode counts operations), the C is therefore called as it is.
 """
 
 import ctypes
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from seqloom.ops import native
+from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("scan.c")
 CHUNK, BLOCK = 32, 4
 """tokens between two states that are kept, and vectors of channels of a task, as the C has them"""
 BYTES = 64
 """of a vector"""
-KIND = {torch.float32: "float", torch.float64: "double"}
-"""the C's names of the number types that it has"""
+KIND = native.WORD
+"""the C's names of the dtypes that it has"""
 
-_SIZES, _GIVEN = ctypes.c_int64 * 10, ctypes.c_void_p * 10
+
+def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads") -> Entry:
+    steps = "u_step delta_step b_step c_step gate_step"
+    return Entry("selective_scan", SOURCE, name, f"{numbers} {steps}", *arguments, least=least, integer=ctypes.c_int64)
+
+
+def _given(T: str) -> tuple[Argument, ...]:
+    """What the scan reads of tokens, (B, D) or (B, T, D), and beside."""
+    return (
+        Argument("u", f"B {T} D", step="u_step"),
+        Argument("delta", f"B {T} D", step="delta_step"),
+        Argument("log_rate", "D N"),
+        Argument("B", f"B {T} N", step="b_step"),
+        Argument("C", f"B {T} N", step="c_step"),
+        Argument("state", "B D N", optional=True),
+        Argument("bias", "D", optional=True),
+        Argument("skip", "D", optional=True),
+        Argument("gate", f"B {T} D", optional=True, step="gate_step"),
+        Argument("lengths", "B", torch.long, optional=True),
+    )
+
+
+FORWARD = _entry(
+    "forward",
+    "threads B T D N",
+    *_given("T"),
+    Argument("y", "B T D", written=True),
+    Argument("after", "B D N", written=True),
+    Argument("marks", "B chunks vectors N lanes", optional=True, written=True),
+    Argument("scratch", "threads room", written=True),
+)
+BACKWARD = _entry(
+    "backward",
+    "threads B T D N",
+    *_given("T"),
+    Argument("dy", "B T D"),
+    Argument("marks", "B chunks vectors N lanes"),
+    Argument("du", "B T D", written=True),
+    Argument("ddelta", "B T D", written=True),
+    Argument("dgate", "B T D", optional=True, written=True),
+    Argument("db", "B T N", written=True),
+    Argument("dc", "B T N", written=True),
+    Argument("dstate", "B D N", written=True),
+    Argument("db_parts", "blocks B T N", written=True),
+    Argument("dc_parts", "blocks B T N", written=True),
+    Argument("dA", "B D N", torch.float64, written=True),
+    Argument("dbias", "B D", torch.float64, written=True),
+    Argument("dskip", "B D", torch.float64, written=True),
+    Argument("scratch", "threads room", written=True),
+)
+STEP = _entry(
+    "step",
+    "threads B 1 D N",
+    *_given(""),
+    Argument("y", "B D", written=True),
+    Argument("after", "B D N", written=True),
+)
+CONVOLVE = _entry(
+    "convolve",
+    "threads B 1 D W",
+    Argument("x", "B D", step="u_step"),
+    Argument("delta", "B D", optional=True, step="delta_step"),
+    Argument("taps", "W D"),
+    Argument("B", "B D", optional=True, step="b_step"),
+    Argument("C", "B D", optional=True, step="c_step"),
+    Argument("window", "B W-1 D"),
+    Argument("bias", "D"),
+    Argument("skip", "D", optional=True),
+    Argument("gate", "B D", optional=True, step="gate_step"),
+    Argument("lengths", "B", torch.long, optional=True),
+    Argument("y", "B D", written=True),
+    Argument("after", "B W-1 D", written=True),
+    least="threads W",
+)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
@@ -40,41 +111,8 @@ def lacking() -> dict[str, str]:
 
 def unseen(*held: Tensor | None) -> bool:
     """Whether nothing can see if the C is called as it is. RuntimeError in forward mode, as torch would drop it."""
-    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
+    if held[0] is None or native.watched(held[0]):
         return False
     if forward_ad._current_level >= 0:
         raise RuntimeError("forward-mode derivatives are not implemented in C: force selective_scan='reference'")
     return not (torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in held))
-
-
-def call(name: str, like: Tensor, sizes: Any, given: Any, *out: Tensor | Any | None) -> None:
-    """Runs a kernel of the C for the number type of `like`; ValueError where there is no native code."""
-    library = native.need("selective_scan", SOURCE)
-    rest = [native.pointer(each) if isinstance(each, Tensor) else each for each in out]
-    getattr(library, f"{name}_{KIND[like.dtype]}")(sizes, given, *rest)
-
-
-def sized(threads: int, B: int, T: int, D: int, N: int, *steps: int) -> Any:
-    """The C's `struct sizes`: how far one token is from the next, in u, delta, b, c and the gate, comes last."""
-    return _SIZES(threads, B, T, D, N, *steps)
-
-
-def given(*held: Tensor | None) -> Any:
-    """The C's `given`: where u, delta, log_rate, b, c, state, bias, skip, gate and lengths lie. They must live on."""
-    return _GIVEN(*[None if each is None else each.data_ptr() for each in held])
-
-
-def pointers(held: Sequence[Tensor]) -> Any:
-    """Where the tensors lie, as an array of the C."""
-    return (ctypes.c_void_p * len(held))(*[each.data_ptr() for each in held])
-
-
-def by_token(x: Tensor) -> Tensor:
-    """Itself if each token's numbers lie beside each other and tokens in even steps, else a copy that does."""
-    row, step, one = x.stride()
-    return x if one == 1 and (row == x.shape[1] * step or len(x) == 1) and step >= x.shape[2] else x.contiguous()
-
-
-def whole(x: Tensor | None) -> Tensor | None:
-    """Itself or a copy without gaps."""
-    return None if x is None else x.contiguous()

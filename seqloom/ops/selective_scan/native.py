@@ -12,16 +12,12 @@ from torch import Tensor
 from seqloom.ops import native
 from seqloom.ops.selective_scan import walks
 from seqloom.ops.selective_scan.kernels import (
+    BACKWARD,
     BLOCK,
     BYTES,
     CHUNK,
-    by_token,
-    call,
-    given,
-    pointers,
-    sized,
+    FORWARD,
     unseen,
-    whole,
 )
 
 
@@ -85,22 +81,23 @@ def _backward(
     dafter: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of u, delta, log_rate, b, c, the state, bias, skip and gate."""
-    (B, T, D), N = u.shape, log_rate.shape[1]
-    blocks = -(-D // (BLOCK * BYTES // u.element_size()))
+    (B, T, D), N, layout = u.shape, log_rate.shape[1], _layout(u)
+    blocks = -(-layout["vectors"] // BLOCK)
     du, ddelta = u.new_empty(B, T, D), u.new_empty(B, T, D)
-    dgate = u.new_empty(0 if gate is None else (B, T, D))
+    dgate = None if gate is None else u.new_empty(B, T, D)
     db, dc = (u.new_empty(B, T, N) for _ in range(2))
-    parts = u.new_empty(2, blocks, B, T, N) if blocks > 1 else (db, dc)
+    db_parts, dc_parts = u.new_empty(2, blocks, B, T, N) if blocks > 1 else (db[None], dc[None])
     dstate = u.new_zeros(B, D, N) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
     dA, dbias, dskip = (torch.zeros(B, *of, dtype=torch.float64) for of in ((D, N), (D,), (D,)))
     threads = native.threads(u.numel() * N)
-    room = (3 * BLOCK + 4 * CHUNK + 1) * N + 2 * BLOCK + 4 * CHUNK + 32  # ROOM of the C
-    scratch = u.new_empty(threads, room * BYTES // u.element_size())
-    sizes, held = _laid(threads, u, delta, log_rate, b, c, None, bias, skip, gate, lengths)
-    taken = pointers((du, ddelta, dgate, db, dc, dstate, parts[0], parts[1], dA, dbias, dskip))
-    call("backward", u, sizes, given(*held), dy.contiguous(), marks, taken, scratch)
+    room = (3 * BLOCK + 4 * CHUNK + 1) * N + 2 * BLOCK + 4 * CHUNK + 32  # vectors: ROOM of the C
+    scratch = u.new_empty(threads, room * layout["lanes"])
+    given = (u, delta, log_rate, b, c, None, bias, skip, gate, None if lengths is None else lengths.long(), dy, marks)
+    made = (du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip)
+    BACKWARD(*given, *made, scratch, threads=threads, blocks=blocks, **layout)
     to_A, to_bias, to_skip = (each.sum(0).to(u.dtype) for each in (dA, dbias, dskip))
-    return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, dgate
+    to_gate = u.new_empty(0) if dgate is None else dgate
+    return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, to_gate
 
 
 @forward.register_fake
@@ -139,10 +136,16 @@ def _gradients(ctx: Any, dy: Tensor | None, dafter: Tensor | None, _: Tensor | N
 forward.register_autograd(_gradients, setup_context=_save)
 
 
+def _layout(u: Tensor) -> dict[str, int]:
+    """How the C computes: chunks of tokens, vectors of so many channels."""
+    lanes = BYTES // u.element_size()
+    return {"chunks": -(-u.shape[1] // CHUNK), "vectors": -(-u.shape[2] // lanes), "lanes": lanes}
+
+
 def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int, int]:
     """A state for each chunk, laid as the C computes it: vectors of channels."""
-    lanes = BYTES // u.element_size()
-    return len(u), -(-u.shape[1] // CHUNK), -(-u.shape[2] // lanes), log_rate.shape[1], lanes
+    chunks, vectors, lanes = _layout(u).values()
+    return len(u), chunks, vectors, log_rate.shape[1], lanes
 
 
 def _read(
@@ -160,40 +163,8 @@ def _read(
 ) -> tuple[Tensor, Tensor]:
     (B, T, D), N = u.shape, log_rate.shape[1]
     y, after, threads = u.new_empty(B, T, D), u.new_empty(B, D, N), native.threads(u.numel() * N)
-    sizes, held = _laid(threads, u, delta, log_rate, b, c, state, bias, skip, gate, lengths)
-    scratch = u.new_empty(threads, 2 * BLOCK * N * BYTES // u.element_size())
-    call("forward", u, sizes, given(*held), y, after, marks, scratch)
+    layout = _layout(u)
+    scratch = u.new_empty(threads, 2 * BLOCK * N * layout["lanes"])
+    given = (u, delta, log_rate, b, c, state, bias, skip, gate, None if lengths is None else lengths.long())
+    FORWARD(*given, y, after, marks, scratch, threads=threads, **layout)
     return y, after
-
-
-def _laid(
-    threads: int,
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-) -> tuple[Any, list[Tensor | None]]:
-    """The sizes as the C takes them, and the tensors as it reads them."""
-    u, delta, b, c = (by_token(each) for each in (u, delta, b, c))
-    gate = None if gate is None else by_token(gate)
-    sizes = sized(
-        threads, *u.shape, log_rate.shape[1], *(x.stride(1) for x in (u, delta, b, c, u if gate is None else gate))
-    )
-    return sizes, [
-        u,
-        delta,
-        whole(log_rate),
-        b,
-        c,
-        whole(state),
-        whole(bias),
-        whole(skip),
-        gate,
-        None if lengths is None else whole(lengths.long()),
-    ]

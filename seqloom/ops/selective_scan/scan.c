@@ -21,7 +21,7 @@
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
 
-/* As arrays of 64-bit numbers come from Python; `_step` is how far one token is from the next. */
+/* `_step` is how far one token is from the next. */
 struct sizes {
     int64_t threads, B, T, D, N, u_step, delta_step, b_step, c_step, gate_step;
 };
@@ -31,13 +31,22 @@ static inline int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Tokens of a row: all where no lengths were given. */
+static inline int64_t length_of(const int64_t *lengths, int64_t row, int64_t T)
+{
+    if (!lengths || lengths[row] > T)
+        return T;
+    return lengths[row] < 0 ? 0 : lengths[row];
+}
+
 static inline int64_t parts(int64_t whole, int64_t part)
 {
     return (whole + part - 1) / part;
 }
 
 #define REAL float
-#define BITS int32_t
+#define INTEGER int32_t
+#define UNSIGNED uint32_t
 #define FRACTION 23 /* bits of a number's fraction */
 #define LOWEST -126 /* the smallest power of 2 that is not denormal */
 #define ODD 7       /* terms of ln(1 + e), e <= 1 */
@@ -47,14 +56,16 @@ static inline int64_t parts(int64_t whole, int64_t part)
      0.0013390863364671234381, 0.00015453162945120690177}
 #include "scan.c"
 #undef REAL
-#undef BITS
+#undef INTEGER
+#undef UNSIGNED
 #undef FRACTION
 #undef LOWEST
 #undef ODD
 #undef POWERS
 
 #define REAL double
-#define BITS int64_t
+#define INTEGER int64_t
+#define UNSIGNED uint64_t
 #define FRACTION 52
 #define LOWEST -1022
 #define ODD 16
@@ -68,12 +79,14 @@ static inline int64_t parts(int64_t whole, int64_t part)
 
 #define LANES (64 / (int)sizeof(REAL))
 #define VEC NAME(vec_)
-#define INT NAME(bits_)
+#define INT NAME(integers_)
+#define BITS NAME(bits_)
 #define GIVEN NAME(given_)
 
 typedef REAL VEC __attribute__((vector_size(64)));
 typedef REAL NAME(anywhere_) __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
-typedef BITS INT __attribute__((vector_size(64)));
+typedef INTEGER INT __attribute__((vector_size(64)));
+typedef UNSIGNED BITS __attribute__((vector_size(64)));
 
 /* What is NULL was not given. */
 typedef struct {
@@ -143,13 +156,13 @@ static inline VEC NAME(power_)(VEC x)
 {
     static const REAL term[] = POWERS;
     const int terms = sizeof term / sizeof *term;
-    const REAL nearest = (REAL)1.5 * ((BITS)1 << FRACTION); /* added, it leaves the whole number in the lowest bits */
+    const REAL nearest = (REAL)1.5 * ((INTEGER)1 << FRACTION); /* added, it leaves the whole number in the lowest bits */
     const VEC shifted = x + nearest, r = x - (shifted - nearest);
     VEC y = NAME(all_)(term[terms - 1]);
 #pragma GCC unroll 16
     for (int i = terms - 2; i >= 0; i--)
         y = y * r + term[i];
-    return (VEC)(((INT)y + ((INT)shifted << FRACTION)) & ~(x < (REAL)LOWEST));
+    return (VEC)(((BITS)y + ((BITS)shifted << FRACTION)) & ~(BITS)(x < (REAL)LOWEST)); /* unsigned: it may wrap around */
 }
 
 /* A log2(e), for A = -e^log_rate. */
@@ -205,7 +218,7 @@ static inline __attribute__((always_inline)) VEC NAME(token_)(
     return y;
 }
 
-void NAME(forward_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after, VEC *marks, VEC *scratch)
+static void NAME(scan_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after, VEC *marks, VEC *scratch)
 {
     const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = parts(D, LANES), blocks = parts(vectors, BLOCK);
     const int64_t chunks = parts(T, CHUNK);
@@ -213,7 +226,7 @@ void NAME(forward_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after,
     for (int64_t row = 0; row < B; row++)
         for (int64_t block = 0; block < blocks; block++) {
             const int64_t first = block * BLOCK, last = least(first + BLOCK, vectors);
-            const int64_t length = g->lengths ? least(g->lengths[row], T) : T;
+            const int64_t length = length_of(g->lengths, row, T);
             VEC *A = scratch + omp_get_thread_num() * 2 * BLOCK * N, *h = A + BLOCK * N, unused;
             for (int64_t v = first; v < last; v++) {
                 const int64_t d = v * LANES, m = least(D - d, LANES);
@@ -256,7 +269,7 @@ void NAME(forward_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after,
 
 /* One token of each row, over N at once: for a single one, turning weights and states round would take the longest.
    `after` may be the state itself. */
-void NAME(step_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
+static void NAME(scan_token_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
 {
     const int64_t D = s->D, N = s->N;
 #pragma omp parallel for num_threads(s->threads) schedule(static)
@@ -314,8 +327,8 @@ typedef struct {
 
 /* dA, dbias and dskip have one sum for each row; all three begin at 0. dstate begins as that of the state after the
    last token. db and dc are those of whole blocks, `_parts`, summed. */
-void NAME(backward_)(const struct sizes *s, const GIVEN *g, const REAL *dy, const VEC *marks,
-                     const NAME(taken_) *to, VEC *scratch)
+static void NAME(scan_back_)(const struct sizes *s, const GIVEN *g, const REAL *dy, const VEC *marks,
+                             const NAME(taken_) *to, VEC *scratch)
 {
     const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = parts(D, LANES), blocks = parts(vectors, BLOCK);
     const int64_t chunks = parts(T, CHUNK), room = ROOM(N);
@@ -323,7 +336,7 @@ void NAME(backward_)(const struct sizes *s, const GIVEN *g, const REAL *dy, cons
     for (int64_t row = 0; row < B; row++)
         for (int64_t block = 0; block < blocks; block++) {
             const int64_t first = block * BLOCK, last = least(first + BLOCK, vectors);
-            const int64_t length = g->lengths ? least(g->lengths[row], T) : T;
+            const int64_t length = length_of(g->lengths, row, T);
             VEC *A = scratch + omp_get_thread_num() * room, *dh = A + BLOCK * N, *dA = dh + BLOCK * N;
             VEC *h = dA + BLOCK * N, *decay = h + (CHUNK + 1) * N + APART, *db = decay + CHUNK * N + APART;
             VEC *dc = db + CHUNK * N + APART, *dbias = dc + CHUNK * N, *dskip = dbias + BLOCK, *deltas = dskip + BLOCK, *slopes = deltas + CHUNK;
@@ -424,7 +437,7 @@ void NAME(backward_)(const struct sizes *s, const GIVEN *g, const REAL *dy, cons
 /* One token of each row of the convolution before the scan: y = silu(bias + Σ_k taps_k x_{-k}), with what x was before in
    `window` (B, W-1, D), the latest last, and in `after` the window after it, which may be the window itself. u is x,
    log_rate are taps (W, D), N is W, state is the window. */
-void NAME(convolve_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
+static void NAME(convolve_token_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
 {
     const int64_t D = s->D, past = s->N - 1;
 #pragma omp parallel for collapse(2) num_threads(s->threads) schedule(static)
@@ -445,10 +458,45 @@ void NAME(convolve_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after
         }
 }
 
+/* As Python calls them. */
+#define TAKES \
+    int64_t threads, int64_t B, int64_t T, int64_t D, int64_t N, int64_t u_step, int64_t delta_step, int64_t b_step, \
+        int64_t c_step, int64_t gate_step, const REAL *u, const REAL *delta, const REAL *log_rate, const REAL *b, \
+        const REAL *c, const REAL *state, const REAL *bias, const REAL *skip, const REAL *gate, const int64_t *lengths
+#define TAKEN \
+    &(struct sizes){threads, B, T, D, N, u_step, delta_step, b_step, c_step, gate_step}, \
+        &(GIVEN){u, delta, log_rate, b, c, state, bias, skip, gate, lengths}
+
+void NAME(forward_)(TAKES, REAL *y, REAL *after, VEC *marks, VEC *scratch)
+{
+    NAME(scan_)(TAKEN, y, after, marks, scratch);
+}
+
+void NAME(step_)(TAKES, REAL *y, REAL *after)
+{
+    NAME(scan_token_)(TAKEN, y, after);
+}
+
+void NAME(backward_)(
+    TAKES, const REAL *dy, const VEC *marks, REAL *du, REAL *ddelta, REAL *dgate, REAL *db, REAL *dc, REAL *dstate,
+    REAL *db_parts, REAL *dc_parts, double *dA, double *dbias, double *dskip, VEC *scratch)
+{
+    const NAME(taken_) to = {du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip};
+    NAME(scan_back_)(TAKEN, dy, marks, &to, scratch);
+}
+
+void NAME(convolve_)(TAKES, REAL *y, REAL *after)
+{
+    NAME(convolve_token_)(TAKEN, y, after);
+}
+
+#undef TAKES
+#undef TAKEN
 #undef ROOM
 #undef LANES
 #undef VEC
 #undef INT
+#undef BITS
 #undef GIVEN
 
 #endif

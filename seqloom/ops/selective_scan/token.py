@@ -11,7 +11,7 @@ from seqloom.core.shapes import Lengths, Token
 from seqloom.ops import native
 from seqloom.ops.selective_scan import States, choice, convolution, selective
 from seqloom.ops.selective_scan.convolution import Taps, Window
-from seqloom.ops.selective_scan.kernels import KIND, call, given, sized, unseen, whole
+from seqloom.ops.selective_scan.kernels import CONVOLVE, KIND, STEP, unseen
 
 
 def convolve_token(
@@ -22,11 +22,10 @@ def convolve_token(
     if not (_alike(x, taps, bias, window) and choice(x) == "native" and unseen(x, taps, bias, window)):
         y, after = convolution.after_one(x, taps, bias, window, seen)
         return y, window.copy_(after.detach()) if reuse else after
-    (B, D), W = x.shape, len(taps)
-    x, y = _beside(x), x.new_empty(B, D)
+    y = x.new_empty(x.shape)
     after = window if reuse and window.is_contiguous() else window.new_empty(window.shape)
-    held = (x, None, whole(taps), None, None, whole(window), whole(bias), None, None, None)
-    call("convolve", x, sized(native.threads(x.numel()), B, 1, D, W, *[x.stride(0)] * 5), given(*held), y, after)
+    rest = (window, bias, None, None, None)
+    CONVOLVE(x, None, taps, None, None, *rest, y, after, threads=native.threads(x.numel()))
     return y, after
 
 
@@ -50,13 +49,8 @@ def scan_token(
         past = None if gate is None else gate[:, None]
         y, after = selective(one, width, log_rate, b, c, state, bias=bias, skip=skip, gate=past)
         return y[:, 0], state.copy_(after.detach()) if reuse else after
-    (rows, D), N = u.shape, log_rate.shape[1]
-    u, delta, B, C, beside = _beside(u), _beside(delta), _beside(B), _beside(C), u if gate is None else _beside(gate)
-    y, after = u.new_empty(rows, D), state if reuse and state.is_contiguous() else state.new_empty(state.shape)
-    weights = [whole(each) for each in (state, bias, skip)]
-    held = (u, delta, whole(log_rate), B, C, *weights, None if gate is None else beside, None)
-    steps = [each.stride(0) for each in (u, delta, B, C, beside)]
-    call("step", u, sized(native.threads(u.numel() * N), rows, 1, D, N, *steps), given(*held), y, after)
+    y, after = u.new_empty(u.shape), state if reuse and state.is_contiguous() else state.new_empty(state.shape)
+    STEP(*of, None, y, after, threads=native.threads(u.numel() * log_rate.shape[1]))
     return y, after
 
 
@@ -68,7 +62,3 @@ def _fits(state: Tensor, shape: tuple[int, ...]) -> None:
 def _alike(x: Tensor, *rest: Tensor | None) -> bool:
     kind = x.dtype
     return x.numel() > 0 and kind in KIND and all(each is None or each.dtype == kind for each in rest)
-
-
-def _beside(x: Tensor) -> Tensor:
-    return x if x.stride(1) == 1 else x.contiguous()

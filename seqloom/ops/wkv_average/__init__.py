@@ -97,7 +97,7 @@ def wkv_token(
     given = (k, v, log_rate, bonus, state)
     wanted = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
-    if plain and not torch.compiler.is_compiling() and _chosen(k[:, None]) == "native":
+    if plain and not torch.compiler.is_compiling() and _chosen(k) == "native":
         after = state if reuse else torch.empty_like(state)
         rate, own = (None if each is None else each.to(state.dtype) for each in (log_rate, bonus))
         y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own, state, after)
@@ -106,13 +106,13 @@ def wkv_token(
     return y[:, 0], state.copy_(after.detach()) if reuse else after
 
 
-def _chosen(k: Stream) -> str:
+def _chosen(k: Tensor) -> str:
     able = ["reference", *(each for each in RUN if each != "native" or k.device.type == "cpu")]
     able += ["triton"] if device.able(k.device) else []
     return backends.choose("wkv_average", by_size(k), able)
 
 
-def by_size(k: Stream) -> str:
+def by_size(k: Tensor) -> str:
     """The fastest backend for these keys: measured on one CPU core (docs/log.md).
 
     Native code wins at every size, but an exported graph must run where there is none. Of the others, a token at a time
@@ -123,7 +123,7 @@ def by_size(k: Stream) -> str:
         return "triton"
     if cpu and not torch.compiler.is_exporting() and native.available():
         return "native"
-    narrow = len(k) * k.shape[2] <= 128
+    narrow = len(k) * k.shape[-1] <= 128
     return "doubling" if narrow or not cpu or torch.compiler.is_compiling() else "sequential"
 
 

@@ -4,7 +4,6 @@ Two operators of torch, so that a compiled or an exported model holds them as th
 many threads there are.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,61 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average import averages
 
 SOURCE = Path(__file__).with_name("wkv.c")
 """the C of both operators"""
+OP = "wkv_average"
+READS = (
+    Argument("k", "B T D"),
+    Argument("v", "B T D"),
+    Argument("w", "D"),
+    Argument("u", "D"),
+)
+FORWARD = Entry(
+    OP,
+    SOURCE,
+    "forward",
+    "threads B T D",
+    *READS,
+    Argument("mean", "B D"),
+    Argument("log", "B D"),
+    Argument("y", "B T D", written=True),
+    Argument("means", "B T+1 D", written=True),
+    Argument("logs", "B T+1 D", written=True),
+)
+BACKWARD = Entry(
+    OP,
+    SOURCE,
+    "backward",
+    "threads B T D",
+    *READS,
+    Argument("mean", "B T+1 D"),
+    Argument("log", "B T+1 D"),
+    Argument("dy", "B T D"),
+    Argument("dmean", "B T+1 D", optional=True),
+    Argument("dlog", "B T+1 D", optional=True),
+    Argument("dk", "B T D", written=True),
+    Argument("dv", "B T D", written=True),
+    Argument("dw", "B D", torch.float64, written=True),
+    Argument("du", "B D", torch.float64, written=True),
+    Argument("M", "B D", written=True),
+    Argument("N", "B D", written=True),
+)
+TOKEN = Entry(
+    "wkv_token",
+    SOURCE,
+    "token",
+    "B D",
+    Argument("k", "B D"),
+    Argument("v", "B D"),
+    Argument("log_rate", "D", optional=True),
+    Argument("bonus", "D", optional=True),
+    Argument("state", "B 3 D"),
+    Argument("y", "B D", written=True),
+    Argument("after", "B 3 D", written=True),
+)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
@@ -27,12 +77,10 @@ def available() -> bool:
 def token(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, after: Tensor) -> Tensor:
     """One token (B, D) without gradients, at the price of a call: y, and in `after`, which may be `state`, the state.
 
-    All of one type, float32 or float64; both states are contiguous.
+    All of one dtype, float32 or float64. ValueError where one does not fit, or `after` has gaps.
     """
-    y = torch.empty_like(k, memory_format=torch.contiguous_format)
-    kernel = _kernel("token", k)
-    held = [None if each is None else each.contiguous() for each in (k, v, log_rate, bonus)]
-    kernel(*k.shape, *map(native.pointer, (*held, state, y, after)))
+    y = k.new_empty(k.shape)
+    TOKEN(k, v, log_rate, bonus, state, y, after)
     return y
 
 
@@ -48,7 +96,7 @@ def forward(
     """See `averages.Walk`; float32 or float64. Raises ValueError where there is no native code."""
     B, T, D = k.shape
     y, means, logs = k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
-    _call("forward", k, (k, v, *_weights(k, w, u), mean, log), (y, means, logs))
+    FORWARD(k, v, *_weights(k, w, u), mean, log, y, means, logs, threads=native.threads(k.numel()))
     return y, means, logs
 
 
@@ -67,7 +115,8 @@ def _backward(
     (B, _, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
     dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
     M, N = k.new_empty(B, D), k.new_empty(B, D)
-    _call("backward", k, (k, v, *_weights(k, w, u), mean, log, dy, dmean, dlog), (dk, dv, dw, du, M, N))
+    given = (k, v, *_weights(k, w, u), mean, log, dy, dmean, dlog)
+    BACKWARD(*given, dk, dv, dw, du, M, N, threads=native.threads(k.numel()))
     return dk, dv, dw.sum(0).to(k.dtype), du.sum(0).to(k.dtype), M, N
 
 
@@ -108,16 +157,6 @@ def _gradients(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
 forward.register_autograd(_gradients, setup_context=_save)
 
 
-def _kernel(name: str, k: Tensor) -> Any:
-    return getattr(native.need("wkv_average", SOURCE), f"{name}_{native.WORD[k.dtype]}")
-
-
 def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Tensor]:
     nothing = k.new_zeros(k.shape[2])
     return nothing if w is None else w, nothing if u is None else u
-
-
-def _call(name: str, k: Tensor, given: Sequence[Tensor | None], out: Sequence[Tensor]) -> None:
-    kernel = _kernel(name, k)
-    held = [None if each is None else each.contiguous() for each in (*given, *out)]
-    kernel(native.threads(k.numel()), *k.shape, *map(native.pointer, held))

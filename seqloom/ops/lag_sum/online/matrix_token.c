@@ -67,8 +67,9 @@ int NAME(mixed_read_)(TOKEN(G, d))
 {
     const size_t D = (size_t)G * d;
     const int strips = (d + WIDE * LANES - 1) / (WIDE * LANES);
-    if (!NAME(valid_)(B, origin))
-        return 0;
+    const int wrong = unfit(B, seen, origin);
+    if (wrong)
+        return wrong;
     for (int b = 0; b < B; b++)
         memcpy(y + b * D, ahead + ((size_t)b * P + seen[b] % P) * D, D * sizeof(REAL));
     threads = team(threads, (double)B * D * d);
@@ -85,7 +86,7 @@ int NAME(mixed_read_)(TOKEN(G, d))
     }
     for (int b = 0; b < B; b++)
         NAME(written_)(P, D, seen[b] % P, z + b * across, past + b * P * D, ahead + b * P * D);
-    return 1;
+    return 0;
 }
 
 /* See each_push_; w is (L, G, d, d). Each matrix is read once for all rows whose blocks need it. */
@@ -95,6 +96,9 @@ int NAME(mixed_push_)(TOKEN(G, d))
     const int strips = (d + WIDE * LANES - 1) / (WIDE * LANES);
     int longer = 0, longest = 0;
     double products = 0;
+    const int wrong = unfit(B, seen, origin);
+    if (wrong)
+        return wrong == -1 ? 0 : wrong;
     for (int b = 0; b < B; b++) {
         const int size = block(seen[b] + 1 - origin[b], P, cap);
         longer |= size > leaf;
@@ -130,11 +134,12 @@ int NAME(mixed_push_)(TOKEN(G, d))
     return longer;
 }
 
-/* Both: -1 where an `ahead` is not valid, else whether a row's block is longer than `leaf`. */
+/* Both: less than 0 where the rows are `unfit`, else whether a row's block is longer than `leaf`. */
 int NAME(mixed_token_)(TOKEN(G, d))
 {
-    if (!NAME(mixed_read_)(threads, B, P, G, d, cap, leaf, across, z, w, past, ahead, seen, origin, y))
-        return -1;
+    const int wrong = NAME(mixed_read_)(threads, B, P, G, d, cap, leaf, across, z, w, past, ahead, seen, origin, y);
+    if (wrong)
+        return wrong;
     return NAME(mixed_push_)(threads, B, P, G, d, cap, leaf, across, z, w, past, ahead, seen, origin, y);
 }
 
@@ -169,7 +174,7 @@ INLINE void NAME(turn_)(int R, int C, int d, size_t across, const REAL *x, const
 }
 
 /* The product of each frequency: X and Y (F, B, G, d) complex, W (F, G, d, 2, d): real parts, then imaginary ones. */
-void NAME(multiply_)(int threads, int F, int B, int G, int d, const REAL *X, const REAL *W, REAL *Y)
+void NAME(multiply_)(int threads, int F, int B, int G, int d, const REAL *W, const REAL *X, REAL *Y)
 {
     const size_t across = 2 * (size_t)G * d;
     threads = team(threads, 4.0 * F * B * G * d * d);

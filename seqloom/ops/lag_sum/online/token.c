@@ -85,11 +85,12 @@ static void NAME(join_)(
     }
 }
 
-/* y; 0 where an `ahead` is not valid, and then nothing is written. */
+/* y, and 0; less than 0 where the rows are `unfit`, and then nothing is written. */
 int NAME(each_read_)(TOKEN(D, per))
 {
-    if (!NAME(valid_)(B, origin))
-        return 0;
+    const int wrong = unfit(B, seen, origin);
+    if (wrong)
+        return wrong;
     for (int b = 0; b < B; b++, z += across, y += D) {
         const int slot = seen[b] % P;
         const size_t row = (size_t)b * P * D;
@@ -97,14 +98,18 @@ int NAME(each_read_)(TOKEN(D, per))
             y[d] = z[d] * w[per ? d : 0] + ahead[row + (size_t)slot * D + d];
         NAME(written_)(P, D, slot, z, past + row, ahead + row);
     }
-    return 1;
+    return 0;
 }
 
-/* What comes after the token: whether a row's block is longer than `leaf`, which then is not done. */
+/* What comes after the token: whether a row's block is longer than `leaf`, which then is not done; -2 as `unfit`. Where
+   an `ahead` is not valid there is nothing to add to. */
 int NAME(each_push_)(TOKEN(D, per))
 {
     int longer = 0;
     double products = 0;
+    const int wrong = unfit(B, seen, origin);
+    if (wrong)
+        return wrong == -1 ? 0 : wrong;
     for (int b = 0; b < B; b++) {
         const double size = block(seen[b] + 1 - origin[b], P, cap);
         longer |= size > leaf;
@@ -123,11 +128,12 @@ int NAME(each_push_)(TOKEN(D, per))
     return longer;
 }
 
-/* Both: -1 where an `ahead` is not valid, else whether a row's block is longer than `leaf`. */
+/* Both: less than 0 where the rows are `unfit`, else whether a row's block is longer than `leaf`. */
 int NAME(each_token_)(TOKEN(D, per))
 {
-    if (!NAME(each_read_)(threads, B, P, D, per, cap, leaf, across, z, w, past, ahead, seen, origin, y))
-        return -1;
+    const int wrong = NAME(each_read_)(threads, B, P, D, per, cap, leaf, across, z, w, past, ahead, seen, origin, y);
+    if (wrong)
+        return wrong;
     return NAME(each_push_)(threads, B, P, D, per, cap, leaf, across, z, w, past, ahead, seen, origin, y);
 }
 

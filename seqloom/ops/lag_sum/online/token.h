@@ -37,6 +37,18 @@ static int block(int64_t r, int P, int cap)
     return size < P ? (int)size : P;
 }
 
+/* 0; -1 where a row's `ahead` is not valid; -2 where a count cannot be, which would lead out of the rings. */
+static int unfit(int B, const int64_t *seen, const int64_t *origin)
+{
+    int found = 0;
+    for (int b = 0; b < B; b++) {
+        if (seen[b] < 0 || seen[b] == INT64_MAX)
+            return -2;
+        found |= origin[b] < 0 ? -1 : 0;
+    }
+    return found;
+}
+
 static int team(int threads, double products)
 {
     const double worth = products / WORTH;
@@ -58,14 +70,6 @@ INLINE VECTOR NAME(load_)(const REAL *from)
     return v;
 }
 
-/* Whether every row's `ahead` is valid. */
-static int NAME(valid_)(int B, const int64_t *origin)
-{
-    for (int b = 0; b < B; b++)
-        if (origin[b] < 0)
-            return 0;
-    return 1;
-}
 
 /* The token into `past`; its place in `ahead` is free again. */
 static void NAME(written_)(int P, size_t D, int slot, const REAL *z, REAL *past, REAL *ahead)

@@ -6,14 +6,13 @@ there are.
 """
 
 import ctypes
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("token.c")
 """the C for taps (L, D) and (L,)"""
@@ -21,12 +20,49 @@ MATRICES = Path(__file__).with_name("matrix_token.c")
 """the C for taps (L, D, D) and (L, G, D/G, D/G)"""
 LEAF = {1: 1024, 2: 1024, 3: 32, 4: 32}
 """by dimensions of the taps, the longest block that is added up lag by lag: beyond, a transform is faster (measured)"""
-INT, SIZE, POINTER = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
-TAKES = {
-    "token": [*[INT] * 7, SIZE, *[POINTER] * 7],
-    "multiply": [*[INT] * 5, *[POINTER] * 3],
-    "same": [SIZE, POINTER, POINTER],
-}
+INVALID, NEGATIVE = -1, -2
+"""what the C returns where an `ahead` is not valid, and where `seen` is negative: then nothing is written"""
+
+
+def _entry(verb: str, ndim: int) -> Entry:
+    taps, D = {1: ("P+1", "D"), 2: ("P+1 D", "D"), 3: ("P+1 H H", "G*H"), 4: ("P+1 G H H", "G*H")}[ndim]
+    return Entry(
+        "lag_sum",
+        SOURCE if ndim < 3 else MATRICES,
+        f"{'each' if ndim < 3 else 'mixed'}_{verb}",
+        f"threads B P {'D per' if ndim < 3 else 'G H'} longest leaf across",
+        Argument("z", f"B {D}", step="across", optional=verb == "push"),
+        Argument("w", taps),
+        Argument("past", f"B P {D}", written=True),
+        Argument("ahead", f"B P {D}", written=True),
+        Argument("seen", "B", torch.long),
+        Argument("origin", "B", torch.long),
+        Argument("y", f"B {D}", written=True, optional=verb == "push"),
+        least="P",
+    )
+
+
+ENTRIES = {(verb, ndim): _entry(verb, ndim) for verb in ("token", "read", "push") for ndim in LEAF}
+"""by the verb and the dimensions of the taps"""
+MULTIPLY = Entry(
+    "lag_sum",
+    MATRICES,
+    "multiply",
+    "threads F B G H",
+    Argument("W", "F G H 2 H"),
+    Argument("X", "F B G*H 2"),
+    Argument("Y", "F B G*H 2", written=True),
+)
+SAME = Entry(
+    "lag_sum",
+    MATRICES,
+    "same",
+    "bytes",
+    Argument("a", "bytes", torch.uint8),
+    Argument("b", "bytes", torch.uint8),
+    integer=ctypes.c_size_t,
+    words={},
+)
 
 
 def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor) -> bool:
@@ -34,13 +70,12 @@ def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin
     kind = ahead.dtype
     alike = z.dtype == kind and w.dtype == kind and past.dtype == kind and seen.dtype == origin.dtype == torch.long
     whole = w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
-    counts = seen.is_contiguous() and origin.is_contiguous()
-    return alike and whole and counts and past.shape[1] > 0 and available(z, w.ndim)
+    return alike and whole and past.shape[1] > 0 and available(z, w.ndim)
 
 
 def available(like: Tensor, ndim: int) -> bool:
     """Whether there is native code for such numbers, under taps of so many dimensions."""
-    here = like.device.type == "cpu" and like.dtype in native.WORD
+    here = like.is_cpu and like.dtype in native.WORD
     return here and native.library(MATRICES if ndim > 2 else SOURCE) is not None
 
 
@@ -56,7 +91,7 @@ def advance(
 def read(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor) -> Tensor | None:
     """y = z W_0 + what `ahead` holds for it, writing z; None, and nothing is written, where one is invalid."""
     y = z.new_empty(z.shape)
-    return y if _call("read", z, w, past, ahead, seen, origin, y, 1) else None
+    return None if _call("read", z, w, past, ahead, seen, origin, y, 1) < 0 else y
 
 
 def push(w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor, longest: int) -> bool:
@@ -69,9 +104,8 @@ def push(w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor, l
 
 def multiply(X: Tensor, W: Tensor) -> Tensor:
     """The product of each frequency: X (F, B, D) complex under W (F, G, d, 2, d), real parts beside imaginary ones."""
-    F, G, d, _, _ = W.shape
-    Y, run = torch.empty_like(X), _function(MATRICES, f"multiply_{native.WORD[W.dtype]}", "multiply")
-    run(native.threads(W.numel()), F, X.shape[1], G, d, X.data_ptr(), W.data_ptr(), Y.data_ptr())
+    Y = torch.empty_like(X, memory_format=torch.contiguous_format)
+    MULTIPLY(W, torch.view_as_real(X), torch.view_as_real(Y), threads=native.threads(W.numel()))
     return Y
 
 
@@ -79,7 +113,7 @@ def same(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors of one type and shape are the same: bit for bit where there is native code."""
     if not (available(a, 3) and a.is_contiguous() and b.is_contiguous()):
         return torch.equal(a, b)
-    return bool(_function(MATRICES, "same", "same")(a.nbytes, a.data_ptr(), b.data_ptr()))
+    return bool(SAME(a.view(-1).view(torch.uint8), b.view(-1).view(torch.uint8)))
 
 
 def _call(
@@ -93,36 +127,12 @@ def _call(
     y: Tensor | None,
     longest: int,
 ) -> int:
-    if z is not None and z.stride(1) != 1:
-        z = z.contiguous()
-    B, P, D = past.shape
+    entry, sizes = ENTRIES[verb, w.ndim], {"threads": native.threads(1 << 40), "longest": longest, "leaf": LEAF[w.ndim]}
     if w.ndim < 3:
-        kind, source, sizes = "each", SOURCE, (D, D if w.ndim == 2 else 0)
-    else:
-        kind, source, sizes = "mixed", MATRICES, (w.shape[1] if w.ndim == 4 else 1, w.shape[-1])
-    run = _function(source, f"{kind}_{verb}_{native.WORD[ahead.dtype]}", "token")
-    done: int = run(
-        native.threads(1 << 40),  # the C takes as many of them as the token is worth
-        B,
-        P,
-        *sizes,
-        longest,
-        LEAF[w.ndim],
-        0 if z is None else z.stride(0),
-        None if z is None else z.data_ptr(),
-        w.data_ptr(),
-        past.data_ptr(),
-        ahead.data_ptr(),
-        seen.data_ptr(),
-        origin.data_ptr(),
-        None if y is None else y.data_ptr(),
-    )
+        sizes["per"] = past.shape[2] if w.ndim == 2 else 0
+    elif w.ndim == 3:
+        sizes["G"] = 1
+    done = entry(z, w, past, ahead, seen, origin, y, **sizes)
+    if done == NEGATIVE:
+        raise ValueError("lag_sum: `seen` must not be negative: this is no state of an Extractor")
     return done
-
-
-def _function(source: Path, name: str, takes: str) -> Callable[..., Any]:
-    function = getattr(native.library(source), name)
-    if function.argtypes is None:
-        function.argtypes = TAKES[takes]
-    taken: Callable[..., Any] = function
-    return taken

@@ -33,13 +33,13 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
     taps = w.to(exact) if w.ndim > 1 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    return (forward if adjoint.watched(x) else _apply)(x.to(exact), taps).to(kind)
+    return (forward if native.watched(x) else _apply)(x.to(exact), taps).to(kind)
 
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
     """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), (L, D, D) or (L, G, D/G, D/G); both float32 or float64."""
     y = x.new_empty(x.shape)
-    (kernels.channels if w.ndim == 2 else kernels.matrices)("forward", x, w, [x, w], [y])
+    (kernels.channels if w.ndim == 2 else kernels.matrices)("forward", x, w, y)
     return y
 
 
@@ -49,7 +49,7 @@ def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[
     summed = [parts(x)] if w.ndim == 2 else []
     dw = w.new_empty((*summed, *w.shape) if to_w else 0)
     run = kernels.channels if summed else kernels.matrices
-    run("backward", x, w, [x, w, g], [dx if to_x else None, dw if to_w else None])
+    run("backward", x, w, g, dx if to_x else None, dw if to_w else None)
     return dx, dw.sum(0) if summed and to_w else dw
 
 

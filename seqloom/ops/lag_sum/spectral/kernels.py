@@ -1,9 +1,7 @@
 """Calls of the C in channels.c and matrices.c: what they are given, and the memory that they need."""
 
-import ctypes
 import functools
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -11,10 +9,42 @@ from torch import Tensor
 
 from seqloom.ops import native
 from seqloom.ops.lag_sum.native import parts
+from seqloom.ops.native import Argument, Entry
 
 CHANNELS, MATRICES = Path(__file__).with_name("channels.c"), Path(__file__).with_name("matrices.c")
 LEAST = 16
 """places of a transform; fewer lags are padded"""
+TAPS = {2: "L D", 3: "L H H", 4: "L G H H"}
+"""sizes of the taps by their dimensions; a group has H channels"""
+
+
+def _entry(name: str, ndim: int) -> Entry:
+    of, taps = ("B T G*H", TAPS[ndim]) if ndim > 2 else ("B T D", TAPS[ndim])
+    received = taps if ndim > 2 else f"parts {taps}"
+    backward = (
+        Argument("g", of),
+        Argument("dx", of, optional=True, written=True),
+        Argument("dw", received, optional=True, written=True),
+    )
+    scratch = (Argument("scratch", "threads room", torch.uint8, written=True),)
+    values = (Argument("values", "space", written=True), Argument("own", "threads room", written=True))
+    return Entry(
+        "lag_sum",
+        MATRICES if ndim > 2 else CHANNELS,
+        name,
+        "threads B T G*H G L N" if ndim > 2 else "threads parts B T D L N",
+        Argument("turns", "factors"),
+        Argument("x", of),
+        Argument("w", taps),
+        *((Argument("y", of, written=True),) if name == "forward" else backward),
+        *(values if ndim > 2 else scratch),
+        backend="spectral",
+        least="threads",
+    )
+
+
+OF_CHANNELS = {name: _entry(name, 2) for name in ("forward", "backward")}
+OF_MATRICES = {(name, ndim): _entry(name, ndim) for name in ("forward", "backward") for ndim in (3, 4)}
 
 
 def points(L: int) -> int:
@@ -22,27 +52,25 @@ def points(L: int) -> int:
     return max(LEAST, 1 << (L - 1).bit_length())
 
 
-def channels(name: str, x: Tensor, w: Tensor, given: Sequence[Tensor], out: Sequence[Tensor | None]) -> None:
-    """`forward` or `backward` of taps (L, D)."""
-    (B, T, D), L, library = x.shape, len(w), native.need("lag_sum", CHANNELS, "spectral")
-    N, kind = points(L), native.WORD[x.dtype]
+def channels(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
+    """`forward` of taps (L, D), with y as the `rest`, or `backward`, with g, dx and dw."""
+    N = points(len(w))
     threads = native.threads(x.numel() * math.ceil(math.log2(N)))
-    scratch = torch.empty(threads, _size(library, f"scratch_{kind}", N), dtype=torch.uint8)
-    held = [each if each is None else each.contiguous() for each in (turns(N, x.dtype), *given, *out, scratch)]
-    getattr(library, f"{name}_{kind}")(threads, parts(x), B, T, D, L, N, *map(native.pointer, held))
+    scratch = torch.empty(threads, _size(CHANNELS, "scratch", x.dtype, N), dtype=torch.uint8)
+    factors = turns(N, x.dtype)
+    OF_CHANNELS[name](factors, x, w, *rest, scratch, threads=threads, parts=parts(x), N=N)
 
 
-def matrices(name: str, x: Tensor, w: Tensor, given: Sequence[Tensor], out: Sequence[Tensor | None]) -> None:
-    """`forward` or `backward` of taps (L, D, D) or (L, G, D/G, D/G)."""
-    (B, T, D), L, library = x.shape, len(w), native.need("lag_sum", MATRICES, "spectral")
-    G, N, kind = w.shape[1] if w.ndim == 4 else 1, points(L), native.WORD[x.dtype]
+def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
+    """The same of taps (L, D, D) or (L, G, D/G, D/G)."""
+    (B, T, D), L = x.shape, len(w)
+    G, N, kind = w.shape[1] if w.ndim == 4 else 1, points(L), x.dtype
     rows, width = B * -(-T // N), D // G
     threads = native.threads(x.numel() * width)
-    signals = _size(library, f"signals_{kind}", rows, D, N) * (2 if name == "forward" else 3)
-    values = x.new_empty(signals + _size(library, f"blocks_{kind}", width, N))
-    own = x.new_empty(threads * _size(library, f"own_{kind}", rows, width, N))
-    held = [each if each is None else each.contiguous() for each in (turns(N, x.dtype), *given, *out, values, own)]
-    getattr(library, f"{name}_{kind}")(threads, B, T, D, G, L, N, *map(native.pointer, held))
+    signals = _size(MATRICES, "signals", kind, rows, D, N) * (2 if name == "forward" else 3)
+    values = x.new_empty(signals + _size(MATRICES, "blocks", kind, width, N))
+    own = x.new_empty(threads, _size(MATRICES, "own", kind, rows, width, N))
+    OF_MATRICES[name, w.ndim](turns(N, kind), x, w, *rest, values, own, threads=threads, G=G, N=N)
 
 
 @functools.lru_cache(64)
@@ -62,8 +90,5 @@ def turns(N: int, dtype: torch.dtype) -> Tensor:
     return torch.stack([around.cos(), around.sin()], -1).flatten().to(dtype)
 
 
-def _size(library: ctypes.CDLL, name: str, *sizes: int) -> int:
-    function = getattr(library, name)
-    function.restype = ctypes.c_size_t
-    found: int = function(*sizes)
-    return found
+def _size(source: Path, name: str, dtype: torch.dtype, *sizes: int) -> int:
+    return native.size("lag_sum", source, f"{name}_{native.WORD[dtype]}", *sizes, backend="spectral")

@@ -1,0 +1,99 @@
+"""How an op calls its C: each function is declared with the tensors that it takes, and no call goes around the check.
+
+    TOKEN = Entry("wkv_average", SOURCE, "token", "B D", Argument("k", "B D"), Argument("y", "B D", written=True))
+    TOKEN(k, y)                                     # token_float(B, D, k, y), or token_double
+
+The C gets the numbers named, then where each tensor begins, NULL for None. So the sizes that it goes by are those that
+its tensors were checked against.
+"""
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.native.loaded import library, on_forget, why
+from seqloom.ops.native.signature import LARGEST, Argument, Signature
+
+WORD = {torch.float32: "float", torch.float64: "double"}
+"""what a function's name ends in, by the dtype that it is for"""
+COMPLEX = {**WORD, torch.complex64: "float", torch.complex128: "double"}
+"""the same where complex numbers are read as pairs"""
+
+
+def lacking(backend: str, *sources: Path) -> dict[str, str]:
+    """The backend and why it is not available, if one of its sources is not."""
+    reasons = [reason for reason in map(why, sources) if reason]
+    return {backend: reasons[0]} if reasons else {}
+
+
+def need(op: str, source: Path, backend: str = "native") -> ctypes.CDLL:
+    """The library of a C source. ValueError, with the reason, where there is none."""
+    found = library(source)
+    if found is None:
+        raise ValueError(f"the backend {backend} of {op} is not available here: {why(source)}")
+    return found
+
+
+def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
+    """What a C function without tensors returns, a `size_t` of C ints: how much memory another one needs."""
+    if max(sizes) > LARGEST:
+        raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
+    function = getattr(need(op, source, backend), name)
+    function.argtypes, function.restype = (ctypes.c_int,) * len(sizes), ctypes.c_size_t
+    found: int = function(*sizes)
+    return found
+
+
+@final
+class Entry:
+    """A function of a C source, one for each of `words`, its numbers and its tensors.
+
+    Numbers come as `integer`, steps as 64 bits; those that no tensor tells are given at the call by name. `least` names
+    sizes that must be at least 1.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        source: Path,
+        name: str,
+        numbers: str,
+        *arguments: Argument,
+        backend: str = "native",
+        least: str = "",
+        integer: Any = ctypes.c_int,
+        words: dict[torch.dtype, str] = WORD,
+    ) -> None:
+        self.signature = Signature(op, *arguments, numbers=numbers, least=least, dtypes=tuple(words))
+        self.name = name
+        self._op, self._source, self._backend, self._words = op, source, backend, words
+        steps = {each.step for each in arguments if each.step}
+        types = [ctypes.c_int64 if each in steps else integer for each in numbers.split()]
+        self._takes = [*types, *[ctypes.c_void_p] * len(arguments)]
+        self._functions: dict[torch.dtype | None, Callable[..., int]] = {}
+        on_forget(self._functions.clear)
+
+    def __call__(self, *tensors: Tensor | None, **numbers: int) -> int:
+        """Runs the function and returns its `int`. ValueError where a tensor does not fit or there is no native code.
+
+        Tensors that lie in another layout than the C reads are copied first.
+        """
+        _, found, copied, dtype = self.signature.bind(*tensors, **numbers)
+        held = list(tensors)
+        for place in copied:
+            if (x := held[place]) is not None:
+                held[place] = x.resolve_conj().resolve_neg().contiguous()
+        function = self._functions.get(dtype) or self._function(dtype)
+        return function(*found, *[None if each is None else each.data_ptr() for each in held])
+
+    def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
+        name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"
+        function = need(self._op, self._source, self._backend)[name]  # by index: an object of its own, with its types
+        function.argtypes = self._takes
+        self._functions[dtype] = function
+        found: Callable[..., int] = function
+        return found

@@ -1,0 +1,207 @@
+"""What a function takes, declared once: names, sizes as letters, dtypes and memory layout of its tensors.
+
+    SIGNATURE = Signature("wkv_average", Argument("k", "B D"), Argument("state", "B 3 D"))
+    SIGNATURE.bind(k, state).sizes                  # {"B": 1, "D": 128}, or a ValueError that names the argument
+
+A size is a number, a letter, or letters and numbers joined by + - *, such as T+1. A letter that stands alone gets its
+value from the first tensor that has it; everywhere else that value is expected.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, final
+
+import torch
+from torch import Tensor
+
+Kind: TypeAlias = Literal["real", "number", "integer"]
+"""float16 to float64; the same and complex; whole numbers but bool"""
+ENTRIES = 512
+"""bindings that a signature remembers"""
+LARGEST = 1 << 30
+"""of a size: sums of two fit into a C int"""
+
+
+@final
+@dataclass(frozen=True)
+class Argument:
+    """One tensor. `sizes` are separated by spaces, so that "B T D" is a tensor of three dimensions."""
+
+    name: str
+    sizes: str
+    dtype: torch.dtype | Kind | None = None
+    """None: the dtype of the first argument that has None; "number" and so on: any of that kind"""
+    optional: bool = False
+    """whether it may be None"""
+    written: bool = False
+    """whether the function writes into it: then it is never copied"""
+    step: str = ""
+    """for C: the name of the distance between tokens, which may be any; without it there are no gaps"""
+
+
+class Bound(NamedTuple):
+    """What a signature found out about tensors that fit."""
+
+    sizes: dict[str, int]
+    """the letters' values, the numbers that were given and the steps"""
+    numbers: tuple[int, ...]
+    """for C: its numbers, in order"""
+    copied: tuple[int, ...]
+    """for C: places of the tensors that must be copied first, as their layout does not fit"""
+    dtype: torch.dtype | None
+    """of the arguments that share one"""
+
+
+@final
+class Signature:
+    """The tensors that a function takes, in order.
+
+    With `numbers` they are for C, which gets these sizes: on the CPU, without gaps, and none of them above LARGEST.
+    `least` names letters that must be at least 1. `dtypes` are those that the shared dtype may be.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        *arguments: Argument,
+        numbers: str = "",
+        least: str = "",
+        dtypes: tuple[torch.dtype, ...] = (),
+    ) -> None:
+        self.op, self.arguments = op, arguments
+        self._numbers, self._least, self._dtypes = numbers.split(), least.split(), dtypes
+        self._steps = {each.step for each in arguments if each.step}
+        self._dims = [each.sizes.split() for each in arguments]
+        self._known: dict[Any, Bound] = {}
+
+    def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
+        """Sizes and layout of the tensors, in the order of the arguments; `numbers` are sizes known beforehand.
+
+        ValueError names the argument, what it is and what is expected; TypeError where it is no tensor. What has been
+        found to fit is remembered by shape, strides, dtype and device, so that a second call costs little.
+        """
+        if torch.compiler.is_compiling():  # sizes may be symbols
+            return self._check(tensors, numbers)
+        try:
+            key = (*numbers.items(), *[each if each is None else _layout(each) for each in tensors])
+            known = self._known.get(key)
+        except (AttributeError, TypeError, RuntimeError):  # no tensor, a sparse one, or sizes that are symbols
+            return self._check(tensors, numbers)
+        if known is None:
+            known = self._check(tensors, numbers)
+            if len(self._known) >= ENTRIES:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+    def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
+        if len(tensors) != len(self.arguments):
+            raise TypeError(f"{self.op} takes {len(self.arguments)} tensors, not {len(tensors)}")
+        shared = self._shared(tensors)
+        sizes = dict(numbers)
+        given = [
+            (place, argument, dims, tensor)
+            for place, (argument, dims, tensor) in enumerate(zip(self.arguments, self._dims, tensors, strict=True))
+            if tensor is not None
+        ]
+        for _, argument, dims, tensor in given:
+            if tensor.ndim != len(dims):
+                raise self._wrong(argument, _shape(dims), tuple(tensor.shape))
+            for letter, size in zip(dims, tensor.shape, strict=True):
+                if letter.isalpha():
+                    sizes.setdefault(letter, size)
+        for _, argument, dims, tensor in given:
+            wanted = tuple(_size(letter, sizes) for letter in dims)
+            if tensor.shape != wanted:
+                raise self._wrong(argument, f"{_shape(dims)} = {wanted}", tuple(tensor.shape))
+        for letter in self._least:
+            if sizes[letter] < 1:
+                raise ValueError(f"{self.op}: {letter} must be at least 1, not {sizes[letter]}")
+        if not self._numbers:
+            return Bound(sizes, (), (), shared)
+        sizes |= dict.fromkeys(self._steps, 0)
+        copied = tuple(place for place, argument, _, tensor in given if self._copied(argument, tensor, sizes))
+        return Bound(sizes, self._limited(sizes), copied, shared)
+
+    def _limited(self, sizes: dict[str, int]) -> tuple[int, ...]:
+        """The numbers that C gets."""
+        numbers = tuple(_size(each, sizes) for each in self._numbers)
+        for name, size in zip(self._numbers, numbers, strict=True):
+            if name not in self._steps and size > LARGEST:
+                raise ValueError(f"{self.op}: {name} = {size} is too large: at most {LARGEST}")
+        return numbers
+
+    def _shared(self, tensors: tuple[Tensor | None, ...]) -> torch.dtype | None:
+        """Checks types, devices and dtypes; the shared dtype."""
+        shared, device = None, torch.device("cpu") if self._numbers else None
+        for argument, tensor in zip(self.arguments, tensors, strict=True):
+            if tensor is None:
+                if not argument.optional:
+                    raise TypeError(f"{self.op}: {argument.name} must be a tensor, not None")
+                continue
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"{self.op}: {argument.name} must be a tensor, not {type(tensor).__name__}")
+            if tensor.layout != torch.strided:
+                raise ValueError(f"{self.op}: {argument.name} must be a dense tensor, not {tensor.layout}")
+            device = tensor.device if device is None else device
+            if tensor.device != device:
+                raise self._wrong(argument, f"on device {device}", f"on {tensor.device}")
+            if argument.dtype is None and shared is None:
+                shared = tensor.dtype
+                if self._dtypes and shared not in self._dtypes:
+                    raise self._wrong(argument, " or ".join(map(str, self._dtypes)), shared)
+            wanted = shared if argument.dtype is None else argument.dtype
+            if not (_is(tensor.dtype, wanted) if isinstance(wanted, str) else tensor.dtype == wanted):
+                raise self._wrong(argument, _NAMES.get(str(wanted), wanted), tensor.dtype)
+        return shared
+
+    def _copied(self, argument: Argument, tensor: Tensor, sizes: dict[str, int]) -> bool:
+        """Whether C cannot read the tensor as it is; sets its step."""
+        fits = tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj())
+        if argument.step:
+            *_, before, T, D = (1, 1, *tensor.shape)
+            *_, row, step, one = (0, 0, *tensor.stride())
+            whole = tensor.ndim < 3 or before == 1 or row == T * step
+            fits = whole and (one == 1 or D == 1) and step >= 0 and not (tensor.is_neg() or tensor.is_conj())
+            sizes[argument.step] = step if fits else D
+        if argument.written and not fits:
+            raise self._wrong(argument, "without gaps, as it is written into", f"of strides {tensor.stride()}")
+        return not fits
+
+    def _wrong(self, argument: Argument, wanted: object, found: object) -> ValueError:
+        return ValueError(f"{self.op}: {argument.name} must be {wanted}, not {found}")
+
+
+_NAMES = {"real": "of a floating dtype", "number": "of a floating or complex dtype", "integer": "of an integer dtype"}
+
+
+def _layout(x: Tensor) -> tuple[Any, ...]:
+    return x.shape, x.stride(), x.dtype, x.device, x.is_neg() or x.is_conj()
+
+
+def _is(dtype: torch.dtype, kind: str) -> bool:
+    if kind == "integer":
+        return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    return dtype.is_floating_point or (kind == "number" and dtype.is_complex)
+
+
+def _shape(dims: list[str]) -> str:
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+
+def _size(expression: str, sizes: dict[str, int]) -> int:
+    """What an expression such as T+1 is worth."""
+    if (known := sizes.get(expression)) is not None:
+        return known
+    if expression.isdigit():
+        return int(expression)
+    total, sign = 0, 1
+    for part in re.findall(r"[+-]|[^+-]+", expression):
+        if part in "+-":
+            sign = 1 if part == "+" else -1
+            continue
+        product = 1
+        for factor in part.split("*"):
+            product *= int(factor) if factor.isdigit() else sizes[factor]
+        total += sign * product
+    return total
