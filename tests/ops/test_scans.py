@@ -251,10 +251,10 @@ A, B, STATE = inputs("real", 2, 4)
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: scan(A[:, :3], B), "b must be"),
-        (lambda: scan(A[0, 0, :2], B), "b must be"),
+        (lambda: scan(A[:, :3], B), "a must be"),
+        (lambda: scan(A[0, 0, :2], B), "a must be"),
         (lambda: scan(A[0, 0], B[0]), "b must be"),
-        (lambda: scan(A, B, STATE[:1]), "the state must be"),
+        (lambda: scan(A, B, STATE[:1]), "state must be"),
         (lambda: scan(A, B, STATE.to(torch.complex128)), "the state is complex"),
     ],
 )

@@ -261,9 +261,9 @@ GOOD = inputs(2, 3, D, N, True)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"delta": numbers(2, 4, D)}, "must all be"),
-        ({"gate": numbers(2, 3, D + 1)}, "must all be"),
-        ({"u": numbers(3, D)}, "must all be"),
+        ({"delta": numbers(2, 4, D)}, "delta must be"),
+        ({"gate": numbers(2, 3, D + 1)}, "gate must be"),
+        ({"u": numbers(3, D)}, "u must be"),
         ({"log_rate": numbers(D + 1, N)}, "log_rate must be"),
         ({"B": numbers(2, 3, N + 1)}, "B must be"),
         ({"C": numbers(2, 2, N)}, "C must be"),

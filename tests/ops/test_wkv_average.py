@@ -269,8 +269,8 @@ def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: wkv(numbers(2, 3, D), numbers(2, 4, D)), "must both be"),
-        (lambda: wkv(numbers(3, D), numbers(3, D)), "must both be"),
+        (lambda: wkv(numbers(2, 3, D), numbers(2, 4, D)), "v must be"),
+        (lambda: wkv(numbers(3, D), numbers(3, D)), "k must be"),
         (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), numbers(D + 1)), "log_rate must be"),
         (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), None, numbers(1)), "bonus must be"),
         (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), state=empty(1, D, torch.float64)), "state must be"),

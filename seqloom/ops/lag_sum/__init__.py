@@ -17,6 +17,7 @@ from seqloom.core.shapes import Stream
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.lag_sum import choice, direct, fft, gpu, halves, native, reference, spectral, toeplitz
+from seqloom.ops.native import Argument, Signature
 
 Taps: TypeAlias = Float[Tensor, "L ..."]
 """one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
@@ -33,6 +34,18 @@ RUN = {
 EXACT = ("reference", "direct", "toeplitz", "native", "halves", "triton")
 """the backends in which an output is exactly unaffected by later inputs"""
 
+SIGNATURES = {
+    taps.count(" ") + 1: Signature(
+        "lag_sum",
+        Argument("x", f"B T {D}", "real"),
+        Argument("w", taps, "real"),
+        Argument("past", f"B P {D}", "real", optional=True),
+        least="L",
+    )
+    for taps, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
+}
+"""by the dimensions of the taps"""
+
 backends.declare("lag_sum", tuple(RUN), lambda: native.lacking() | spectral.lacking() | gpu.lacking())
 
 
@@ -45,7 +58,10 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
     F = 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. Rounding: a direct sum of n
     terms is off by at most n eps Σ|terms|, a transformed one by F, halves by both. All are differentiable twice.
     """
-    _check(x, w)
+    signature = SIGNATURES.get(w.ndim) if isinstance(w, Tensor) else SIGNATURES[1]
+    if signature is None:
+        raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
+    signature.bind(x, w, past)
     if past is not None and past.shape[1]:
         return _run(cat([past, x], 1), w)[:, past.shape[1] :]
     return _run(x, w)
@@ -68,14 +84,3 @@ def chosen(x: Stream, w: Taps) -> str:
 def by_size(x: Stream, w: Tensor) -> str:
     """The fastest backend for these sizes, as `choice` has it from its table."""
     return choice.fastest(x, w)
-
-
-def _check(x: Tensor, w: Tensor) -> None:
-    D, shape = x.shape[2], tuple(w.shape[1:])
-    groups = shape[0] if w.ndim == 4 and shape[0] and D % shape[0] == 0 else 1
-    fitting = {1: (), 2: (D,), 3: (D, D), 4: (groups, D // groups, D // groups)}
-    if len(w) == 0 or shape != fitting.get(w.ndim):
-        raise ValueError(
-            f"taps of shape {tuple(w.shape)} do not fit {D} channels: give (L, {D}, {D}), (L, G, {D}/G, {D}/G), "
-            f"(L, {D}) or (L,)"
-        )

@@ -7,6 +7,12 @@ from torch._C import _functorch
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
+def alike(*tensors: Tensor | None) -> bool:
+    """Whether all are tensors of one dtype, or None: what a token asks before it asks for more."""
+    dtypes = {each.dtype if isinstance(each, Tensor) else None for each in tensors if each is not None}
+    return len(dtypes) == 1 and None not in dtypes
+
+
 def watched(x: Tensor) -> bool:
     """Whether something would notice that an operator is missing.
 

@@ -13,11 +13,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import torch
 from torch import Tensor
+from torch._C._dynamo import guards
 
 Kind: TypeAlias = Literal["real", "number", "integer"]
 """float16 to float64; the same and complex; whole numbers but bool"""
-ENTRIES = 512
-"""bindings that a signature remembers"""
 LARGEST = 1 << 30
 """of a size: sums of two fit into a C int"""
 
@@ -57,7 +56,7 @@ class Signature:
     """The tensors that a function takes, in order.
 
     With `numbers` they are for C, which gets these sizes: on the CPU, without gaps, and none of them above LARGEST.
-    `least` names letters that must be at least 1. `dtypes` are those that the shared dtype may be.
+    `least` names sizes that must be at least 1. `dtypes` are those that the shared dtype may be.
     """
 
     def __init__(
@@ -69,30 +68,32 @@ class Signature:
         dtypes: tuple[torch.dtype, ...] = (),
     ) -> None:
         self.op, self.arguments = op, arguments
-        self._numbers, self._least, self._dtypes = numbers.split(), least.split(), dtypes
+        self._numbers = [_Size(each) for each in numbers.split()]
+        self._least = [_Size(each) for each in least.split()]
+        self._dtypes = dtypes
         self._steps = {each.step for each in arguments if each.step}
-        self._dims = [each.sizes.split() for each in arguments]
-        self._known: dict[Any, Bound] = {}
+        self._dims = [[_Size(size) for size in each.sizes.split()] for each in arguments]
+        self._optional = any(each.optional for each in arguments)
+        self._last: _Last | None = None
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
         """Sizes and layout of the tensors, in the order of the arguments; `numbers` are sizes known beforehand.
 
         ValueError names the argument, what it is and what is expected; TypeError where it is no tensor. What has been
-        found to fit is remembered by shape, strides, dtype and device, so that a second call costs little.
+        found to fit is remembered, so that the next token of the same sizes costs little.
         """
         if torch.compiler.is_compiling():  # sizes may be symbols
             return self._check(tensors, numbers)
-        try:
-            key = (*numbers.items(), *[each if each is None else _layout(each) for each in tensors])
-            known = self._known.get(key)
-        except (AttributeError, TypeError, RuntimeError):  # no tensor, a sparse one, or sizes that are symbols
-            return self._check(tensors, numbers)
-        if known is None:
-            known = self._check(tensors, numbers)
-            if len(self._known) >= ENTRIES:
-                self._known.clear()
-            self._known[key] = known
-        return known
+        given = [each for each in tensors if each is not None]
+        pattern = tuple([each is None for each in tensors]) if self._optional else (len(tensors),)
+        last = self._last
+        if last is not None and last.pattern == pattern and last.given == numbers and last.guards.check(*given):
+            return last.bound
+        bound = self._check(tensors, numbers)
+        guards = _guards(given)
+        if guards is not None:
+            self._last = _Last(pattern, numbers, guards, bound)
+        return bound
 
     def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
         if len(tensors) != len(self.arguments):
@@ -107,16 +108,16 @@ class Signature:
         for _, argument, dims, tensor in given:
             if tensor.ndim != len(dims):
                 raise self._wrong(argument, _shape(dims), tuple(tensor.shape))
-            for letter, size in zip(dims, tensor.shape, strict=True):
-                if letter.isalpha():
-                    sizes.setdefault(letter, size)
+            for declared, size in zip(dims, tensor.shape, strict=True):
+                if declared.alone and declared.text not in sizes:
+                    sizes[declared.text] = size
         for _, argument, dims, tensor in given:
-            wanted = tuple(_size(letter, sizes) for letter in dims)
+            wanted = tuple([declared.value(sizes) for declared in dims])
             if tensor.shape != wanted:
                 raise self._wrong(argument, f"{_shape(dims)} = {wanted}", tuple(tensor.shape))
-        for letter in self._least:
-            if sizes[letter] < 1:
-                raise ValueError(f"{self.op}: {letter} must be at least 1, not {sizes[letter]}")
+        for each in self._least:
+            if (size := each.value(sizes)) < 1:
+                raise ValueError(f"{self.op}: {each.text} must be at least 1, not {size}")
         if not self._numbers:
             return Bound(sizes, (), (), shared)
         sizes |= dict.fromkeys(self._steps, 0)
@@ -125,10 +126,10 @@ class Signature:
 
     def _limited(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """The numbers that C gets."""
-        numbers = tuple(_size(each, sizes) for each in self._numbers)
-        for name, size in zip(self._numbers, numbers, strict=True):
-            if name not in self._steps and size > LARGEST:
-                raise ValueError(f"{self.op}: {name} = {size} is too large: at most {LARGEST}")
+        numbers = tuple([each.value(sizes) for each in self._numbers])
+        for each, size in zip(self._numbers, numbers, strict=True):
+            if each.text not in self._steps and size > LARGEST:
+                raise ValueError(f"{self.op}: {each.text} = {size} is too large: at most {LARGEST}")
         return numbers
 
     def _shared(self, tensors: tuple[Tensor | None, ...]) -> torch.dtype | None:
@@ -175,8 +176,26 @@ class Signature:
 _NAMES = {"real": "of a floating dtype", "number": "of a floating or complex dtype", "integer": "of an integer dtype"}
 
 
-def _layout(x: Tensor) -> tuple[Any, ...]:
-    return x.shape, x.stride(), x.dtype, x.device, x.is_neg() or x.is_conj()
+class _Last(NamedTuple):
+    """What was bound last: one token after another brings tensors of the same sizes."""
+
+    pattern: tuple[int, ...]
+    given: dict[str, int]
+    guards: Any
+    bound: Bound
+
+
+def _guards(tensors: list[Tensor]) -> Any | None:
+    """torch's own test, in C++, of whether tensors are as these: type, dtype, device, dispatch keys, sizes, strides.
+
+    None where it does not apply (symbols, or a tensor that comes twice) or where this torch has it no more.
+    """
+    try:
+        sizes, strides = [list(each.shape) for each in tensors], [list(each.stride()) for each in tensors]
+        found = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        return found if found.check(*tensors) else None
+    except (AttributeError, TypeError, RuntimeError, SystemError):
+        return None
 
 
 def _is(dtype: torch.dtype, kind: str) -> bool:
@@ -185,23 +204,27 @@ def _is(dtype: torch.dtype, kind: str) -> bool:
     return dtype.is_floating_point or (kind == "number" and dtype.is_complex)
 
 
-def _shape(dims: list[str]) -> str:
-    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+def _shape(dims: list["_Size"]) -> str:
+    return f"({', '.join(each.text for each in dims)}{',' if len(dims) == 1 else ''})"
 
 
-def _size(expression: str, sizes: dict[str, int]) -> int:
-    """What an expression such as T+1 is worth."""
-    if (known := sizes.get(expression)) is not None:
-        return known
-    if expression.isdigit():
-        return int(expression)
-    total, sign = 0, 1
-    for part in re.findall(r"[+-]|[^+-]+", expression):
-        if part in "+-":
-            sign = 1 if part == "+" else -1
-            continue
-        product = 1
-        for factor in part.split("*"):
-            product *= int(factor) if factor.isdigit() else sizes[factor]
-        total += sign * product
-    return total
+@final
+class _Size:
+    """A size as it is declared: a sum of products of letters and numbers."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.alone = text, text.isalpha()
+        self._terms = [
+            (-1 if sign == "-" else 1, product.split("*")) for sign, product in re.findall(r"([+-]?)([^+-]+)", text)
+        ]
+
+    def value(self, sizes: dict[str, int]) -> int:
+        if self.alone:
+            return sizes[self.text]
+        total = 0
+        for sign, factors in self._terms:
+            product = sign
+            for factor in factors:
+                product = product * (int(factor) if factor.isdigit() else sizes[factor])
+            total = total + product
+        return total

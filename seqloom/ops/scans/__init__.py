@@ -16,6 +16,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
+from seqloom.ops.native import Argument, Signature
 from seqloom.ops.scans import blocked, doubling, gpu, native, recurrence, reference
 
 RUN: dict[str, recurrence.Scan] = {
@@ -24,6 +25,17 @@ RUN: dict[str, recurrence.Scan] = {
     "native": native.forward,
 }
 """the fast backends that need no GPU"""
+SIGNATURES = {
+    ndim: Signature(
+        "scan",
+        Argument("b", "B T N", "number"),
+        Argument("a", a, "number"),
+        Argument("state", "B N", "number", optional=True),
+        Argument("lengths", "B", "integer", optional=True),
+    )
+    for ndim, a in ((1, "N"), (3, "B T N"))
+}
+"""by the dimensions of a"""
 
 backends.declare("scans", ("reference", *RUN, "triton"), lambda: native.lacking() | device.lacking())
 
@@ -42,9 +54,11 @@ def scan(
     in which the state comes. All backends are differentiable in every argument, any number of times. Raises ValueError
     where shapes do not agree, or for a complex state of real numbers.
     """
+    SIGNATURES[1 if isinstance(a, Tensor) and a.ndim == 1 else 3].bind(b, a, state, lengths)
     kind = torch.promote_types(a.dtype, b.dtype)
     exact = torch.promote_types(kind, torch.float32)
-    _check(a, b, state, exact)
+    if state is not None and state.is_complex() and not exact.is_complex:
+        raise ValueError("the state is complex, a and b are real: make one of them complex")
     given = b.new_zeros(len(b), b.shape[2], dtype=exact) if state is None else state.to(exact)
     if b.numel() == 0:
         return b.to(kind, copy=True), given.clone()
@@ -82,14 +96,3 @@ def by_size(b: Tensor) -> str:
     if cpu and not torch.compiler.is_exporting() and native.available():
         return "native"
     return "blocked" if cpu and not torch.compiler.is_compiling() else "doubling"
-
-
-def _check(a: Tensor, b: Tensor, state: Tensor | None, exact: torch.dtype) -> None:
-    if b.ndim != 3 or a.shape not in (b.shape, b.shape[2:]):
-        raise ValueError(f"b must be (B, T, N) and a the same or (N,), not {tuple(b.shape)} and {tuple(a.shape)}")
-    if state is None:
-        return
-    if state.shape != (len(b), b.shape[2]):
-        raise ValueError(f"the state must be {(len(b), b.shape[2])} for b {tuple(b.shape)}, not {tuple(state.shape)}")
-    if state.is_complex() and not exact.is_complex:
-        raise ValueError("the state is complex, a and b are real: make one of them complex")

@@ -23,6 +23,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
+from seqloom.ops.native import Argument, Signature
 from seqloom.ops.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
 
 States: TypeAlias = Float[Tensor, "B D N"]
@@ -34,6 +35,26 @@ RUN: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
     "native": native.selective,
 }
 """every backend that needs no GPU"""
+
+
+def signature(op: str, T: str) -> Signature:
+    """What a scan of a sequence (T is "T") or of one token ("") takes."""
+    return Signature(
+        op,
+        Argument("u", f"B {T} D", "real"),
+        Argument("delta", f"B {T} D", "real"),
+        Argument("log_rate", "D N", "real"),
+        Argument("B", f"B {T} N", "real"),
+        Argument("C", f"B {T} N", "real"),
+        Argument("state", "B D N", "real", optional=True),
+        Argument("bias", "D", "real", optional=True),
+        Argument("skip", "D", "real", optional=True),
+        Argument("gate", f"B {T} D", "real", optional=True),
+        Argument("lengths", "B", "integer", optional=True),
+    )
+
+
+SEQUENCE = signature("selective", "T")
 
 CPU, ANYWHERE = tuple(RUN), ("reference", "sequential", "doubling")
 
@@ -59,7 +80,7 @@ def selective(
     tokens, then padding that is never read: y is 0 there, and the state is that after its tokens. All backends are
     exactly causal and differentiable twice in every argument. Raises ValueError where shapes do not agree.
     """
-    _check(u, delta, log_rate, B, C, state, bias, skip, gate)
+    SEQUENCE.bind(u, delta, log_rate, B, C, state, bias, skip, gate, lengths)
     kind = u.dtype
     exact = torch.promote_types(kind, torch.float32)
     if u.numel() == 0:
@@ -95,27 +116,3 @@ def by_size(u: Tensor) -> str:
     if cpu and not torch.compiler.is_exporting() and kernels.available():
         return "native"
     return "sequential" if cpu and not torch.compiler.is_compiling() else "doubling"
-
-
-def _check(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    B: Tensor,
-    C: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-) -> None:
-    if u.ndim != 3 or delta.shape != u.shape or (gate is not None and gate.shape != u.shape):
-        shapes = ", ".join(str(tuple(each.shape)) for each in (u, delta, gate) if each is not None)
-        raise ValueError(f"u, delta and gate must all be (B, T, D), not {shapes}")
-    rows, T, D = u.shape
-    if log_rate.ndim != 2 or len(log_rate) != D:
-        raise ValueError(f"log_rate must be ({D}, N) for u {tuple(u.shape)}, not {tuple(log_rate.shape)}")
-    N = log_rate.shape[1]
-    wanted = (("B", B, (rows, T, N)), ("C", C, (rows, T, N)), ("state", state, (rows, D, N)))
-    for name, each, shape in (*wanted, ("bias", bias, (D,)), ("skip", skip, (D,))):
-        if each is not None and each.shape != shape:
-            raise ValueError(f"{name} must be {shape} for u {tuple(u.shape)} and N = {N}, not {tuple(each.shape)}")

@@ -17,18 +17,31 @@ from torch.nn import functional as F
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import ring
 from seqloom.ops.lag_sum import lags
+from seqloom.ops.native import Argument, Signature
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]
 
 
+def signature(op: str, T: str) -> Signature:
+    """What the convolution of a sequence (T is "T") or of one token ("") takes."""
+    return Signature(
+        op,
+        Argument("x", f"B {T} D", "real"),
+        Argument("taps", "W D", "real"),
+        Argument("bias", "D", "real"),
+        Argument("window", "B W-1 D", "real", optional=bool(T)),
+        *(() if T else (Argument("seen", "B", "integer"),)),
+        least="W",
+    )
+
+
+SEQUENCE = signature("convolve", "T")
+
+
 def convolve(x: Stream, taps: Taps, bias: Float[Tensor, " D"], window: Window | None = None) -> Stream:
     """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D), by `lag_sum`."""
-    rows, _, D = x.shape
-    wanted = ((taps, (len(taps), D)), (bias, (D,)), (window, (rows, len(taps) - 1, D)))
-    for each, shape in wanted:
-        if each is not None and each.shape != shape:
-            raise ValueError(f"taps, bias or window of {tuple(each.shape)} do not fit x {tuple(x.shape)}: give {shape}")
+    SEQUENCE.bind(x, taps, bias, window)
     exact = torch.promote_types(x.dtype, torch.float32)
     u, w, b = x.to(exact), taps.to(exact), bias.to(exact)
     before = None if window is None else window.to(exact)

@@ -19,8 +19,6 @@ CHUNK, BLOCK = 32, 4
 """tokens between two states that are kept, and vectors of channels of a task, as the C has them"""
 BYTES = 64
 """of a vector"""
-KIND = native.WORD
-"""the C's names of the dtypes that it has"""
 
 
 def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads") -> Entry:
@@ -36,7 +34,7 @@ def _given(T: str) -> tuple[Argument, ...]:
         Argument("log_rate", "D N"),
         Argument("B", f"B {T} N", step="b_step"),
         Argument("C", f"B {T} N", step="c_step"),
-        Argument("state", "B D N", optional=True),
+        Argument("state", "B D N", optional=True, written=not T),
         Argument("bias", "D", optional=True),
         Argument("skip", "D", optional=True),
         Argument("gate", f"B {T} D", optional=True, step="gate_step"),
@@ -77,8 +75,9 @@ STEP = _entry(
     "threads B 1 D N",
     *_given(""),
     Argument("y", "B D", written=True),
-    Argument("after", "B D N", written=True),
+    Argument("after", "B D N", written=True, optional=True),
 )
+"""`after` None: the state is written over"""
 CONVOLVE = _entry(
     "convolve",
     "threads B 1 D W",
@@ -87,13 +86,13 @@ CONVOLVE = _entry(
     Argument("taps", "W D"),
     Argument("B", "B D", optional=True, step="b_step"),
     Argument("C", "B D", optional=True, step="c_step"),
-    Argument("window", "B W-1 D"),
+    Argument("window", "B W-1 D", written=True),
     Argument("bias", "D"),
     Argument("skip", "D", optional=True),
     Argument("gate", "B D", optional=True, step="gate_step"),
     Argument("lengths", "B", torch.long, optional=True),
     Argument("y", "B D", written=True),
-    Argument("after", "B W-1 D", written=True),
+    Argument("after", "B W-1 D", written=True, optional=True),
     least="threads W",
 )
 

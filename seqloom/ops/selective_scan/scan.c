@@ -472,9 +472,10 @@ void NAME(forward_)(TAKES, REAL *y, REAL *after, VEC *marks, VEC *scratch)
     NAME(scan_)(TAKEN, y, after, marks, scratch);
 }
 
+/* `after` NULL: in the place of the state, or of the window. */
 void NAME(step_)(TAKES, REAL *y, REAL *after)
 {
-    NAME(scan_token_)(TAKEN, y, after);
+    NAME(scan_token_)(TAKEN, y, after ? after : (REAL *)state);
 }
 
 void NAME(backward_)(
@@ -487,7 +488,7 @@ void NAME(backward_)(
 
 void NAME(convolve_)(TAKES, REAL *y, REAL *after)
 {
-    NAME(convolve_token_)(TAKEN, y, after);
+    NAME(convolve_token_)(TAKEN, y, after ? after : (REAL *)state);
 }
 
 #undef TAKES

@@ -20,6 +20,7 @@ from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
+from seqloom.ops.native import Argument, Signature, alike, watched
 from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
 
 RUN: dict[str, averages.Average] = {
@@ -28,6 +29,22 @@ RUN: dict[str, averages.Average] = {
     "native": native.forward,
 }
 """the fast backends that need no GPU"""
+WEIGHTS = (Argument("log_rate", "D", "real", optional=True), Argument("bonus", "D", "real", optional=True))
+SEQUENCE = Signature(
+    "wkv",
+    Argument("k", "B T D", "real"),
+    Argument("v", "B T D", "real"),
+    *WEIGHTS,
+    Argument("state", "B 3 D", "real", optional=True),
+    Argument("lengths", "B", "integer", optional=True),
+)
+TOKEN = Signature(
+    "wkv_token",
+    Argument("k", "B D", "real"),
+    Argument("v", "B D", "real"),
+    *WEIGHTS,
+    Argument("state", "B 3 D", "real"),
+)
 
 backends.declare("wkv_average", ("reference", *RUN, "triton"), lambda: native.lacking() | device.lacking())
 
@@ -58,7 +75,7 @@ def wkv(
     differentiable twice in every argument; all but `reference` take keys of any size. Raises ValueError where shapes
     do not agree.
     """
-    _check(k, v, log_rate, bonus, state)
+    SEQUENCE.bind(k, v, log_rate, bonus, state, lengths)
     kind = torch.promote_types(k.dtype, v.dtype)
     exact = torch.promote_types(kind, torch.float32)
     given = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
@@ -95,13 +112,16 @@ def wkv_token(
 ) -> tuple[Token, Float[Tensor, "B 3 D"]]:
     """As `wkv` for one token (B, D); with `reuse` the state is written over. Quick where no gradients are wanted."""
     given = (k, v, log_rate, bonus, state)
+    if not alike(*given) or k.ndim != 2:  # it is converted, if it is right
+        TOKEN.bind(*given)
     wanted = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
-    if plain and not torch.compiler.is_compiling() and _chosen(k) == "native":
-        after = state if reuse else torch.empty_like(state)
+    if plain and not watched(k) and _chosen(k) == "native":
+        after = None if reuse else torch.empty_like(state)
         rate, own = (None if each is None else each.to(state.dtype) for each in (log_rate, bonus))
         y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own, state, after)
-        return y.to(torch.promote_types(k.dtype, v.dtype)), after
+        return y.to(torch.promote_types(k.dtype, v.dtype)), state if after is None else after
+    TOKEN.bind(*given)
     y, after = wkv(k[:, None], v[:, None], log_rate, bonus, state)
     return y[:, 0], state.copy_(after.detach()) if reuse else after
 
@@ -125,12 +145,3 @@ def by_size(k: Tensor) -> str:
         return "native"
     narrow = len(k) * k.shape[-1] <= 128
     return "doubling" if narrow or not cpu or torch.compiler.is_compiling() else "sequential"
-
-
-def _check(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor | None) -> None:
-    if k.ndim != 3 or k.shape != v.shape:
-        raise ValueError(f"keys and values must both be (B, T, D), not {tuple(k.shape)} and {tuple(v.shape)}")
-    B, _, D = k.shape
-    for name, each, shape in (("log_rate", log_rate, (D,)), ("bonus", bonus, (D,)), ("state", state, (B, 3, D))):
-        if each is not None and each.shape != shape:
-            raise ValueError(f"{name} must be {shape} for keys {tuple(k.shape)}, not {tuple(each.shape)}")

@@ -62,9 +62,9 @@ TOKEN = Entry(
     Argument("v", "B D"),
     Argument("log_rate", "D", optional=True),
     Argument("bonus", "D", optional=True),
-    Argument("state", "B 3 D"),
+    Argument("state", "B 3 D", written=True),
     Argument("y", "B D", written=True),
-    Argument("after", "B 3 D", written=True),
+    Argument("after", "B 3 D", written=True, optional=True),
 )
 
 
@@ -74,10 +74,12 @@ def available() -> bool:
     return native.library(SOURCE) is not None
 
 
-def token(k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, after: Tensor) -> Tensor:
-    """One token (B, D) without gradients, at the price of a call: y, and in `after`, which may be `state`, the state.
+def token(
+    k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, after: Tensor | None
+) -> Tensor:
+    """One token (B, D) without gradients, at the price of a call: y, and in `after`, or else in `state`, the state.
 
-    All of one dtype, float32 or float64. ValueError where one does not fit, or `after` has gaps.
+    All of one dtype, float32 or float64. ValueError where one does not fit, or a state has gaps.
     """
     y = k.new_empty(k.shape)
     TOKEN(k, v, log_rate, bonus, state, y, after)

@@ -185,12 +185,14 @@ void NAME(backward_)(
         }
 }
 
-/* One token: y, and the state (B, 3, D) after it, at the scale at which its denominator is 1, which may lie where the one
-   before it does. Here `log_rate` is ln w; it and u may be NULL, for w = 0 and u = 0. */
+/* One token: y, and in `after` the state (B, 3, D) after it, at the scale at which its denominator is 1; where it is NULL,
+   in the place of the one before. Here `log_rate` is ln w; it and u may be NULL, for w = 0 and u = 0. */
 void NAME(token_)(
-    int B, int D, const REAL *k, const REAL *v, const REAL *log_rate, const REAL *u, const REAL *state, REAL *y,
+    int B, int D, const REAL *k, const REAL *v, const REAL *log_rate, const REAL *u, REAL *state, REAL *y,
     REAL *after)
 {
+    if (!after)
+        after = state;
     for (int b = 0; b < B; b++) {
         const size_t row = (size_t)b * D;
         const REAL *numerator = state + 3 * row, *denominator = numerator + D, *scale = denominator + D;

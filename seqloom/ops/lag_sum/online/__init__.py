@@ -26,9 +26,24 @@ from seqloom.ops.lag_sum import window
 from seqloom.ops.lag_sum.online import token
 from seqloom.ops.lag_sum.online.blocks import add, longest
 from seqloom.ops.lag_sum.reference import product
+from seqloom.ops.native import Argument, Signature
 
 PULLED = 1 << 19
 """products of a token that are faster summed up over the window, where there is no C for the schedule (measured)"""
+
+SIGNATURES = {
+    taps.count(" ") + 1: Signature(
+        "lag_sum",
+        Argument("z", f"B {D}", "real"),
+        Argument("w", taps, "real"),
+        Argument("past", f"B L-1 {D}", "real"),
+        Argument("ahead", f"B L-1 {D}", "real"),
+        Argument("seen", "B", torch.long),
+        Argument("origin", "B", torch.long),
+    )
+    for taps, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
+}
+"""what a token takes, by the dimensions of the taps"""
 
 
 def entries(L: int, dim: int) -> Memory:
@@ -51,14 +66,12 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Stat
     Raises ValueError where the state is not of such taps.
     """
     past, ahead, origin, seen = state["past"], state["ahead"], state["origin"], state["seen"]
-    if past.shape != ahead.shape or past.shape != (len(z), len(w) - 1, z.shape[1]):
-        raise ValueError(
-            f"the rings must be {(len(z), len(w) - 1, z.shape[1])}, not {tuple(past.shape)}: another mixer's"
-        )
     written = reuse and not _watched(z, w)
     if written and token.able(z, w, past, ahead, seen, origin):
         y = _advanced(z, w, state)
-    elif written and _pays(z, w):
+        return y, {"past": past, "ahead": ahead, "origin": origin, "seen": seen + 1}
+    SIGNATURES[w.ndim].bind(z, w, past, ahead, seen, origin)
+    if written and _pays(z, w):
         y = read(z, w, state)
         push(w, state)
     else:

@@ -25,20 +25,20 @@ INVALID, NEGATIVE = -1, -2
 
 
 def _entry(verb: str, ndim: int) -> Entry:
-    taps, D = {1: ("P+1", "D"), 2: ("P+1 D", "D"), 3: ("P+1 H H", "G*H"), 4: ("P+1 G H H", "G*H")}[ndim]
+    taps, D = {1: ("L", "D"), 2: ("L D", "D"), 3: ("L H H", "G*H"), 4: ("L G H H", "G*H")}[ndim]
     return Entry(
         "lag_sum",
         SOURCE if ndim < 3 else MATRICES,
         f"{'each' if ndim < 3 else 'mixed'}_{verb}",
-        f"threads B P {'D per' if ndim < 3 else 'G H'} longest leaf across",
+        f"threads B L-1 {'D per' if ndim < 3 else 'G H'} longest leaf across",
         Argument("z", f"B {D}", step="across", optional=verb == "push"),
         Argument("w", taps),
-        Argument("past", f"B P {D}", written=True),
-        Argument("ahead", f"B P {D}", written=True),
+        Argument("past", f"B L-1 {D}", written=True),
+        Argument("ahead", f"B L-1 {D}", written=True),
         Argument("seen", "B", torch.long),
         Argument("origin", "B", torch.long),
         Argument("y", f"B {D}", written=True, optional=verb == "push"),
-        least="P",
+        least="L-1",
     )
 
 
