@@ -16,7 +16,7 @@ from torch import Tensor, cat
 from seqloom.core.shapes import Stream
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
-from seqloom.ops.lag_sum import choice, direct, fft, gpu, halves, native, reference, spectral, toeplitz
+from seqloom.ops.lag_sum import choice, direct, fft, gpu, halves, native, reference, spectral, taps, toeplitz
 from seqloom.ops.native import Argument, Signature
 
 Taps: TypeAlias = Float[Tensor, "L ..."]
@@ -35,14 +35,14 @@ EXACT = ("reference", "direct", "toeplitz", "native", "halves", "triton")
 """the backends in which an output is exactly unaffected by later inputs"""
 
 SIGNATURES = {
-    taps.count(" ") + 1: Signature(
+    of.count(" ") + 1: Signature(
         "lag_sum",
         Argument("x", f"B T {D}", "real"),
-        Argument("w", taps, "real"),
+        Argument("w", of, "real"),
         Argument("past", f"B P {D}", "real", optional=True),
         least="L",
     )
-    for taps, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
+    for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
 }
 """by the dimensions of the taps"""
 
@@ -58,10 +58,7 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
     F = 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. Rounding: a direct sum of n
     terms is off by at most n eps Σ|terms|, a transformed one by F, halves by both. All are differentiable twice.
     """
-    signature = SIGNATURES.get(w.ndim) if isinstance(w, Tensor) else SIGNATURES[1]
-    if signature is None:
-        raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
-    signature.bind(x, w, past)
+    taps.declared(SIGNATURES, w).bind(x, w, past)
     if past is not None and past.shape[1]:
         return _run(cat([past, x], 1), w)[:, past.shape[1] :]
     return _run(x, w)

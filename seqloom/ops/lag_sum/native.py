@@ -74,7 +74,7 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
     """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), both float32 or both float64."""
     y = x.new_empty(x.shape)
     scratch = _scratch(x, w)
-    FORWARD(x, w, y, scratch, threads=len(scratch))
+    FORWARD(x, w, y, scratch, threads=len(scratch), L=len(w))
     return y
 
 
@@ -82,7 +82,8 @@ def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[
     """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t, each 0 numbers where it is not wanted."""
     summed, scratch = parts(x), _scratch(x, w)
     dx, dw = x.new_empty(x.shape if to_x else 0), x.new_empty(summed, *w.shape, dtype=torch.float64)
-    BACKWARD(x, w, g, dx if to_x else None, dw if to_w else None, scratch, threads=len(scratch), parts=summed)
+    given = (x, w, g, dx if to_x else None, dw if to_w else None)
+    BACKWARD(*given, scratch, threads=len(scratch), parts=summed, L=len(w))
     return dx, dw.sum(0).to(w.dtype) if to_w else w.new_empty(0)
 
 

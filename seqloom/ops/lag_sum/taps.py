@@ -1,11 +1,13 @@
 """The four kinds of taps: which groups of channels they make, what a sum over them costs, what they look like."""
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Per, lookback
 from seqloom.core.view import View
+from seqloom.ops.native import Signature
 
 Groups: TypeAlias = int | Literal["shared"]
 
@@ -22,6 +24,14 @@ def shape(dim: int, groups: Groups) -> tuple[int, ...]:
     if groups == dim:
         return (dim,)
     return (dim, dim) if groups == 1 else (groups, dim // groups, dim // groups)
+
+
+def declared(signatures: Mapping[int, Signature], w: Any) -> Signature:
+    """The signature for taps of so many dimensions. ValueError where there is none."""
+    found = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]  # which says what w is instead
+    if found is None:
+        raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
+    return found
 
 
 def inside(w: Tensor) -> int:

@@ -7,10 +7,15 @@ from torch._C import _functorch
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
-def alike(*tensors: Tensor | None) -> bool:
-    """Whether all are tensors of one dtype, or None: what a token asks before it asks for more."""
-    dtypes = {each.dtype if isinstance(each, Tensor) else None for each in tensors if each is not None}
-    return len(dtypes) == 1 and None not in dtypes
+def alike(first: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
+    """Whether all are tensors of one dtype, or None where that may be: what a token asks before it asks for more."""
+    if not isinstance(first, Tensor):
+        return False
+    dtype = first.dtype
+    for each in rest:
+        if not isinstance(each, Tensor) or each.dtype != dtype:
+            return False
+    return all(each is None or (isinstance(each, Tensor) and each.dtype == dtype) for each in optional)
 
 
 def watched(x: Tensor) -> bool:

@@ -25,7 +25,7 @@ def convolve_token(
         y, after = convolution.after_one(x, taps, bias, window, seen)
         return y, window.copy_(after.detach()) if reuse else after
     y, after = x.new_empty(x.shape), None if reuse else window.new_empty(window.shape)
-    rest = (window, bias, None, None, None)
+    rest = (window, bias, None, None, seen)
     CONVOLVE(x, None, taps, None, None, *rest, y, after, threads=native.threads(x.numel()))
     return y, window if after is None else after
 
@@ -44,7 +44,7 @@ def scan_token(
 ) -> tuple[Token, States]:
     """`selective` of one token: y (B, D), and the state after it."""
     of = (u, delta, log_rate, B, C, state, bias, skip, gate)
-    if not (_quick(*of) and state.is_contiguous() and unseen(*of)):
+    if not (_quick(*of[:6], optional=of[6:]) and state.is_contiguous() and unseen(*of)):
         SCANNED.bind(*of, None)
         one, width, b, c = (each[:, None] for each in (u, delta, B, C))
         past = None if gate is None else gate[:, None]
@@ -55,6 +55,8 @@ def scan_token(
     return y, state if after is None else after
 
 
-def _quick(x: Tensor, *rest: Tensor | None) -> bool:
+def _quick(x: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
     """Whether the C takes these dtypes, and is what runs."""
-    return native.alike(x, *rest) and x.dtype in native.WORD and x.numel() > 0 and choice(x) == "native"
+    return (
+        native.alike(x, *rest, optional=optional) and x.dtype in native.WORD and x.numel() > 0 and choice(x) == "native"
+    )

@@ -112,7 +112,7 @@ def wkv_token(
 ) -> tuple[Token, Float[Tensor, "B 3 D"]]:
     """As `wkv` for one token (B, D); with `reuse` the state is written over. Quick where no gradients are wanted."""
     given = (k, v, log_rate, bonus, state)
-    if not alike(*given) or k.ndim != 2:  # it is converted, if it is right
+    if not alike(k, v, state, optional=(log_rate, bonus)) or k.ndim != 2:  # it is converted, if it is right
         TOKEN.bind(*given)
     wanted = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)

@@ -22,7 +22,7 @@ from torch import Tensor
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
-from seqloom.ops.lag_sum import window
+from seqloom.ops.lag_sum import taps, window
 from seqloom.ops.lag_sum.online import token
 from seqloom.ops.lag_sum.online.blocks import add, longest
 from seqloom.ops.lag_sum.reference import product
@@ -32,16 +32,16 @@ PULLED = 1 << 19
 """products of a token that are faster summed up over the window, where there is no C for the schedule (measured)"""
 
 SIGNATURES = {
-    taps.count(" ") + 1: Signature(
+    of.count(" ") + 1: Signature(
         "lag_sum",
         Argument("z", f"B {D}", "real"),
-        Argument("w", taps, "real"),
+        Argument("w", of, "real"),
         Argument("past", f"B L-1 {D}", "real"),
         Argument("ahead", f"B L-1 {D}", "real"),
         Argument("seen", "B", torch.long),
         Argument("origin", "B", torch.long),
     )
-    for taps, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
+    for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
 }
 """what a token takes, by the dimensions of the taps"""
 
@@ -70,7 +70,7 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Stat
     if written and token.able(z, w, past, ahead, seen, origin):
         y = _advanced(z, w, state)
         return y, {"past": past, "ahead": ahead, "origin": origin, "seen": seen + 1}
-    SIGNATURES[w.ndim].bind(z, w, past, ahead, seen, origin)
+    taps.declared(SIGNATURES, w).bind(z, w, past, ahead, seen, origin)
     if written and _pays(z, w):
         y = read(z, w, state)
         push(w, state)

@@ -67,10 +67,8 @@ SAME = Entry(
 
 def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor) -> bool:
     """Whether this token can be read in C: one number type on a CPU, nothing with gaps, a compiler."""
-    kind = ahead.dtype
-    alike = z.dtype == kind and w.dtype == kind and past.dtype == kind and seen.dtype == origin.dtype == torch.long
-    whole = w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
-    return alike and whole and past.shape[1] > 0 and available(z, w.ndim)
+    whole = native.alike(z, w, past, ahead) and w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
+    return whole and past.ndim == 3 and past.shape[1] > 0 and w.ndim in LEAF and available(z, w.ndim)
 
 
 def available(like: Tensor, ndim: int) -> bool:

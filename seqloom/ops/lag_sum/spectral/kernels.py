@@ -58,7 +58,7 @@ def channels(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
     threads = native.threads(x.numel() * math.ceil(math.log2(N)))
     scratch = torch.empty(threads, _size(CHANNELS, "scratch", x.dtype, N), dtype=torch.uint8)
     factors = turns(N, x.dtype)
-    OF_CHANNELS[name](factors, x, w, *rest, scratch, threads=threads, parts=parts(x), N=N)
+    OF_CHANNELS[name](factors, x, w, *rest, scratch, threads=threads, parts=parts(x), L=len(w), N=N)
 
 
 def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
@@ -70,7 +70,7 @@ def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
     signals = _size(MATRICES, "signals", kind, rows, D, N) * (2 if name == "forward" else 3)
     values = x.new_empty(signals + _size(MATRICES, "blocks", kind, width, N))
     own = x.new_empty(threads, _size(MATRICES, "own", kind, rows, width, N))
-    OF_MATRICES[name, w.ndim](turns(N, kind), x, w, *rest, values, own, threads=threads, G=G, N=N)
+    OF_MATRICES[name, w.ndim](turns(N, kind), x, w, *rest, values, own, threads=threads, G=G, L=L, N=N)
 
 
 @functools.lru_cache(64)

@@ -1,0 +1,288 @@
+"""Random calls of every op that has native code: right ones, odd layouts, wrong arguments, spoilt calls of C."""
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.ops import backends, lag_sum, scans, wkv_average
+from seqloom.ops.lag_sum import online
+from seqloom.ops.native import Entry
+from seqloom.ops.selective_scan import convolution, selective, token
+from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype
+
+Draw = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Call:
+    """An op, its arguments, and the backends of which the second shows what the first should give."""
+
+    run: Callable[..., Any]
+    given: list[Any]
+    op: str
+    native: str
+    portable: str
+    read: Callable[..., tuple[Tensor, ...]] = lambda *outputs: outputs
+    """what of the outputs is compared"""
+    token: bool = False
+    """whether it may write into what it is given"""
+
+
+def drawn(chance: random.Random) -> Call:
+    """A right call, of sizes around those at which the C takes another way."""
+    dtype = chance.choice([torch.float32, torch.float64])
+    generator = torch.Generator().manual_seed(chance.randrange(1 << 30))
+
+    def draw(*shape: int) -> Tensor:
+        return (torch.randn(*shape, generator=generator, dtype=torch.float64) / 2).to(dtype)
+
+    return chance.choice(CALLS)(chance, draw)
+
+
+def _sizes(chance: random.Random) -> tuple[int, int, int]:
+    return chance.choice([0, 1, 2, 3, 5]), chance.choice([0, 1, 2, 7, 33, 70]), chance.choice([1, 3, 8, 16, 17, 40])
+
+
+def _lags(chance: random.Random, draw: Draw) -> Call:
+    B, T, D = _sizes(chance)
+    L, backend, G = chance.choice([1, 2, 15, 64]), chance.choice(["native", "spectral"]), chance.choice([1, D])
+    shapes = [(L,), (L, D)] + ([(L, D, D), (L, G, D // G, D // G)] if backend == "spectral" else [])
+    past = draw(B, chance.choice([1, 5]), D) if chance.random() < 0.3 else None
+    return Call(lag_sum.lags, [draw(B, T, D), draw(*chance.choice(shapes)), past], "lag_sum", backend, "reference")
+
+
+def _scan(chance: random.Random, draw: Draw) -> Call:
+    B, T, N = _sizes(chance)
+    make = (lambda *shape: torch.complex(draw(*shape), draw(*shape))) if chance.random() < 0.4 else draw
+    a = make(N) if chance.random() < 0.5 else make(B, T, N)
+    state = make(B, N) if chance.random() < 0.6 else None
+    return Call(
+        lambda a, b, state, lengths: scans.scan(a, b, state, lengths=lengths),
+        [a / (1 + a.abs()), make(B, T, N), state, _lengths(chance, B, T)],
+        "scans",
+        "native",
+        "reference",
+    )
+
+
+def _lengths(chance: random.Random, B: int, T: int) -> Tensor | None:
+    return torch.tensor([chance.randint(0, T) for _ in range(B)]).long() if chance.random() < 0.4 else None
+
+
+def _maybe(chance: random.Random, x: Tensor) -> Tensor | None:
+    return x if chance.random() < 0.6 else None
+
+
+def _selective(chance: random.Random, draw: Draw) -> Call:
+    (B, T, D), N = _sizes(chance), chance.choice([0, 1, 3, 16, 17])
+    given = [draw(B, T, D), draw(B, T, D), draw(D, N), draw(B, T, N), draw(B, T, N), _maybe(chance, draw(B, D, N))]
+    given += [_maybe(chance, each) for each in (draw(D), draw(D), draw(B, T, D))]
+    return Call(
+        lambda *x: selective(*x[:6], bias=x[6], skip=x[7], gate=x[8], lengths=x[9]),
+        [*given, _lengths(chance, B, T)],
+        "selective_scan",
+        "native",
+        "sequential",
+    )
+
+
+def _scan_token(chance: random.Random, draw: Draw) -> Call:
+    (B, _, D), N, reuse = _sizes(chance), chance.choice([1, 3, 16, 17]), chance.random() < 0.5
+    given = [draw(B, D), draw(B, D), draw(D, N), draw(B, N), draw(B, N), draw(B, D, N), draw(D), draw(D)]
+    return Call(
+        lambda *x: token.scan_token(*x, reuse),
+        [*given, _maybe(chance, draw(B, D))],
+        "selective_scan",
+        "native",
+        "sequential",
+        token=True,
+    )
+
+
+def _convolve_token(chance: random.Random, draw: Draw) -> Call:
+    (B, _, D), W, reuse = _sizes(chance), chance.choice([1, 2, 4]), chance.random() < 0.5
+    given = [draw(B, D), draw(W, D), draw(D), draw(B, W - 1, D), torch.full((B,), 9)]
+    return Call(lambda *x: token.convolve_token(*x, reuse), given, "selective_scan", "native", "sequential", token=True)
+
+
+def _convolve(chance: random.Random, draw: Draw) -> Call:
+    (B, T, D), W = _sizes(chance), chance.choice([1, 2, 4])
+    given = [draw(B, T, D), draw(W, D), draw(D), _maybe(chance, draw(B, W - 1, D))]
+    return Call(convolution.convolve, given, "lag_sum", "native", "reference")
+
+
+def _wkv(chance: random.Random, draw: Draw) -> Call:
+    B, T, D = _sizes(chance)
+    given = [
+        draw(B, T, D),
+        draw(B, T, D),
+        _maybe(chance, draw(D)),
+        _maybe(chance, draw(D)),
+        _maybe(chance, _past(B, D, draw)),
+    ]
+    return Call(
+        lambda k, v, w, u, state, lengths: wkv_average.wkv(k, v, w, u, state, lengths=lengths),
+        [*given, _lengths(chance, B, T)],
+        "wkv_average",
+        "native",
+        "sequential",
+        _averages,
+    )
+
+
+def _averages(y: Tensor, sums: Tensor) -> tuple[Tensor, ...]:
+    """Sums come at scales of their own."""
+    numerator, denominator, scale = sums.unbind(1)
+    return y, numerator / denominator, scale + denominator.log()
+
+
+def _past(B: int, D: int, draw: Draw) -> Tensor:
+    return torch.stack([draw(B, D), draw(B, D).exp(), draw(B, D)], 1)
+
+
+def _wkv_token(chance: random.Random, draw: Draw) -> Call:
+    (B, _, D), reuse = _sizes(chance), chance.random() < 0.5
+    given = [draw(B, D), draw(B, D), _maybe(chance, draw(D)), _maybe(chance, draw(D)), _past(B, D, draw)]
+    run = partial(wkv_average.wkv_token, reuse=reuse)
+    return Call(run, given, "wkv_average", "native", "sequential", _averages, token=True)
+
+
+def _online(chance: random.Random, draw: Draw) -> Call:
+    B, _, D = _sizes(chance)
+    L, G, count = chance.choice([1, 2, 5, 40]), chance.choice([1, D]), chance.choice([1, 3, 20])
+    w = draw(*chance.choice([(L,), (L, D), (L, D, D), (L, G, D // G, D // G)]))
+    state = online.begin(B, L, D, draw(1)) | {"seen": torch.zeros(B, dtype=torch.long)}
+    reuse = chance.random() < 0.8
+
+    def run(z: Any, w: Tensor, past: Any, ahead: Any, origin: Any, seen: Any) -> Any:
+        state, outputs = {"past": past, "ahead": ahead, "origin": origin, "seen": seen}, []
+        for _ in range(count):
+            y, state = online.advance(z, w, state, reuse and backends.forced("lag_sum") == "native")
+            outputs.append(y)
+        return torch.stack(outputs, 1), state["seen"]
+
+    given = [draw(B, D), w, *(state[name] for name in ("past", "ahead", "origin", "seen"))]
+    return Call(run, given, "lag_sum", "native", "reference", token=True)
+
+
+CALLS = (_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online)
+
+
+def check(seed: int) -> str:
+    """Runs a case; what is wrong with its end, or "". Memory errors end the process."""
+    chance = random.Random(seed)
+    call, way = drawn(chance), chance.choice(["right", "odd", "wrong", "wrong", "wrong", "inside"])
+    given = list(call.given)
+    place = chance.choice([n for n, each in enumerate(given) if each is not None and each.ndim])
+    spoil = chance.choice(WRONG)
+    if way == "odd":
+        given = [each if each is None or chance.random() < 0.5 else odd_strides(each, chance) for each in given]
+    elif way == "wrong":
+        given[place] = _spoilt(spoil, given[place], chance)
+    inside = _Inside(chance) if way == "inside" else None
+    learns = way in ("right", "odd") and not call.token and chance.random() < 0.5
+    found = _ended(call, call.native, given, learns, inside)
+    wanted = _ended(call, call.portable, given, learns)
+    about = f"{call.op} {way} {spoil.__name__ if way == 'wrong' else ''} at {place}"
+    if isinstance(found, ValueError | TypeError):
+        right = way in ("right", "odd") and not isinstance(wanted, ValueError | TypeError)
+        return f"{about}: a right call is refused: {found}" if right else ""
+    if isinstance(found, Exception):
+        return f"{about}: {type(found).__name__}: {found}"
+    if isinstance(wanted, Exception):
+        return f"{about}: {call.portable} refuses what {call.native} reads: {type(wanted).__name__}: {wanted}"
+    return (
+        ""
+        if (inside and inside.accepted) or _same(found, wanted)
+        else f"{about}: {call.native} and {call.portable} differ"
+    )
+
+
+def _spoilt(spoil: Callable[..., Any], x: Tensor, chance: random.Random) -> Any:
+    return x.new_ones(x.shape, dtype=torch.bool) if spoil is other_dtype and x.is_complex() else spoil(x, chance)
+
+
+def _ended(call: Call, backend: str, given: list[Any], learns: bool, inside: "_Inside | None" = None) -> Any:
+    """The outputs and, if it `learns`, the gradients; or the error."""
+    copied = [copy.deepcopy(each) if isinstance(each, Tensor) else each for each in given]  # with their strides
+    try:
+        with (
+            backends.use(**{call.op: backend}),
+            inside.planted() if inside else nullcontext(),
+            torch.set_grad_enabled(learns),
+        ):
+            leaves = [each.requires_grad_() for each in copied if learns and _learned(each)]
+            outputs = call.run(*copied)
+            read = call.read(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+            if not learns:
+                return read
+            loss = sum((each * each.detach().cos()).real.sum() for each in read if each.requires_grad)
+            return *read, *torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+    except Exception as error:
+        return error
+
+
+def _learned(x: Any) -> bool:
+    return isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex()) and x.is_leaf
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    for a, b in zip(found, wanted, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.device.type == "meta":
+            continue
+        bound = 1e-8 if a.dtype in (torch.float64, torch.complex128) else 3e-2 if a.dtype == torch.bfloat16 else 1e-3
+        scale = max(1.0, float(b.detach().abs().nan_to_num(0, 0, 0).max())) if b.numel() else 1.0
+        if not torch.allclose(a, b, rtol=bound, atol=bound * scale, equal_nan=True):
+            return False
+    return True
+
+
+class _Inside:
+    """Spoils one argument of the first call of C: what the op checks before it is not there to help."""
+
+    accepted = False
+    """whether the C was called: then it may have computed something else, within bounds"""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        whole, chance, hit = Entry.__call__, self.chance, []
+
+        def call(entry: Entry, *tensors: Tensor | None, **numbers: int) -> int:
+            if hit:
+                return whole(entry, *tensors, **numbers)
+            hit.append(1)
+            own = ("scratch", "values", "own", "turns", "marks")  # memory of the caller's, of sizes that it asks the C
+            places = [
+                n
+                for n, (argument, x) in enumerate(zip(entry.signature.arguments, tensors, strict=True))
+                if x is not None and x.ndim and x.numel() and argument.name not in own
+            ]
+            if not places:
+                return whole(entry, *tensors, **numbers)
+            place, spoil = chance.choice(places), chance.choice(WRONG)
+            wrong = list(tensors)
+            wrong[place] = spoil(tensors[place], chance)
+            try:
+                found = whole(entry, *wrong, **numbers)
+                self.accepted = True
+                return found
+            except (ValueError, TypeError):
+                return whole(entry, *tensors, **numbers)
+
+        Entry.__call__ = call  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Entry.__call__ = whole  # type: ignore[method-assign]
