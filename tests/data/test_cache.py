@@ -1,5 +1,6 @@
 """A cache that cannot be used costs time and one line, not the command."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from seqloom.data import cache
 
 
 @pytest.fixture(autouse=True)
-def _as_a_new_process() -> None:
+def _as_a_new_process() -> Iterator[None]:
+    cache._usual.cache_clear()
+    yield
     cache._usual.cache_clear()
 
 
@@ -20,6 +23,9 @@ def test_the_folder_is_that_of_the_environment(
     assert cache.folder(tmp_path / "c") == tmp_path / "c"
     assert capsys.readouterr().err == ""
     assert list((tmp_path / "a/b").iterdir()) == []
+    monkeypatch.delenv("SEQLOOM_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache.folder() == tmp_path / "home/.cache/seqloom"
 
 
 @pytest.mark.parametrize("place", ["file/cache", "/proc/nowhere", "~nobody-of-this-name/cache", "home"])

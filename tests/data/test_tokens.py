@@ -79,11 +79,3 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch) -> None:
         cache.write(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x"]
-
-
-def test_the_cache_folder(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path))
-    assert cache.folder() == tmp_path
-    assert cache.folder(tmp_path / "b") == tmp_path / "b"
-    monkeypatch.delenv("SEQLOOM_CACHE")
-    assert cache.folder().parts[-2:] == (".cache", "seqloom")

@@ -150,7 +150,7 @@ def test_a_long_prompt_counts_by_its_last_tokens(model: Decoder) -> None:
         ("a", {"temperature": -1}, "temperature: .* not -1"),
         ("a", {"top_k": 0}, "top_k: .* not 0"),
         ("a", {"top_p": float("nan")}, "top_p: .* not nan"),
-        ("a", {"seed": -1}, r"seed must lie in 0 … 2\^63 - 1, not -1"),
+        ("a", {"seed": -1}, r"a seed must be a whole number of 0 … 4294967295 \(2\^32 - 1\), not -1"),
     ],
 )
 def test_errors_come_at_the_call_and_in_one_line(

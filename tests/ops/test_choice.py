@@ -171,7 +171,7 @@ def test_the_package_s_own_table_is_whole() -> None:
 
 
 BROKEN = {
-    "half a file": ('{"points": [', "not JSON, line 1"),
+    "half a file": ('{"points": [', r"not readable JSON \(Expecting value, line 1"),
     "a list": ("[]", "object has no attribute"),
     "no points": ("{}", "no 'points'"),
     "no size": ('{"points": [{"taps": "vectors"}]}', "no 'T'"),
