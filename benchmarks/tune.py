@@ -1,6 +1,6 @@
 """Measures, on this machine, which backend of the lag sum is the fastest at which size: the table it chooses by.
 
-make tune                                       writes the repository's, seqloom/ops/lag_sum/crossovers.json
+make tune                                       writes the repository's, src/seqloom/ops/lag_sum/crossovers.json
 SEQLOOM_LAG_SUM_TABLE=mine.json make tune       writes another, which the same variable puts in force
 
 A backend that is over 4 times as slow as the fastest gives the time of its first runs. One whose cost grows as T·L and

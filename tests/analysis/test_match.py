@@ -16,7 +16,7 @@ from seqloom.analysis.count import count
 from seqloom.analysis.match import By, Match, match, quantity
 from seqloom.analysis.sizes import Counted
 from seqloom.core.mixer import Mixer, MixerConfig
-from seqloom.mixers.attention import TRAITS, AttentionConfig
+from seqloom.mixers.attention.attention import TRAITS, AttentionConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import known, use
 

@@ -31,7 +31,14 @@ PROGRAM = [sys.executable, "-c", "from seqloom.cli import run; run()"]
         "torch.nn",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("yaml", "numpy", "torch._C", "tokenizers", "seqloom.training.train", "seqloom.mixers.mamba")
+            for name in (
+                "yaml",
+                "numpy",
+                "torch._C",
+                "tokenizers",
+                "seqloom.training.train",
+                "seqloom.mixers.state_space.mamba",
+            )
         ),
     ],
 )

@@ -15,8 +15,8 @@ from seqloom.cli.timing import timed
 from seqloom.experiments import bench as module
 from seqloom.experiments.bench import bench
 from seqloom.mixers import kinds
-from seqloom.mixers.attention import Attention
-from seqloom.mixers.extractors import Extractor
+from seqloom.mixers.attention.attention import Attention
+from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.ops import attention, lag_sum
 from seqloom.training.recipes import RECIPES
 

@@ -68,7 +68,7 @@ def windowed() -> Any:
     from typing import ClassVar, Literal
 
     from seqloom.core.mixer import MixerConfig, Traits
-    from seqloom.mixers.attention import Attention
+    from seqloom.mixers.attention.attention import Attention
 
     class Whole(MixerConfig):
         kind: Literal["whole"] = "whole"

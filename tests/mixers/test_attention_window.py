@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seqloom.core.state import nbytes
 from seqloom.mixers import mixer_config
-from seqloom.mixers.attention import Attention
+from seqloom.mixers.attention.attention import Attention
 
 D = 8
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.mixers.gss import GSS, GSSConfig
+from seqloom.mixers.state_space.gss import GSS, GSSConfig
 from seqloom.ops.backends import use
 
 

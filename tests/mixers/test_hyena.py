@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.mixers import hyena, mixer_config
-from seqloom.mixers.hyena import Hyena
+from seqloom.mixers.convolution.hyena import Hyena
 from seqloom.ops.backends import use
 
 D, L = 4, 6

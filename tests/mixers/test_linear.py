@@ -7,7 +7,7 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.mixers import mixer_config
-from seqloom.mixers.linear import LinearAttention, _feature
+from seqloom.mixers.linear.linear import LinearAttention, _feature
 from seqloom.ops.backends import use
 
 D = 12

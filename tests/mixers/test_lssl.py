@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from seqloom.mixers import mixer_config
-from seqloom.mixers.lssl import LSSL
+from seqloom.mixers.state_space.lssl import LSSL
 from seqloom.ops.state_space.hippo import MEASURES
 
 DIM = 4

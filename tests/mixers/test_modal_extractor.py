@@ -11,8 +11,8 @@ from torch import Tensor
 
 from seqloom.core.state import nbytes
 from seqloom.mixers import mixer_config
-from seqloom.mixers.extractors import Extractor
-from seqloom.mixers.modal_extractor import LONG, ModalExtractor, ModalExtractorConfig
+from seqloom.mixers.extractors.extractors import Extractor
+from seqloom.mixers.extractors.modal_extractor import LONG, ModalExtractor, ModalExtractorConfig
 
 D, N = 3, 2
 SETTINGS = [

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.mixers import mixer_config
-from seqloom.mixers.retention import Retention
+from seqloom.mixers.linear.retention import Retention
 from seqloom.ops.backends import use
 from seqloom.ops.linear_decay import RUN, chunked
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from seqloom.mixers import mixer_config
-from seqloom.mixers.s4 import S4
+from seqloom.mixers.state_space.s4 import S4
 from seqloom.ops.backends import use
 from seqloom.ops.state_space.hippo import legs
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.mixers.s4d import S4D, S4DConfig, frequencies
+from seqloom.mixers.state_space.s4d import S4D, S4DConfig, frequencies
 from seqloom.ops.backends import use
 
 PUBLISHED = {

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from seqloom.mixers import mixer_config
-from seqloom.mixers.s5 import S5
+from seqloom.mixers.state_space.s5 import S5
 from seqloom.ops import backends
 from seqloom.ops.scans import hold
 from seqloom.ops.scans.hold import held

@@ -13,7 +13,7 @@ from seqloom.analysis.count import count
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.state import nbytes
 from seqloom.mixers import mixer_config
-from seqloom.mixers.spade import Spade, weaker
+from seqloom.mixers.state_space.spade import Spade, weaker
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import known, use
 from seqloom.training.settings import resolve

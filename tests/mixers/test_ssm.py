@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seqloom.mixers import mixer_config
-from seqloom.mixers.ssm import SSM
+from seqloom.mixers.state_space.ssm import SSM
 from seqloom.ops.state_space.discretise import DENSE
 from seqloom.ops.state_space.hippo import MEASURES
 

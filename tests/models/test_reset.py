@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from seqloom.core.cost import Cost, Per
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
-from seqloom.mixers.packed import PackedMixer
+from seqloom.mixers.base import PackedMixer
 
 
 class Own(PackedMixer):

@@ -16,7 +16,7 @@ class Group:
     files: tuple[str, ...]
     """globs from the root; each group has at least one file"""
     tests: tuple[str, ...]
-    """arguments of pytest; `{package}` is the folder, or the file without its ending, beneath `seqloom/ops`"""
+    """arguments of pytest; `{package}` is the folder, or the file without its ending, beneath `src/seqloom/ops`"""
 
     def sources(self, root: Path = ROOT) -> list[Path]:
         """The files, sorted; AssertionError where there is none."""
@@ -26,7 +26,7 @@ class Group:
 
     def arguments(self, source: Path, root: Path = ROOT) -> list[str]:
         """What pytest is given for a fault in `source`."""
-        package = source.relative_to(root).with_suffix("").parts[2]
+        package = source.relative_to(root).with_suffix("").parts[3]
         found: list[str] = []
         for argument in self.tests:
             filled = argument.format(package=package)
@@ -38,19 +38,24 @@ MARKS = ("-m", "not slow and not graph and not demo and not browser")
 GROUPS = (
     Group(
         "contract",
-        ("seqloom/core/mixer.py", "seqloom/core/state.py", "seqloom/mixers/packed.py", "seqloom/mixers/base.py"),
+        (
+            "src/seqloom/core/mixer.py",
+            "src/seqloom/core/state.py",
+            "src/seqloom/core/memory.py",
+            "src/seqloom/mixers/base.py",
+        ),
         ("tests/core", "tests/models/test_initial.py", "tests/contract", "--ignore=tests/contract/test_numbers.py"),
     ),
-    Group("ops", ("seqloom/ops/*/**/*.py",), ("tests/ops/test_{package}*.py",)),
-    Group("checkpoint", ("seqloom/runs/checkpoint.py", "seqloom/runs/tensors.py"), ("tests/runs",)),
+    Group("ops", ("src/seqloom/ops/*/**/*.py",), ("tests/ops/test_{package}*.py",)),
+    Group("checkpoint", ("src/seqloom/runs/checkpoint.py", "src/seqloom/runs/tensors.py"), ("tests/runs",)),
     Group(
         "statistics",
-        ("seqloom/experiments/seeds.py", "seqloom/experiments/stat*.py", "seqloom/experiments/interval*.py"),
-        ("tests/experiments/test_seeds.py", "tests/experiments/test_stat*.py", "tests/experiments/test_interval*.py"),
+        ("src/seqloom/core/statistics.py",),
+        ("tests/core/test_statistics.py",),
     ),
     Group(
         "prices",
-        ("seqloom/core/cost.py", "seqloom/analysis/*.py"),
+        ("src/seqloom/core/cost.py", "src/seqloom/analysis/*.py"),
         ("tests/analysis", "tests/contract/test_cost.py", "tests/core"),
     ),
 )

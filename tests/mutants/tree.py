@@ -19,7 +19,7 @@ NO_TESTS = 5
 
 
 def copied(to: Path) -> Path:
-    """The tree without what was built, installed or trained in it. `seqloom/runs` and `tests/runs` belong to it."""
+    """The tree without what was built, installed or trained in it. `src/seqloom/runs` and `tests/runs` belong to it."""
 
     def left(folder: str, names: list[str]) -> set[str]:
         kept = {"runs"} if Path(folder) != ROOT else set()
@@ -27,7 +27,9 @@ def copied(to: Path) -> Path:
 
     shutil.copytree(ROOT, to, ignore=left)
     found = _run(to, ["-c", "import seqloom; print(seqloom.__file__)"], 120)
-    assert found.stdout.strip() == str(to / "seqloom" / "__init__.py"), f"not the copy is imported: {found.stdout}"
+    assert found.stdout.strip() == str(to / "src" / "seqloom" / "__init__.py"), (
+        f"not the copy is imported: {found.stdout}"
+    )
     return to
 
 
@@ -42,7 +44,12 @@ def passes(tree: Path, arguments: list[str], limit: float) -> bool:
 
 
 def _run(tree: Path, arguments: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tree / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     with subprocess.Popen(
         [sys.executable, *arguments],
         **{"cwd": tree, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},

@@ -1,0 +1,79 @@
+"""Where a figure is from: the day, the code, the command and the machine.
+
+origin("seqloom bench she --out /home/me/rows.jsonl")
+# {"date": "2026-11-21", "commit": "e798f7f", "command": "seqloom bench she --out rows.jsonl", "machine": "2-core …"}
+"""
+
+import platform
+import shlex
+import subprocess
+from datetime import date
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import torch
+
+PACKAGE = Path(__file__).parent.parent
+
+
+def origin(command: str) -> dict[str, str]:
+    """date, commit, command (without the paths of this machine) and machine, to be written beside a figure."""
+    return {"date": date.today().isoformat(), "commit": commit(), "command": public(command), "machine": machine()}
+
+
+@cache
+def commit() -> str:
+    """The commit of the checkout that the package lies in, with + where its folder or benchmarks/ differ from it.
+
+    The installed version, as `seqloom 0.1.0`, where there is none. It is looked up once a process: what is checked out
+    later is not what runs.
+    """
+    if _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a virtual environment inside of another project
+        return _installed()
+    short = _git("rev-parse", "--short", "HEAD")
+    places = (".", ":(top)benchmarks", ":!*.pyc", ":!*__pycache__*")
+    changed = _git("status", "--porcelain", "--ignored", *places)
+    return _installed() if short is None else short + ("+" if changed else "")
+
+
+def machine() -> str:
+    """The processor, its cores, torch and its threads, and the GPU where there is one."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    cpu = f"{len(names)}-core {names[0]}" if names else platform.processor()
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    kind = torch.backends.cpu.get_cpu_capability()
+    return f"{cpu} {kind}, torch {torch.__version__}, {torch.get_num_threads()} threads{gpu}"
+
+
+def public(command: str) -> str:
+    """The command with each path that says where something lies on this machine cut down to its last name."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quote without its other end
+        words = command.split()
+    return " ".join(shlex.quote(_cut(word)) for word in words)
+
+
+def _cut(word: str) -> str:
+    name, sign, value = word.rpartition("=")
+    path = PureWindowsPath(value) if PureWindowsPath(value).drive else PurePosixPath(value)
+    elsewhere = path.is_absolute() or value.startswith("~") or ".." in path.parts
+    return name + sign + (path.name if elsewhere else value)
+
+
+def _installed() -> str:
+    try:
+        return f"seqloom {version('seqloom')}"
+    except PackageNotFoundError:
+        return "seqloom, not installed"
+
+
+def _git(*words: str) -> str | None:
+    """What git says about the package's folder; None where it says no, or is not there."""
+    try:
+        said = subprocess.run(["git", *words], capture_output=True, text=True, check=False, cwd=PACKAGE)
+    except OSError:
+        return None
+    return said.stdout.strip() if said.returncode == 0 else None

@@ -1,0 +1,138 @@
+"""A trained Extractor's second life: its taps as sums of N waves, so that it generates from a state of one size.
+
+    found = distil("runs/he", 16, "runs/he-16")
+
+Each layer of HE, WE or ME, and of their relatives with a number for each lag, becomes a `modal_extractor` with the same
+matrices; what else the model has stays as it is.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from seqloom.core.config import read
+from seqloom.core.mixer import MixerConfig
+from seqloom.core.progress import progress
+from seqloom.evaluation.scores import Scores, score
+from seqloom.experiments.distil_layers import Layer, lacking, modal, place, taps, told
+from seqloom.experiments.own_text import own_text
+from seqloom.face import load
+from seqloom.mixers.extractors.extractors import Extractor
+from seqloom.mixers.extractors.modal_extractor import ModalExtractor
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.ops.pole_fit import Poles, fit
+from seqloom.runs import checkpoint
+from seqloom.runs import model as stored
+from seqloom.runs.layout import Run, find_run, open_run
+from seqloom.runs.lock import lock
+
+
+@final
+@dataclass(frozen=True)
+class Distilled:
+    """The layers that changed, those that did not and why, and what a text costs before and after."""
+
+    layers: tuple[Layer, ...]
+    stayed: dict[int, str]
+    text: str
+    """what was predicted, or why nothing was"""
+    scores: tuple[Scores, Scores] | None
+
+
+def distil(
+    folder: str | Path,
+    order: int,
+    out: str | Path,
+    *,
+    data: str | None = None,
+    batch: int = 64,
+    step: int | None = None,
+) -> Distilled:
+    """Fits `order` poles a channel to the taps of a run's model, and saves what comes of it in `out`.
+
+    Both are scored on `data`, or on the held-out part of the run's own text. ValueError, in one line, where no layer
+    has such taps, for an order that would make no state smaller, and for an `out` that holds something already.
+    """
+    out, run = Path(out), find_run(folder)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} is there already: choose another --out")
+    if step is None and (newest := checkpoint.peek(run.checkpoints)) is not None:
+        step = newest.step
+    model = load(folder, step=step)
+    stayed = {}
+    for number, (block, config) in enumerate(zip(model.blocks, model.config.mixers, strict=True)):
+        if (why := lacking(block.mixer, config.kind)) is not None:
+            stayed[number] = why
+    if len(stayed) == len(model.blocks):
+        raise ValueError(f"{folder} has no taps for poles (he, we, me have): {'; '.join(sorted(set(stayed.values())))}")
+    _require_gain(order, model.config.context)
+    tokens, text = own_text(run, model, data)
+    after, layers = _distilled(model, order)
+    scores = None
+    if tokens is not None:
+        with progress("predicting the text", 2, "models") as advance:
+            first = score(model, tokens, batch=batch)
+            advance()
+            scores = (first, score(after, tokens, batch=batch))
+            advance()
+    _save(after, out, run, {"run": run.identity, "step": step, "order": order})
+    return Distilled(layers, stayed, text, scores)
+
+
+def _require_gain(order: int, context: int) -> None:
+    most = (context - 2) // 2  # a pole is two numbers, the window L-1
+    if most < 1:
+        raise ValueError(f"a context of {context} is a window of {context - 1} numbers a channel: no poles are fewer")
+    if not 1 <= order <= most:
+        raise ValueError(
+            f"--order must lie in 1 … {most}, not {order}: a pole is two numbers a channel, the window of this run "
+            f"{context - 1}, and the state is to become smaller"
+        )
+
+
+def _distilled(model: Decoder, order: int) -> tuple[Decoder, tuple[Layer, ...]]:
+    """The model with poles for taps where they can be, and what that changed."""
+    old = {n: block.mixer for n, block in enumerate(model.blocks) if lacking(block.mixer, "") is None}
+    extractors = {n: mixer for n, mixer in old.items() if isinstance(mixer, Extractor)}
+    mixers: list[MixerConfig] = list(model.config.mixers)
+    kinds = [mixer.kind for mixer in mixers]
+    poles: dict[int, Poles] = {}
+    total = sum(taps(mixer).shape[1] for mixer in extractors.values())
+    with progress("fitting poles", total, "channels") as advance:
+        for n, mixer in extractors.items():
+            mixers[n] = modal(mixer, order)
+            poles[n] = fit(mixer.w_ext, order, advance=advance)
+    after = Decoder(_config(model.config, mixers))
+    kept, wanted = model.state_dict(), after.state_dict()
+    after.load_state_dict({name: kept.get(name, value) for name, value in wanted.items()})
+    layers = []
+    for n, mixer in extractors.items():
+        new = after.blocks[n].mixer
+        assert isinstance(new, ModalExtractor)
+        place(poles[n], mixer, new)
+        layers.append(told(n, kinds[n], mixer, new))
+    after.tokenizer = model.tokenizer
+    return after.eval(), tuple(layers)
+
+
+def _config(config: DecoderConfig, mixers: list[MixerConfig]) -> DecoderConfig:
+    said = [mixer.model_dump(mode="json") for mixer in mixers]
+    alike = all(each == said[0] for each in said)
+    found: DecoderConfig = read(DecoderConfig, {**config.model_dump(mode="json"), "mixer": said[0] if alike else said})
+    return found
+
+
+def _save(model: Decoder, out: Path, source: Run, origin: dict[str, Any]) -> None:
+    """As `runs.model.save`, and what the model comes from; how its text is read is what it was."""
+    before = source.settings
+    tokenizer = model.tokenizer
+    settings = {
+        **stored.settings(model, tokenizer),
+        "distilled": origin,
+        **{k: before[k] for k in ("data",) if k in before},
+    }
+    with lock(out):
+        run = open_run(out, settings)
+        if tokenizer is not None:
+            run.keep_tokenizer(tokenizer.json)
+        checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, {"run": run.identity})

@@ -1,0 +1,88 @@
+"""One layer from an Extractor's taps to poles, and what that changed."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from seqloom.core.mixer import Mixer
+from seqloom.mixers.extractors.extractors import Extractor
+from seqloom.mixers.extractors.modal_extractor import ModalExtractor, ModalExtractorConfig
+from seqloom.ops.pole_fit import Poles
+from seqloom.ops.pole_fit.bound import bound, response
+
+
+@final
+@dataclass(frozen=True)
+class Layer:
+    """What became of a layer's taps, by the weights as they are stored; sums are the worst channel's.
+
+    An extraction of inputs between -1 and 1 is off by no more than `inside` + `beyond`, whatever they are.
+    """
+
+    number: int
+    kind: str
+    error: float
+    """root of the summed squares of what the taps are off by, over that of the taps"""
+    inside: float
+    """Σ |w - ŵ| within the context"""
+    beyond: float
+    """Σ |ŵ| where the Extractor sees nothing: beyond the context"""
+    taps: float
+    """Σ |w|: the most that the extraction can be"""
+    state: tuple[int, ...]
+    """bytes that a row keeps, before and after"""
+
+
+def lacking(mixer: Mixer, kind: str) -> str | None:
+    """Why poles cannot be fitted to a mixer, in words; None where they can."""
+    if not isinstance(mixer, Extractor):
+        return f"{kind} is no Extractor"
+    return f"{kind}'s taps are matrices, which are not fitted" if mixer.w_ext.ndim > 2 else None
+
+
+def modal(mixer: Extractor, order: int) -> ModalExtractorConfig:
+    """The settings of what takes a mixer's place."""
+    return ModalExtractorConfig(
+        order=order,
+        taps="shared" if mixer.w_ext.ndim == 1 else "channel",
+        in_proj=mixer.w_in is not None,
+        adjust=mixer.w_adj is not None,
+        out_proj=mixer.w_out is not None,
+    )
+
+
+@torch.no_grad()
+def place(poles: Poles, old: Extractor, new: ModalExtractor) -> None:
+    """Gives a mixer the poles, and what it shares with the one that it stands for."""
+    new.load_state_dict({**new.state_dict(), **{k: v for k, v in old.state_dict().items() if k != "w_ext"}})
+    new.log_rate.copy_(torch.log(-poles.rates.real))
+    new.frequency.copy_(poles.rates.imag)
+    new.c.copy_(torch.view_as_real(poles.weights))
+    new.d.copy_(taps(old)[0] - 2 * new.c[..., 0].double().sum(1))  # as c was rounded: lag 0 is met
+
+
+def told(number: int, kind: str, old: Extractor, new: ModalExtractor) -> Layer:
+    """How far the stored poles are from the taps."""
+    w = taps(old)
+    rates = torch.complex(-new.log_rate.double().exp(), new.frequency.double()).detach()
+    poles = Poles(rates, torch.view_as_complex(new.c.detach().double()), new.d.detach().double())
+    off, loud = (response(poles, len(w)) - w).norm(), w.norm()
+    inside, beyond = bound(w, poles)
+    worst = (inside + beyond).argmax()
+    return Layer(
+        number,
+        kind,
+        float(off / loud) if loud else float(off),
+        float(inside[worst]),
+        float(beyond[worst]),
+        float(w.abs().sum(0).max()),
+        tuple(mixer.cost(len(w), "token").state * mixer.dtype.itemsize for mixer in (old, new)),
+    )
+
+
+def taps(mixer: Extractor) -> Tensor:
+    """The taps (L, D) in float64, or (L, 1) where all channels share them."""
+    w = mixer.w_ext.detach().double()
+    return w[:, None] if w.ndim == 1 else w

@@ -1,0 +1,1 @@
+"""Attention-free Transformers: averages weighted by keys and positions, per channel."""

@@ -1,0 +1,121 @@
+"""AFT-conv: the biases depend on the distance alone, one set of them a head, so that any length is read.
+
+    q = x W_q,  v = x W_v                  (T, D)       k = x W_k     (T, H): one key a head, shared by its D/H channels
+    y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + b_{t-j}} v_j) / (Σ_{j≤t} e^{k_j + b_{t-j}})           per head; b_l = 0 for l ≥ L
+    b_l = γ (w_l - mean w) / √(var w + 1e-5) + β      L = `window`, mean and variance over the lags; per head
+    out = y W_out
+
+Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 5 in one dimension and "Parameterization": γ
+and β begin at 0, so that it begins as AFT-simple. The paper writes the sum as all tokens and a convolution with e^b - 1
+beside them; `seqloom.ops.biased_average` takes the window out of the one and 1 out of the other, which is the same and
+cancels nothing, and reads to t, not to T. Beside the variance 1e-5 is ours: a window of 1 has none. W_out is in none of
+its equations, but in the parameters that it counts.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.memory import Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.biased_average import average, biases, memory
+from seqloom.ops.biased_average.price import gate, price
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+class AFTConv(PackedMixer):
+    """AFT-conv over `dim` channels in `heads`. State: the keys and values of the window, and one sum a head."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, heads: int, window: int) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
+        self.dim, self.heads, self.window = dim, heads, window
+        self.w_q, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(3))
+        self.w_k = Linear(dim, heads, bias=False)
+        self.w = nn.Parameter(torch.empty(window, heads))
+        self.gain, self.shift = (nn.Parameter(torch.empty(heads)) for _ in range(2))
+        self._draw()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; taps are drawn anew, N(0, 1), as their scale is γ's."""
+        super().reset(std)
+        self._draw()
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(x, average(self.w_k(x), self.w_v(x), self._bias(x.shape[1])))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
+        return memory.entries(self.window, self.heads, self.dim)
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, after = memory.carry(self.w_k(x), self.w_v(x), self._bias(x.shape[1]), state, lengths)
+        return self._out(x, y), after
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(1), state, reuse)
+        return self._out(x, y), after
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the biases over lags, as they are added."""
+        with torch.no_grad():
+            taps = self._bias(1)[0, 0]
+        meaning = "what is added to the key of the token at each lag before the exponential"
+        return [View("biases", meaning, ("lag", "head"), taps)]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The taps are brought to γ and β once a token, as a step does."""
+        D, H, L = self.dim, self.heads, self.window
+        rows = T if per == "sequence" else 1
+        averaging = price(T, L, H, D, per)
+        beside = linear(rows, D, D)
+        each = rows * H
+        standard = Cost(  # mean, difference, its mean square, 1e-5, a root, a division; then γ and β
+            mul=each * 2 * L, add=each * (2 * (L - 1) + L + 1 + L), div=each * (2 + L), other=each, params=(L + 2) * H
+        )
+        values = Cost(2 * beside.mul, 2 * beside.add, params=2 * beside.params)  # q and v, beside k
+        return linear(rows, D, H) + values + standard + averaging + gate(rows, D) + beside
+
+    def _bias(self, tokens: int) -> Tensor:
+        return biases.standard(self.w, self.gain, self.shift, tokens)
+
+    def _out(self, x: Tensor, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * y)
+        return out
+
+    def _draw(self) -> None:
+        nn.init.normal_(self.w)
+        nn.init.zeros_(self.gain)
+        nn.init.zeros_(self.shift)
+
+
+@register
+class AFTConvConfig(MixerConfig):
+    """AFT-conv: looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["aft_conv"] = "aft_conv"
+    heads: int = Field(4, ge=1, description="heads, each with a key and biases of its own; divides dim")
+    window: int = Field(32, ge=1, description="lags with a bias of their own, the current token's included")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2, "window": 3}, {"heads": 8, "window": 1}, {"heads": 4})
+
+    def build(self, dim: int, context: int | None) -> AFTConv:
+        """See `MixerConfig.build`."""
+        return AFTConv(dim, self.heads, self.window)

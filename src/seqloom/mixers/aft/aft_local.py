@@ -1,0 +1,119 @@
+"""AFT-local: AFT-full whose biases are 0 outside a window; the tokens outside are read all the same.
+
+    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has a number a channel
+    y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + w_{tj}} ∘ v_j) / (Σ_{j≤t} e^{k_j + w_{tj}})
+    w_{tj} = u_t · r_j of width F = `bias_dim`, or an entry of a table where that is 0, for t - j < `window`, else 0
+    out = y W_out                                                            t, j < context;   w is (u, r), or the table
+
+What left the window needs no bias, so the state is the window and one sum, whatever was read.
+
+Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2, 3 and "Parameterization", which calls r v.
+Its sums reach to T where it is not causal, ours to t. W_out is in none of its equations, but in the parameters that it
+counts. Factors begin at N(0, 0.1²), a table at 0: ours. The table has a column a lag, and does not hold the zeros.
+"""
+
+from dataclasses import replace
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.biased_average import average, biases, memory
+from seqloom.ops.biased_average.price import gate, price
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+class AFTLocal(PackedMixer):
+    """AFT-local over `dim` channels and `context` places. State: the keys and values of the window, and one sum."""
+
+    def __init__(self, dim: int, context: int, window: int, bias_dim: int) -> None:
+        super().__init__()
+        self.dim, self.context, self.bias_dim = dim, context, bias_dim
+        self.window = min(window, context)
+        self.traits = replace(TRAITS, longest=context)  # biases exist for so many places
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        self.w = nn.Parameter(biases.first(context, bias_dim, self.window))
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; the biases begin as they always do."""
+        super().reset(std)
+        with torch.no_grad():
+            self.w.copy_(biases.first(self.context, self.bias_dim, self.window))
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`. Raises ValueError beyond `context` places, dropped ones included."""
+        biases.within("aft_local", self.context, x.shape[1])
+        bias = self._bias(torch.arange(x.shape[1], device=x.device)[None])
+        return self._out(x, average(self.w_k(x), self.w_v(x), bias))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
+        return memory.entries(self.window, self.dim, self.dim)
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`. Raises ValueError where a row would have read more than `context` tokens."""
+        biases.within("aft_local", self.context, state["seen"] + lengths)
+        bias = self._bias(state["seen"][:, None] + torch.arange(x.shape[1], device=x.device))
+        y, after = memory.carry(self.w_k(x), self.w_v(x), bias, state, lengths)
+        return self._out(x, y), after
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`. Raises ValueError beyond `context` tokens."""
+        biases.within("aft_local", self.context, state["seen"] + 1)
+        y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(state["seen"][:, None]), state, reuse)
+        return self._out(x, y), after
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the biases of the places of `x`, 0 for keys after the query and outside the window."""
+        biases.within("aft_local", self.context, x.shape[1])
+        bias = self._bias(torch.arange(x.shape[1], device=x.device)[None])
+        meaning = "what is added to the key of an earlier token before the exponential, for each query"
+        return [View("biases", meaning, ("query", "key"), biases.by_key(bias[0, :, :, 0]))]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. With factors, a bias of the window is F products and F-1 additions."""
+        D, F, N, L = self.dim, self.bias_dim, self.context, self.window
+        rows, terms = lookback(T, L, per)
+        project = linear(rows, D, D)
+        beside = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # q and v, beside k
+        own = Cost(params=2 * N * F if F else N * L)
+        factors = Cost(terms * F, terms * (F - 1)) if F else Cost()
+        return project + beside + factors + price(T, L, D, D, per) + gate(rows, D) + project + own
+
+    def _bias(self, places: Tensor) -> Tensor:
+        return biases.over_lags(self.w, places, self.window)
+
+    def _out(self, x: Tensor, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * y)
+        return out
+
+
+@register
+class AFTLocalConfig(MixerConfig):
+    """AFT-local: reads at most `context` tokens, all of them, and has biases for the latest `window` of each place."""
+
+    kind: Literal["aft_local"] = "aft_local"
+    window: int = Field(32, ge=1, description="tokens with a bias of their own, the current one included")
+    bias_dim: int = Field(128, ge=0, description="width of the factors of the biases; 0 for a plain table of them")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"window": 2, "bias_dim": 3}, {"window": 3, "bias_dim": 0}, {"bias_dim": 2})
+
+    def build(self, dim: int, context: int | None) -> AFTLocal:
+        """See `MixerConfig.build`. Raises ValueError without a context."""
+        if context is None or context < 1:
+            raise ValueError(
+                f"aft_local needs a context of 1 or more, the places that it has biases for, not {context}"
+            )
+        return AFTLocal(dim, context, self.window, self.bias_dim)

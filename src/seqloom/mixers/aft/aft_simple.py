@@ -1,0 +1,99 @@
+"""AFT-simple: a softmax over time in each channel, whose average the token itself lets through.
+
+    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has a number a channel
+    y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j} ∘ v_j) / (Σ_{j≤t} e^{k_j})
+    out = y W_out
+
+Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103: AFT-full without its biases w. Its sums
+reach to T where it is not causal, ours to t. W_out is in none of its equations, but in what it counts.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class AFTSimple(PackedMixer):
+    """AFT-simple over `dim` channels. State: the two sums of each channel, and their scale."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._let_through(x, wkv(self.w_k(x), self.w_v(x))[0])
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: sums and scale (B, 3, D)."""
+        return {"sums": sums_of(self.dim)}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, sums = wkv(self.w_k(x), self.w_v(x), state=state["sums"], lengths=lengths)
+        return self._let_through(x, y), {"sums": sums, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
+        return self._let_through(x, y), {"sums": sums, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the weights of the softmax, the mean of all channels."""
+        k = self.w_k(x[0])
+        later = torch.ones(len(k), len(k), dtype=torch.bool, device=k.device).triu(1)
+        of_channel = (c.expand(len(k), -1).masked_fill(later, float("-inf")).softmax(-1) for c in k.unbind(1))
+        mean = sum(of_channel, k.new_zeros(len(k), len(k))) / self.dim
+        meaning = "how much of each key's value a query takes, mean of the channels"
+        return [View("mean weights", meaning, ("query", "key"), mean)]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place but the first, which has nothing to add to."""
+        D = self.dim
+        rows, _ = lookback(T, None, per)
+        first = int(T == 1 if per == "token" else T > 0)
+        average = Cost(
+            mul=rows * D,
+            add=2 * (rows - first) * D,
+            div=rows * D,
+            exp=rows * D,
+            path=("exponentiation", "multiplication", "cumulation", "division"),
+        )
+        gate = Cost(mul=rows * D, add=rows * D, div=rows * D, exp=rows * D, path=("multiplication",))
+        project = linear(rows, D, D)
+        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # q and v, beside k
+        return project + both + average + gate + project
+
+    def _let_through(self, x: Tensor, average: Tensor) -> Tensor:
+        y: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * average)
+        return y
+
+
+@register
+class AFTSimpleConfig(MixerConfig):
+    """AFT-simple. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["aft_simple"] = "aft_simple"
+    traits: ClassVar = TRAITS
+
+    def build(self, dim: int, context: int | None) -> AFTSimple:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return AFTSimple(dim)

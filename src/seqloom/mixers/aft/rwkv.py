@@ -1,0 +1,174 @@
+"""RWKV-4's time mixing: an average over time that fades, channel by channel, at a learned rate.
+
+    r = (x_{t-1} + μ_r (x_t - x_{t-1})) W_r,  so k with μ_k, W_k and v with μ_v, W_v           x_0 = 0; no biases
+    a_t = (Σ_{j<t} e^{k_j - (t-1-j)w} v_j + e^{u+k_t} v_t) / (Σ_{j<t} e^{k_j - (t-1-j)w} + e^{u+k_t})   w = e^`log_rate`
+    y = (σ(r) ∘ a) W_out
+
+Before training, with l = `layer` and p = l / (`depth` - 1), which is 0 where there is one layer, channel c of D has
+    ln w = -5 + 8 (c / (D-1))^(0.7 + 1.3 p),   u = ln 0.3 + ((c+1) mod 3 - 1) / 2
+    μ_k = (c/D)^(1 - l/depth),   μ_v = μ_k + 0.3 p,   μ_r = (c/D)^((1 - l/depth) / 2)
+
+Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift", "WKV Operator" and "Output Gating"; beginnings from the
+authors' code of RWKV-4. Their W_r, W_k and W_out begin at 0, ours as the model's others do; theirs fails at one layer.
+Seed 004 counts the distance twice, seed 001 takes it one too large and says that inference grows with the sequence: the
+state is constant.
+"""
+
+import math
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import ring
+from seqloom.ops.projection import Linear
+from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class RWKV(PackedMixer):
+    """Time mixing over `dim` channels. State: the last token, the two sums of each channel, and their scale."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, layer: int = 0, depth: int = 1) -> None:
+        super().__init__()
+        self.dim, self.layer, self.depth = dim, layer, depth
+        self.w_r, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus = (nn.Parameter(torch.empty(dim)) for _ in range(5))
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; rates, bonuses and μ go back to where they begin, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: rates, bonuses and μ are not decayed, as 0 is nothing special for them."""
+        matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v, self.w_out)]
+        vectors = [self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus]
+        return [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._read(x, torch.zeros_like(x[:, :1]), None, None)[0]
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: the last token (B, D), sums and scale (B, 3, D)."""
+        return {"last": Entry((self.dim,)), "sums": sums_of(self.dim)}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        before, seen = state["last"][:, None], state["seen"]
+        y, sums = self._read(x, before.to(x.dtype), state["sums"], lengths)
+        return y, {"last": ring.write(before, seen, x, lengths)[:, 0], "sums": sums, "seen": seen + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        r, k, v = self._project(x, state["last"].to(x.dtype))
+        average, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
+        last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
+        return self.w_out(torch.sigmoid(r) * average), {"last": last, "sums": sums, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: what time does to a token's weight, and how the tokens before are mixed in."""
+        lag = torch.arange(x.shape[1], device=x.device)[:, None]
+        faded = torch.where(lag > 0, (lag - 1).clamp(min=0) * -self.log_rate.exp(), self.bonus).exp()
+        mu = torch.stack([self.mu_r, self.mu_k, self.mu_v])
+        return [
+            View(
+                "decay",
+                "what a key's weight is multiplied by at each lag; at lag 0 the bonus",
+                ("lag", "channel"),
+                faded,
+            ),
+            View("token shift", "the part of the token itself in r, k and v, the rest is the one before", AXES, mu),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place but the first, which has nothing to fade and to add to.
+
+        w and e^-w are priced at each token, as a step computes them.
+        """
+        D = self.dim
+        rows, _ = lookback(T, None, per)
+        past = rows - int(T == 1 if per == "token" else T > 0)
+        shift = Cost(mul=3 * rows * D, add=4 * rows * D, params=5 * D, path=("addition", "multiplication", "addition"))
+        average = Cost(
+            mul=2 * (rows + past) * D,
+            add=(rows + 4 * past) * D,
+            div=rows * D,
+            exp=2 * (rows + past) * D,
+            other=past * D,
+            path=("addition", "exponentiation", "multiplication", "cumulation", "division"),
+        )
+        gate = Cost(mul=rows * D, add=rows * D, div=rows * D, exp=rows * D, path=("multiplication",))
+        project = linear(rows, D, D)
+        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # r and v, beside k
+        return shift + project + both + average + gate + project
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        c, D = torch.arange(self.dim, device=self.device), self.dim
+        through, left = self.layer / max(self.depth - 1, 1), 1 - self.layer / self.depth
+        self.mu_r.copy_((c / D) ** (left / 2))
+        self.mu_k.copy_((c / D) ** left)
+        self.mu_v.copy_((c / D) ** left + 0.3 * through)
+        self.log_rate.copy_(-5 + 8 * (c / max(D - 1, 1)) ** (0.7 + 1.3 * through))
+        self.bonus.copy_(math.log(0.3) + ((c + 1) % 3 - 1) / 2)
+
+    def _read(self, x: Tensor, before: Tensor, sums: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        r, k, v = self._project(x, torch.cat([before, x[:, :-1]], 1))
+        average, sums = wkv(k, v, self.log_rate, self.bonus, sums, lengths=lengths)
+        y: Tensor = self.w_out(torch.sigmoid(r) * average)
+        return y, sums
+
+    def _project(self, x: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        moved = x - earlier
+        r, k, v = (
+            project(torch.addcmul(earlier, moved, mu))
+            for project, mu in ((self.w_r, self.mu_r), (self.w_k, self.mu_k), (self.w_v, self.mu_v))
+        )
+        return r, k, v
+
+
+AXES = ("projection", "channel")
+
+
+@register
+class RWKVConfig(MixerConfig):
+    """RWKV-4's time mixing. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["rwkv"] = "rwkv"
+    layer: int | None = Field(None, ge=0, description="layer that it begins as, from 0; unless set, where it stands")
+    depth: int | None = Field(None, ge=1, description="layers of the model that it begins in; set with layer")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(400, "a running sum and its normaliser are rounded at each of 4,096 tokens")
+    examples: ClassVar = ({}, {"layer": 2, "depth": 3})
+
+    @model_validator(mode="after")
+    def _inside(self) -> "RWKVConfig":
+        if (self.layer is None) != (self.depth is None):
+            raise ValueError("there is no layer without a depth, or the reverse: give both, or leave both to the model")
+        if self.layer is not None and self.depth is not None and self.layer >= self.depth:
+            raise ValueError(f"there is no layer {self.layer} in {self.depth}: layers count from 0")
+        return self
+
+    def placed(self, layer: int, depth: int) -> "RWKVConfig":
+        """See `MixerConfig.placed`: its rates and μ differ by layer."""
+        return self.model_copy(update={"layer": layer, "depth": depth}) if self.layer is None else self
+
+    def build(self, dim: int, context: int | None) -> RWKV:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return RWKV(dim, self.layer or 0, self.depth or 1)

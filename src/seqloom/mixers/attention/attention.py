@@ -1,0 +1,168 @@
+"""Multi-head self-attention: every token reads all before it, weighted by how well they answer its query.
+
+    q = x W_q,  k = x W_k,  v = x W_v                     cut into H heads of width K = D/H; no biases
+    z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head
+    y = concat_h(Σ_{j≤i} a_ij v_j) W_out
+
+With a `context` L, a token looks back on the L latest tokens, itself included; up to L tokens that is the same. A
+`window` is a smaller L, for local attention.
+
+Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17. The paper never reads more than L tokens, so
+looking back on L is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
+"""
+
+from dataclasses import replace
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import ring
+from seqloom.ops.attention import attend, banded, causal, everywhere, weights
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+@final
+class Attention(PackedMixer):
+    """Causal multi-head self-attention over `dim` channels. State: keys and values, at most `context` of them.
+
+    With a `window`, no larger than the context, it is of that size from the beginning.
+    """
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, heads: int, context: int | None = None, window: int | None = None) -> None:
+        super().__init__()
+        if dim % heads:
+            divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
+        self.dim, self.heads, self.context, self.least = dim, heads, context, 0
+        if window is not None:
+            self.context = self.least = min(window, context or window)
+            self.traits = replace(TRAITS, state="window")
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(self._attend(self.w_q(x), self.w_k(x), self.w_v(x)))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: keys and values (B, C, D), C places of which `seen` are used."""
+        cache = Entry((self.least, self.dim), grows=self.least == 0, most=self.context)
+        return {"k": cache, "v": cache}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        seen, T, size = state["seen"], x.shape[1], state["k"].shape[1]
+        used = ring.held(size, seen)
+        q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
+        if used == 0:
+            y = self._attend(q, k, v)
+        else:
+            then = torch.cat([ring.times(size, seen)[:, :used], seen[:, None] + torch.arange(T, device=x.device)], 1)
+            y = attend(
+                self._split(q),
+                self._split(torch.cat([state["k"][:, :used].to(k.dtype), k], 1)),
+                self._split(torch.cat([state["v"][:, :used].to(v.dtype), v], 1)),
+                pattern=banded(self.context),
+                query_time=then[:, used:],
+                key_time=then,
+            )
+        room = self._room(used + T, size)
+        keys, values = (ring.write(ring.grow(state[n], room), seen, new, lengths) for n, new in (("k", k), ("v", v)))
+        return self._out(y), {"k": keys, "v": values, "seen": seen + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`. A full cache that is reused doubles."""
+        seen, size = state["seen"], state["k"].shape[1]
+        needed = self._room(ring.held(size, seen) + 1, size)
+        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        caches = []
+        for name, project in (("k", self.w_k), ("v", self.w_v)):
+            cache, new = ring.grow(state[name], room), project(x)
+            if reuse:
+                caches.append(ring.write_(cache, seen, new.detach()))
+            else:
+                caches.append(ring.write(cache, seen, new[:, None], torch.ones_like(seen)))
+        seen = seen + 1
+        full = ring.held(room, seen)  # places in use: beyond them all is empty
+        same = ring.known(seen) and int(seen.min()) >= full
+        k, v = (cache[:, :full].to(x.dtype) for cache in caches)
+        y = attend(
+            self._split(self.w_q(x)[:, None]),
+            self._split(k),
+            self._split(v),
+            pattern=everywhere if same else causal,
+            query_time=seen[:, None] - 1,
+            key_time=None if same else ring.times(room, seen)[:, :full],
+        )
+        return self._out(y)[:, 0], {"k": caches[0], "v": caches[1], "seen": seen}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        q, k = self._split(self.w_q(x[:1])), self._split(self.w_k(x[:1]))
+        heads = weights(q, k, pattern=banded(self.context))[0]
+        meaning, axes = "how much of each key's value a query takes", ("query", "key")
+        each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
+        mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
+        return [mean, *each] if self.heads > 1 else each
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. Tables 3 and 5 of the paper, Table 5's additions as docs/errata.md corrects them."""
+        D, H, K = self.dim, self.heads, self.dim // self.heads
+        rows, terms = lookback(T, self.context, per)
+        weigh = Cost(
+            mul=2 * terms * D,
+            add=H * (terms * (K - 1) + (terms - rows) * K + terms - rows),
+            div=2 * H * terms,
+            exp=H * terms,
+            path=(
+                *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
+                *("multiplication", "cumulation"),
+            ),
+        )
+        project = linear(rows, D, D)
+        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # k and v, beside q
+        return project + both + weigh + project
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        far = self.context is not None and q.shape[1] > self.context
+        pattern = banded(self.context) if far else causal
+        return attend(self._split(q), self._split(k), self._split(v), pattern=pattern)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+
+    def _out(self, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    def _room(self, needed: int, already: int = 0) -> int:
+        return max(already, self.least, needed if self.context is None else min(needed, self.context))
+
+
+@register
+class AttentionConfig(MixerConfig):
+    """Multi-head self-attention."""
+
+    kind: Literal["attention"] = "attention"
+    heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
+    window: int | None = Field(None, ge=1, description="tokens looked back on, itself included; unset, the context")
+    traits: ClassVar = TRAITS
+    later: ClassVar = ("window",)
+    examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8}, {"heads": 2, "window": 3})
+
+    def build(self, dim: int, context: int | None) -> Attention:
+        """See `MixerConfig.build`; it looks back on a `window` where that is smaller than the context."""
+        return Attention(dim, self.heads, context, self.window)

@@ -1,0 +1,1 @@
+"""Convolutions over time, short or as long as the context."""

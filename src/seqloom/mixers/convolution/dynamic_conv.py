@@ -1,0 +1,113 @@
+"""Dynamic convolution: a short convolution whose taps each token makes itself, a softmax over lags in each head.
+
+    u = (x W_a) ∘ σ(x W_b)                                          a gated linear unit; W_a, W_b are halves of W_in
+    y_t = (Σ_{k<K} p_{t,k} ∘ u_{t-k}) W_out,   p_t = softmax_k(u_t W_taps)    K = `kernel`; a p for each of H heads
+
+u_t = 0 before the first token, whose share of the softmax is lost, as in the paper.
+
+Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4, as a causal decoder; seed 000 names it by Tay
+et al., arXiv:2105.03322. Left out: dropout of taps, biases.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import gated_unit, ring
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+class DynamicConv(PackedMixer):
+    """`kernel` taps a token for each of `heads` over `dim` channels. State: a ring of the last K-1 of u (B, K-1, D)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, heads: int, kernel: int) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
+        self.dim, self.heads, self.kernel = dim, heads, kernel
+        self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
+        self.w_taps = Linear(dim, heads * kernel, bias=False)
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        u = gated_unit.gated(self.w_in(x))
+        return self.w_out(self._summed(u, u[:, :0]))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: the last inputs of the convolution."""
+        return {"past": Entry((self.kernel - 1, self.dim))}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        u, past, seen = gated_unit.gated(self.w_in(x)), state["past"], state["seen"]
+        y = self.w_out(self._summed(u, ring.latest(past, seen, ring.held(self.kernel - 1, seen)).to(u.dtype)))
+        return y, {"past": ring.write(past, seen, u, lengths), "seen": seen + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        u, past, seen = gated_unit.gated(self.w_in(x)), state["past"], state["seen"]
+        y = self._summed(u[:, None], ring.latest(past, seen, ring.held(self.kernel - 1, seen)).to(u.dtype))[:, 0]
+        past, token = (past, u.detach()) if reuse else (past.clone(), u)
+        return self.w_out(y), {"past": ring.write_(past, seen, token), "seen": seen + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the taps that each token makes, of the first head."""
+        p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
+        return [View("taps of head 0", "the weight that each token gives the input at each lag", ("place", "lag"), p)]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`."""
+        D, H, K = self.dim, self.heads, self.kernel
+        rows, terms = lookback(T, K, per)
+        soft = Cost(
+            add=rows * (K - 1) * H,
+            div=rows * K * H,
+            exp=rows * K * H,
+            path=("exponentiation", "cumulation", "division"),
+        )
+        summed = Cost(mul=terms * D, add=(terms - rows) * D, path=("multiplication", "cumulation"))
+        return gated_unit.price(rows, D, D) + linear(rows, D, H * K) + soft + summed + linear(rows, D, D)
+
+    def _taps(self, u: Tensor) -> Tensor:
+        p: Tensor = self.w_taps(u).unflatten(-1, (self.heads, self.kernel)).softmax(-1)
+        return p  # (B, T, H, K)
+
+    def _summed(self, u: Tensor, past: Tensor) -> Tensor:
+        """The sum at each place of u (B, T, D) after the inputs `past` (B, P, D) right before it."""
+        p, T, P = self._taps(u).unsqueeze(-1), u.shape[1], past.shape[1]
+        z = torch.cat([past, u], 1).unflatten(-1, (self.heads, -1))  # (B, P + T, H, D/H)
+        y = p[:, :, :, 0] * z[:, P:]
+        for lag in range(1, min(self.kernel, P + T)):
+            first = max(lag - P, 0)  # the first place that has an input so long ago
+            y[:, first:] += p[:, first:, :, lag] * z[:, P + first - lag : P + T - lag]
+        return y.flatten(2)
+
+
+@register
+class DynamicConvConfig(MixerConfig):
+    """Dynamic convolution: looks back on `kernel` tokens; the context only sizes the model's positions."""
+
+    kind: Literal["dynamic_conv"] = "dynamic_conv"
+    heads: int = Field(4, ge=1, description="heads, for each of which a token makes taps; divides dim")
+    kernel: int = Field(7, ge=1, description="tokens that it looks back on, the current one included")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 4, "kernel": 2})
+
+    def build(self, dim: int, context: int | None) -> DynamicConv:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return DynamicConv(dim, self.heads, self.kernel)

@@ -1,0 +1,176 @@
+"""Hyena: gates and long convolutions in turn, whose filters a small network works out from the lag.
+
+    [v, x^1, …, x^N]_t = Σ_{k<W} short_k ∘ (u W_in)_{t-k}                            inputs before the first are 0
+    z^1 = v,    z^{n+1}_t = x^n_t ∘ (Σ_{k<L} h^n_k ∘ z^n_{t-k} + bias^n ∘ z^n_t),    y = z^{N+1} W_out
+
+N = `order`, L = `context`; the filters h are those of `seqloom.ops.implicit_filter`, 0 beyond the context, so that any
+length is read. W_in gives the streams in the order v, x^1, …, x^N, the network's last matrix h^1 before h^2.
+
+Source: Poli et al., Hyena Hierarchy, arXiv:2302.10866, Definition 3.1 and Algorithms 1-3; the bias is of the authors'
+code. `order` is the paper's: N gates and N long convolutions. The authors' code at order N has a gate before the first
+convolution in place of one (safari, issues 9 and 30): N gates, N-1 convolutions, so its order 2 convolves as often as
+1 here. Its projections and short filters have biases, ours as the equations none. Reading on from a state is ours.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.implicit_filter import Shape, exact, filters
+from seqloom.ops.implicit_filter.kept import Kept
+from seqloom.ops.implicit_filter.price import price
+from seqloom.ops.lag_sum import lags, taps, window
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+class Hyena(PackedMixer):
+    """Hyena of `order` gates over `dim` channels. State: the last W-1 projections, and the last L-1 of each z^n."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, order: int, short: int, width: int, depth: int, omega: float, shape: Shape) -> None:
+        super().__init__()
+        self.dim, self.order, self.omega, self.shape, self.kept = dim, order, omega, shape, Kept()
+        self.in_proj = Linear(dim, (order + 1) * dim, bias=False)
+        self.short = nn.Parameter(torch.empty(short, (order + 1) * dim))
+        self.filter_in = Linear(2 * shape.features + 1, width)
+        self.filter_hidden = nn.ModuleList(Linear(width, width) for _ in range(depth - 2))
+        self.filter_out = Linear(width, order * dim, bias=False)
+        self.frequency = nn.Parameter(torch.empty(width))
+        self.bias = nn.Parameter(torch.empty(order, dim))
+        self.out_proj = Linear(dim, dim, bias=False)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; the filters' network, biases and short taps are drawn as they always are."""
+        super().reset(std)
+        for layer in self._network:
+            layer.reset_parameters()
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: what makes the filters is not decayed."""
+        rest = [self.in_proj.weight, self.short, self.out_proj.weight]
+        return [{"params": rest}, {"params": self._made, "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        h = self._filters(0, max(1, min(x.shape[1], self.shape.context)))
+        z, *gates = lags(self.in_proj(x), self.short).chunk(self.order + 1, -1)
+        for n, gate in enumerate(gates):
+            z = gate * exact.lags(z, h[n])
+        return self.out_proj(z)
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: windows (B, W-1, (N+1)·D) and N of (B, L-1, D), see `lag_sum.window`."""
+        long = Entry((self.shape.context - 1, self.dim))
+        short = Entry((len(self.short) - 1, self.short.shape[1]))
+        return {"short": short, **{f"z_{n}": long for n in range(1, self.order + 1)}}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        h, seen = self._reaching(state["seen"], x.shape[1]), state["seen"]
+        return self._read(x, h, state, lengths, lambda z, w, past: exact.carry(z, w, past, seen, lengths))
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`. Without gradients the filters are kept from token to token."""
+        h, seen = self._reaching(state["seen"], 1), state["seen"]
+        return self._read(x, h, state, 1, lambda z, w, past: window.advance(z, w, past, seen, reuse))
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the filters, each with its bias at lag 0, and the short taps."""
+        meaning, axes = "the weight of a channel's own z^{} at each lag", ("lag", "channel")
+        long = enumerate(self._filters(0, self.shape.context), 1)
+        short = View("short taps", "the weight of v and of each gate at each lag", ("lag", "projection"), self.short)
+        return [*(View(f"filter {n}", meaning.format(n), axes, h) for n, h in long), short]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. A tap of the filters is made once, for the first token that is so far from another."""
+        D, N, L = self.dim, self.order, self.shape.context
+        rows, terms = lookback(T, L, per)
+        summed = Cost(
+            mul=(terms + rows) * N * D,
+            add=(terms - rows) * N * D,
+            path=("multiplication", "cumulation", "multiplication") * N,
+        )
+        widths = [self.filter_in.in_features, *(layer.out_features for layer in self._network)]
+        into = linear(rows, D, (N + 1) * D) + taps.price(T, (N + 1) * D, self.short, per)
+        return into + price(T, L, D, N, widths, per) + summed + linear(rows, D, D)
+
+    @property
+    def _network(self) -> list[nn.Linear]:
+        hidden = [layer for layer in self.filter_hidden if isinstance(layer, nn.Linear)]
+        return [self.filter_in, *hidden, self.filter_out]
+
+    @property
+    def _made(self) -> list[Tensor]:
+        """What the filters are made of."""
+        return [*(p for layer in self._network for p in layer.parameters()), self.frequency, self.bias]
+
+    def _read(
+        self, x: Tensor, h: Tensor, state: State, tokens: Tensor | int, read: Callable[..., tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, State]:
+        streams, short = read(self.in_proj(x), self.short, state["short"])
+        z, *gates = streams.chunk(self.order + 1, -1)
+        after = {"short": short, "seen": state["seen"] + tokens}
+        for n, gate in enumerate(gates, 1):
+            summed, after[f"z_{n}"] = read(z, h[n - 1], state[f"z_{n}"])
+            z = gate * summed
+        return self.out_proj(z), after
+
+    def _reaching(self, seen: Tensor, tokens: int) -> Tensor:
+        return self.kept.reaching(seen, tokens, self.shape.context, self._made, self._filters)
+
+    def _filters(self, first: int, last: int) -> Tensor:
+        layers = [(layer.weight, layer.bias) for layer in self._network]
+        h = filters(self.shape, layers, self.frequency, self.dim, first, last).to(self.dtype)
+        return h if first else torch.cat([h[:, :1] + self.bias[:, None], h[:, 1:]], 1)  # the bias is of lag 0
+
+    def _begin(self) -> None:
+        nn.init.constant_(self.frequency, self.omega)
+        nn.init.normal_(self.bias)
+        nn.init.uniform_(self.short, -(len(self.short) ** -0.5), len(self.short) ** -0.5)
+
+
+@register
+class HyenaConfig(MixerConfig):
+    """Hyena, whose filters reach as far as the context."""
+
+    kind: Literal["hyena"] = "hyena"
+    order: int = Field(2, ge=1, description="gates, and long convolutions (the authors' code at its order 2 has one)")
+    short: int = Field(3, ge=1, description="taps of the convolution of each projection")
+    filter_dim: int = Field(64, ge=1, description="width of the network that makes the filters")
+    filter_depth: int = Field(4, ge=2, le=64, description="matrices of that network")
+    features: int = Field(16, ge=1, description="frequencies that tell it the lag")
+    frequency: float = Field(14.0, gt=0, description="ω that its sines begin at, and learn from")
+    slow_decay: float = Field(1.5, gt=0, description="share of the context in which the slowest channel falls to 1/100")
+    fast_decay: float = Field(0.3, gt=0, description="the same of the fastest channel")
+    floor: float = Field(0.05, ge=0, description="what is added to that fall, so that far taps are not 0")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(110, "products of order + 1 streams; the filters' network is computed in float64")
+    examples: ClassVar = (
+        {"filter_dim": 3, "features": 1},
+        {"order": 1, "short": 1, "filter_dim": 4, "filter_depth": 2, "features": 2, "floor": 0.0},
+        {"order": 3, "filter_dim": 2, "filter_depth": 3, "features": 1, "frequency": 1.0},
+    )
+
+    def build(self, dim: int, context: int | None) -> Hyena:
+        """See `MixerConfig.build`. Raises ValueError without a context."""
+        if context is None or context < 1:
+            raise ValueError(f"hyena needs a context of 1 or more, the lags that its filters reach, not {context}")
+        shape = Shape(context, self.features, self.slow_decay, self.fast_decay, self.floor)
+        return Hyena(dim, self.order, self.short, self.filter_dim, self.filter_depth, self.frequency, shape)

@@ -1,0 +1,115 @@
+"""Lightweight convolution: a short convolution whose taps are a softmax over lags, shared by the channels of a head.
+
+    u = (x W_a) ∘ σ(x W_b)                                          a gated linear unit; W_a, W_b are halves of W_in
+    y_t = (Σ_{k<K} p_k ∘ u_{t-k}) W_out,   p_k = e^{w_k} / Σ_j e^{w_j}        K = `kernel`; w (K, H), u_t = 0 before x
+
+Before training w is uniform, ±√(6 / (K + H K)).
+
+Source: Wu et al., Pay Less Attention, arXiv:1901.10430, section 3, as a causal decoder; seed 000 names it by
+Tay et al., arXiv:2105.03322, who train it in place of attention. Left out: dropout of taps, biases, dilation.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import gated_unit
+from seqloom.ops.lag_sum import chosen, lags, taps, window
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+class LightweightConv(PackedMixer):
+    """`kernel` taps for each of `heads` over `dim` channels. State: the last K-1 of u (B, K-1, D)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, heads: int, kernel: int) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
+        self.dim, self.heads, self.kernel = dim, heads, kernel
+        self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
+        self.w = nn.Parameter(torch.empty(kernel, heads))
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; the taps go back to where they begin, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: the taps' logarithms are not decayed, which would make all lags alike."""
+        return [{"params": [self.w_in.weight, self.w_out.weight]}, {"params": [self.w], "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        u = gated_unit.gated(self.w_in(x))
+        return self.w_out(lags(u, self._taps(u)))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: the last inputs of the convolution, see `lag_sum.window`."""
+        return {"past": Entry((self.kernel - 1, self.dim))}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        u = gated_unit.gated(self.w_in(x))
+        y, past = window.carry(u, self._taps(u), state["past"], state["seen"], lengths)
+        return self.w_out(y), {"past": past, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        u = gated_unit.gated(self.w_in(x))
+        y, past = window.advance(u, self._taps(u[:, None]), state["past"], state["seen"], reuse)
+        return self.w_out(y), {"past": past, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the taps of each head."""
+        return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The softmax is priced at each token, as a step computes it."""
+        rows, D, H, K = T if per == "sequence" else 1, self.dim, self.heads, self.kernel
+        summed = taps.price(T, D, torch.empty(K, D, device="meta"), per)
+        soft = Cost(add=rows * (K - 1) * H, div=rows * K * H, exp=rows * K * H, params=K * H - K * D)
+        return gated_unit.price(rows, D, D) + soft + summed + linear(rows, D, D)
+
+    def _taps(self, u: Tensor) -> Tensor:
+        """(K, D); under the reference for each token anew, so that a step costs what its token costs in a sequence."""
+        each = self.w.repeat_interleave(self.dim // self.heads, 1)
+        T = u.shape[1]
+        if chosen(u, each) == "reference":
+            return self.w.expand(T, -1, -1).softmax(1)[0].repeat_interleave(self.dim // self.heads, 1)
+        return self.w.softmax(0).repeat_interleave(self.dim // self.heads, 1)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        bound = (6 / (self.kernel * (1 + self.heads))) ** 0.5
+        self.w.uniform_(-bound, bound)
+
+
+@register
+class LightweightConvConfig(MixerConfig):
+    """Lightweight convolution: looks back on `kernel` tokens; the context only sizes the model's positions."""
+
+    kind: Literal["lightweight_conv"] = "lightweight_conv"
+    heads: int = Field(4, ge=1, description="heads, each with taps of its own; divides dim")
+    kernel: int = Field(7, ge=1, description="tokens that it looks back on, the current one included")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 8, "kernel": 2})
+
+    def build(self, dim: int, context: int | None) -> LightweightConv:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return LightweightConv(dim, self.heads, self.kernel)

@@ -1,0 +1,1 @@
+"""The Extractors, and their approximation by a few poles."""

@@ -1,0 +1,176 @@
+"""The Extractors: attention replaced by a sum over lags, adjusted by the current token.
+
+    z = x W_in                          only HE
+    e_i = Σ_{k=0}^{L-1} z_{i-k} W_ext[k]     SHE: matrices; HE, WE: vectors (∘); ME: scalars; L = context
+    y = ((x W_adj) ∘ e) W_out           not ME; W_out is optional
+
+    SHE  1 group, adjusted             HE  D groups, W_in, adjusted       HE's extraction  D groups, W_in
+    WE   D groups, adjusted            ME  one tap shared by all channels
+
+`groups` between 1 and D is a spectrum from SHE to WE that the paper does not have: channels mix inside a group only.
+Taps beyond the context are zero, so that any length is read.
+
+Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 24, 25, ME 29), HE's extraction section
+5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights begin at N(0, 0.01²) as in the paper; a mixer that stands
+alone begins at 1/√fan-in instead, so that it is as loud as its input. Nothing else differs.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.arguments import deviation
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.memory import Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.lag_sum import lags, online, taps
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+class Extractor(PackedMixer):
+    """A lag sum with or without input projection, adjustment, output projection. State: see `ops.lag_sum.online`."""
+
+    traits = TRAITS
+
+    def __init__(
+        self, dim: int, context: int, groups: taps.Groups, in_proj: bool, adjust: bool, out_proj: bool
+    ) -> None:
+        super().__init__()
+        self.dim, self.context = dim, context
+        self.w_ext = nn.Parameter(torch.empty(context, *taps.shape(dim, groups)))
+        self.w_in, self.w_adj, self.w_out = (
+            Linear(dim, dim, bias=False) if wanted else None for wanted in (in_proj, adjust, out_proj)
+        )
+        terms = context * taps.inside(self.w_ext)
+        nn.init.normal_(self.w_ext, std=terms**-0.5)  # as loud as its input, whatever the context
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; the taps are drawn like any matrix of the paper."""
+        deviation(std)
+        nn.init.normal_(self.w_ext, std=std)
+        super().reset(std)
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._adjusted(x, lags(self._in(x), self.w_ext))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: rings of the last L-1 inputs and of the next L-1 sums."""
+        return online.entries(self.context, self.dim)
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        e, state = online.carry(self._in(x), self.w_ext, state, lengths)
+        return self._adjusted(x, e), state
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        e, state = online.advance(self._in(x), self.w_ext, state, reuse)
+        return self._adjusted(x, e), state
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: Tables 3-6 of the paper."""
+        rows, D = T if per == "sequence" else 1, self.dim
+        price = taps.price(T, D, self.w_ext, per)
+        if self.w_in is not None:
+            price = linear(rows, D, D) + price
+        if self.w_adj is not None:
+            adjusting = linear(rows, D, D)  # beside the extraction, so its path is not on the critical one
+            price += Cost(adjusting.mul + rows * D, adjusting.add, params=adjusting.params, path=("multiplication",))
+        return price + linear(rows, D, D) if self.w_out is not None else price
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the taps."""
+        return [taps.view(self.w_ext)]
+
+    def _in(self, x: Tensor) -> Tensor:
+        z: Tensor = self.w_in(x) if self.w_in is not None else x
+        return z
+
+    def _adjusted(self, x: Tensor, extracted: Tensor) -> Tensor:
+        y = self.w_adj(x) * extracted if self.w_adj is not None else extracted
+        return self.w_out(y) if self.w_out is not None else y
+
+
+OUT = Field(True, description="whether the output projection W_out follows (the paper calls it optional)")
+
+
+class _ExtractorConfig(MixerConfig):
+    """A member of the family: what it fixes, and as fields what it leaves open. `groups` is dim where neither says."""
+
+    traits: ClassVar = TRAITS
+    fixed: ClassVar[dict[str, Any]] = {}
+
+    def build(self, dim: int, context: int | None) -> Extractor:
+        """See `MixerConfig.build`."""
+        if context is None:
+            raise ValueError(f"{self.kind} needs a context: the number of lags that it has weights for")
+        if context < 1:
+            raise ValueError(f"context must be at least 1, not {context}")
+        paper = {"groups": dim, "in_proj": False, "adjust": True}
+        return Extractor(dim, context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind"})})
+
+
+@register
+class SHE(_ExtractorConfig):
+    """The super high-performance Extractor: a matrix for each lag."""
+
+    kind: Literal["she"] = "she"
+    groups: int = Field(1, ge=1, description="groups of channels that mix: 1 is the paper's SHE, dim is WE")
+    out_proj: bool = OUT
+    examples: ClassVar = ({}, {"groups": 2}, {"out_proj": False})
+
+
+@register
+class HE(_ExtractorConfig):
+    """The higher-performance Extractor: an input projection, then a vector for each lag."""
+
+    kind: Literal["he"] = "he"
+    out_proj: bool = OUT
+    fixed: ClassVar = {"in_proj": True}
+
+
+@register
+class WE(_ExtractorConfig):
+    """The worthwhile Extractor: a vector for each lag."""
+
+    kind: Literal["we"] = "we"
+    out_proj: bool = OUT
+
+
+@register
+class ME(_ExtractorConfig):
+    """The minimalist Extractor: one number for each lag, and nothing else."""
+
+    kind: Literal["me"] = "me"
+    fixed: ClassVar = {"groups": "shared", "adjust": False, "out_proj": False}
+
+
+@register
+class HEExtraction(_ExtractorConfig):
+    """The extraction part of HE alone, without adjustment and output projection."""
+
+    kind: Literal["he_extraction"] = "he_extraction"
+    fixed: ClassVar = {"in_proj": True, "adjust": False, "out_proj": False}
+
+
+@register
+class AnyExtractor(_ExtractorConfig):
+    """Any member of the family: each factor of the equation is a setting."""
+
+    kind: Literal["extractor"] = "extractor"
+    groups: int | Literal["shared"] = Field(1, description="groups of channels that mix, or 'shared' for one tap a lag")
+    in_proj: bool = Field(False, description="whether the input projection W_in comes first")
+    adjust: bool = Field(True, description="whether the current token adjusts the extraction, through W_adj")
+    out_proj: bool = OUT
+    examples: ClassVar = ({"groups": 4, "in_proj": True}, {"groups": "shared", "in_proj": True})

@@ -1,0 +1,196 @@
+"""The modal Extractor: an Extractor whose taps are sums of fading waves, so that a state of one size holds all lags.
+
+    z = x W_in                                                   with in_proj
+    h_t = λ h_{t-1} + z_t,   e_t = d z_t + 2 Re Σ_n c_n h_{t,n}      N = `order` of λ, c and h in each channel
+    y = ((x W_adj) ∘ e) W_out                                    with adjust; with out_proj
+
+which is the sum over lags e_t = Σ_{k≥0} ŵ_k z_{t-k} under the taps ŵ_k = d [k=0] + 2 Re Σ_n c_n λ_n^k. The poles are
+λ = exp(-e^a + iω), with a = `log_rate` and ω = `frequency`, so that all waves fade. HE's and WE's taps belong to
+channels, ME's are shared by all.
+
+Before training ω = 0, so that the waves are plain decays; they fade to 1/e in L^{1/N}, L^{2/N}, … L tokens, L the
+context, and c is drawn so that e is as loud as z, each wave alike.
+
+Source: the Extractor paper's Eq. 24-29 around the modal form of Massaroli et al., Laughing Hyena Distillery,
+arXiv:2310.18780, to which `seqloom distil-taps` brings a trained Extractor. There the waves begin at lag 1, which only
+scales c, and d is all of lag 0. An Extractor's taps end at its context; these fade.
+"""
+
+import math
+from typing import Any, ClassVar, Literal, TypeAlias, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.diagonal_states import filtered, kernel, respond
+from seqloom.ops.diagonal_states.price import price
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+Taps: TypeAlias = Literal["channel", "shared"]
+LONG = 128
+"""tokens of the longest memory at first, where no context is given"""
+
+
+@final
+class ModalExtractor(PackedMixer):
+    """A sum over all lags by poles. State: h (B, D, N, 2), real and imaginary parts."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, context: int, config: "ModalExtractorConfig") -> None:
+        super().__init__()
+        self.dim, self.context, self.order = dim, context, config.order
+        self.shared, rows = config.taps == "shared", 1 if config.taps == "shared" else dim
+        self.log_rate, self.frequency = (nn.Parameter(torch.empty(rows, self.order)) for _ in range(2))
+        self.c, self.d = nn.Parameter(torch.empty(rows, self.order, 2)), nn.Parameter(torch.empty(rows))
+        self.w_in, self.w_adj, self.w_out = (
+            Linear(dim, dim, bias=False) if wanted else None
+            for wanted in (config.in_proj, config.adjust, config.out_proj)
+        )
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; the waves go back to where they begin, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: λ is not decayed, as 0 is nothing special for its rate and frequency."""
+        waves = [self.log_rate, self.frequency]
+        rest = [each for each in self.parameters() if not any(each is wave for wave in waves)]
+        return [{"params": rest}, {"params": waves, "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        z = self._in(x)
+        return self._out(x, z, filtered(z.to(self._exact), self._system))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.order, 2), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        z, h = self._in(x), torch.view_as_complex(state["h"])
+        e, h = respond(z.to(self._exact), self._system, h, lengths=lengths)
+        return self._out(x, z, e), {"h": torch.view_as_real(h), "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        z = self._in(x)
+        e, after = respond(z[:, None].to(self._exact), self._system, torch.view_as_complex(state["h"]))
+        h = torch.view_as_real(after)
+        if reuse:
+            h = state["h"].copy_(h.detach())
+        return self._out(x, z, e[:, 0]), {"h": h, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the taps, and how long and how fast the waves swing."""
+        taps, wave = self.taps(x.shape[1]), ("wave",) if self.shared else ("channel", "wave")
+        memory, turns = (-self.log_rate).exp().detach(), (self.frequency / (2 * math.pi)).detach()
+        meaning = "the weight of a channel's own input at each lag"
+        return [
+            View("taps", meaning, ("lag",), taps[:, 0])
+            if self.shared
+            else View("taps", meaning, ("lag", "channel"), taps),
+            View("memory", "tokens in which a wave fades to 1/e", wave, memory[0] if self.shared else memory),
+            View("frequency", "turns of a wave in a token", wave, turns[0] if self.shared else turns),
+        ]
+
+    def taps(self, count: int) -> Tensor:
+        """ŵ of the first `count` lags, of each channel or of all: (count, D) or (count, 1), without gradients."""
+        with torch.no_grad():
+            rates, weights = self._waves()
+            w = kernel(rates, weights, count)
+            w[:1] += self.d.to(w.dtype)
+        return w
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; λ is priced at each token, as a step computes it."""
+        rows, _ = lookback(T, None, per)
+        D, N, taps = self.dim, self.order, 1 if self.shared else self.dim
+        rate = Cost(  # -e^a; d z beside the waves
+            mul=rows * D,
+            add=rows * D,
+            exp=rows * taps * N,
+            other=rows * taps * N,
+            params=taps * (4 * N + 1),
+            path=("exponentiation",),
+        )
+        whole = rate + price(rows, D, N, self.shared) + Cost(path=("addition",))
+        if self.w_in is not None:
+            whole = linear(rows, D, D) + whole
+        if self.w_adj is not None:
+            adjusting = linear(rows, D, D)  # beside the extraction, so its path is not on the critical one
+            whole += Cost(adjusting.mul + rows * D, adjusting.add, params=adjusting.params, path=("multiplication",))
+        return whole + linear(rows, D, D) if self.w_out is not None else whole
+
+    @property
+    def _exact(self) -> torch.dtype:
+        return torch.promote_types(self.dtype, torch.float32)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        n = torch.arange(1, self.order + 1, dtype=torch.float64)
+        log_rate = -math.log(self.context) * n / self.order
+        self.log_rate.copy_(log_rate)
+        self.frequency.zero_()
+        self.d.zero_()
+        energy = 1 / -torch.expm1(-2 * log_rate.exp())  # Σ_k λ^{2k}
+        self.c.normal_()
+        self.c.mul_((1 / (2 * (self.order * energy).sqrt()))[:, None])
+
+    def _waves(self) -> tuple[Tensor, Tensor]:
+        """ln λ and c of each channel, or of all: (D, N) or (1, N)."""
+        log_rate, frequency, c = (each.to(self._exact) for each in (self.log_rate, self.frequency, self.c))
+        return torch.complex(-log_rate.exp(), frequency), torch.view_as_complex(c)
+
+    def _system(self) -> tuple[Tensor, Tensor]:
+        rates, weights = self._waves()
+        return (rates[0], weights.expand(self.dim, -1)) if self.shared else (rates, weights)
+
+    def _in(self, x: Tensor) -> Tensor:
+        z: Tensor = self.w_in(x) if self.w_in is not None else x
+        return z
+
+    def _out(self, x: Tensor, z: Tensor, e: Tensor) -> Tensor:
+        said = (e + self.d.to(e.dtype) * z).to(x.dtype)
+        y = self.w_adj(x) * said if self.w_adj is not None else said
+        return self.w_out(y) if self.w_out is not None else y
+
+
+@register
+class ModalExtractorConfig(MixerConfig):
+    """HE, WE or ME with taps that are sums of fading waves: a memory of one size for all lags."""
+
+    kind: Literal["modal_extractor"] = "modal_extractor"
+    order: int = Field(16, ge=1, le=2**16, description="waves, and so complex numbers of state, in a channel")
+    taps: Taps = Field("channel", description="whether each channel has its taps, or all share them (as in ME)")
+    in_proj: bool = Field(True, description="whether the input projection W_in comes first")
+    adjust: bool = Field(True, description="whether the current token adjusts the extraction, through W_adj")
+    out_proj: bool = Field(True, description="whether the output projection W_out follows")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        250, "a mode's gradient by its frequency weights each lag by the lag, and its phase is rounded"
+    )
+    examples: ClassVar = (
+        {"order": 2},
+        {"order": 3, "in_proj": False},
+        {"order": 2, "taps": "shared", "in_proj": False, "adjust": False, "out_proj": False},
+    )
+
+    def build(self, dim: int, context: int | None) -> ModalExtractor:
+        """See `MixerConfig.build`; the context says where the waves begin and binds nothing."""
+        if context is not None and context < 1:
+            raise ValueError(f"context must be at least 1, not {context}")
+        return ModalExtractor(dim, LONG if context is None else context, self)

@@ -1,0 +1,145 @@
+"""The linear Transformer: attention whose weights are products of positive features, so that the past is one matrix.
+
+    q = φ(x W_q),  k = φ(x W_k),  v = x W_v        cut into H heads of width K = D/H; φ(a) = elu(a) + 1; no biases
+    S_t = S_{t-1} + k_tᵀ v_t,   z_t = z_{t-1} + k_t
+    y_t = q_t S_t / (q_t · z_t + eps),   out = concat_h(y) W_out
+
+Equal to attention with the weights a_ij = q_i · k_j / (Σ_{j'≤i} q_i · k_j' + eps). z is kept as one more column of S,
+whose values are 1; the price counts those products by 1.
+
+Source: Katharopoulos et al., arXiv:2006.16236, Eq. 7-12 and 16-20. eps is that of the authors' code. Seed 001 prints
+the feature of q_m where that of q_n belongs, and sums the denominator to N. Nothing differs.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.linear_decay import decay
+from seqloom.ops.linear_decay.quotient import parts, quotient
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class LinearAttention(PackedMixer):
+    """Causal linear attention over `dim` channels. State: the sum S with its normaliser (B, H, K, K+1)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, heads: int, eps: float) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
+        self.dim, self.heads, self.eps = dim, heads, eps
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(decay(*self._read(x))[0])
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        K = self.dim // self.heads
+        return {"sum": Entry((self.heads, K, K + 1), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        q, k, v = self._read(x)
+        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        y, after = decay(q, torch.where(real[:, None, :, None], k, 0.0), v, None, state["sum"])
+        return self._out(y), {"sum": after, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = decay(*self._read(x[:, None]), None, state["sum"])
+        if reuse:
+            after = state["sum"].copy_(after.detach())
+        return self._out(y)[:, 0], {"sum": after, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        q, k, _ = self._read(x[:1])
+        products = (q @ k.mT)[0].tril()
+        heads = products / (products.sum(-1, keepdim=True) + self.eps)
+        meaning, axes = "how much of each key's value a query takes", ("query", "key")
+        each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
+        mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
+        return [mean, *each] if self.heads > 1 else each
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. A token costs the same at every place; relu and the bound of φ are counted in `other`."""
+        rows, _ = lookback(T, None, per)
+        D, H, K = self.dim, self.heads, self.dim // self.heads
+        features = Cost(add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition"))
+        weigh = Cost(
+            mul=rows * 2 * D * (K + 1),  # kᵀ v, q S
+            add=rows * (D * (K + 1) + H * (K - 1) * (K + 1) + H),
+            div=rows * D,
+            path=("multiplication", "addition", "multiplication", "cumulation", "addition", "division"),
+        )
+        project = linear(rows, D, D)
+        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # k and v, beside q
+        return project + both + features + weigh + project
+
+    def _read(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The features of queries and keys (B, H, T, K), and the values with their column of ones (B, H, T, K+1)."""
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        return _feature(q), _feature(k), torch.cat([v, torch.ones_like(v[..., :1])], -1)
+
+    def _out(self, sums: Tensor) -> Tensor:
+        s, z = parts(sums)
+        y = quotient(s, z + self.eps)
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+
+def _feature(x: Tensor) -> Tensor:
+    y: Tensor = _Feature.apply(x)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return y
+
+
+class _Feature(torch.autograd.Function):
+    """elu(x) + 1, written so that a very negative x gives e^x and not what rounding leaves of e^x - 1 + 1.
+
+    Its slope is itself where it is below 1, else 1: that is fewer passes over memory than torch's own.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = x.relu() + x.clamp(max=0.0).exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        return dy * ctx.saved_tensors[0].clamp(max=1.0)
+
+
+@register
+class LinearConfig(MixerConfig):
+    """The linear Transformer. It looks back on everything: a context only sizes the model's positions."""
+
+    kind: Literal["linear"] = "linear"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    eps: float = Field(1e-6, ge=0, description="what is added to each denominator")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        150, "a head of one channel divides by what it multiplies, so its query's gradient is 0 but for rounding"
+    )
+    examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 8})
+
+    def build(self, dim: int, context: int | None) -> LinearAttention:
+        """See `MixerConfig.build`."""
+        return LinearAttention(dim, self.heads, self.eps)

@@ -1,0 +1,154 @@
+"""Performer: attention whose weights are products of random features, so that all before a token is one matrix.
+
+    q = x W_q,  k = x W_k,  v = x W_v                    cut into H heads of width K = D/H; no biases
+    φ(x) = features of x / K^¼ along R random directions, so that E φ(q)·φ(k) = e^{q·k / √K}      (softmax, hyperbolic)
+    S_t = S_{t-1} + φ(k_t)ᵀ v_t,   z_t = z_{t-1} + φ(k_t)
+    y = concat_h(φ(q_t) S_t / φ(q_t)·z_t) W_out
+
+z is a column of S, whose value is 1. S and z are held divided by e^M, M a head's largest exponent of a key so far.
+Directions are orthogonal in each block of K (`seqloom.ops.random_features.draws`), and rounded to bfloat16.
+
+Source: Choromanski et al., Rethinking Attention with Performers, arXiv:2009.14794, Eq. 4-9 and 13. Seed 004 leaves out
+1/√R, K^¼ and in its Eq. 11 the normaliser. Ours: no 1e-4 is added to each feature, keys are stabilised by the maximum
+so far instead of over the whole sequence, which looks ahead, and each head has directions of its own; for the ReLU
+kernel, which is no softmax, ε = 1e-3 is the authors'. A normaliser below 1e-25, where no key so far answers the query
+in any direction, is taken for 1e-25, so that y fades to 0.
+"""
+
+import math
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Keep, Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.random_features import LOWEST, average, draws, features, positive, price
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class Performer(PackedMixer):
+    """Random-feature attention over `dim` channels, with R = `rows` directions a head. State: S, z and M."""
+
+    traits = TRAITS
+    directions: Tensor
+    seed: Tensor
+
+    def __init__(self, dim: int, heads: int, rows: int, kernel: str, redraw_every: int) -> None:
+        super().__init__()
+        self.dim, self.heads, self.kernel, self.redraw_every = dim, heads, kernel, redraw_every
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        self.register_buffer("directions", torch.empty(heads, rows, dim // heads))
+        self.register_buffer("seed", draws.fresh().to(self.directions.device))
+        draws.redraw(self.directions, self.seed, draws.orthogonal)
+
+    def after_update(self, step: int) -> None:
+        """See `Mixer.after_update`: new directions every `redraw_every` steps, from the seed in the checkpoint."""
+        if self.redraw_every and step % self.redraw_every == 0:
+            draws.redraw(self.directions, self.seed, draws.orthogonal)
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: S with z (B, H, F, V+1) and M (B, H)."""
+        s = Entry((self.heads, self._features, self.dim // self.heads + 1), "wide")
+        return {"s": s} if self.kernel == "relu" else {"s": s, "peak": Entry((self.heads,), "wide", LOWEST)}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        y, after = self._read(x, self._split(self.w_v(x)), state, real)
+        return self._out(y, x), {**after, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
+        if reuse:
+            after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
+        return self._out(y, x[:, None])[:, 0], {**after, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        heads = self._read(x[:1], unit)[0][0]
+        meaning, axes = "how much of each key's value a query takes, as estimated by the features", ("query", "key")
+        each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
+        mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
+        return [mean, *each] if self.heads > 1 else each
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; z is priced as the value 1 that it is computed with."""
+        rows, _ = lookback(T, None, per)
+        H, R, K = self.directions.shape
+        feature = Cost(div=rows * self.dim, path=("division",)) + price.features(rows, self.kernel, H, R, K)
+        return price.layer(rows, H, K, feature, self._features)
+
+    @property
+    def _features(self) -> int:
+        return self.directions.shape[1] * (2 if self.kernel == "hyperbolic" else 1)
+
+    def _read(self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None) -> tuple[Tensor, State]:
+        """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
+        q, k = (features.exact(self._split(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
+        s, peak = (None, None) if state is None else (state["s"], state.get("peak"))
+        g = None
+        if self.kernel == "relu":
+            q, k = (features.relu(z, self.directions) for z in (q, k))
+        else:
+            q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))
+            q, k, g, peak = positive(q, k, peak, real)
+        y, s = average(q, k, v, g, s, keep=real)
+        return y, {"s": s} if peak is None else {"s": s, "peak": peak}
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+
+    def _out(self, y: Tensor, x: Tensor) -> Tensor:
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
+        return out
+
+
+@register
+class PerformerConfig(MixerConfig):
+    """Random-feature attention (FAVOR+).
+
+    It looks back on everything; the context only sizes the model's positions.
+    """
+
+    kind: Literal["performer"] = "performer"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    features: int = Field(0, ge=0, description="random directions a head; 0 for K ln K, rounded, of heads of width K")
+    kernel: Literal["softmax", "hyperbolic", "relu"] = Field(
+        "softmax", description="what the features stand for; hyperbolic writes two numbers a direction"
+    )
+    redraw_every: int = Field(
+        1000, ge=0, description="training steps from one draw of directions to the next; 0: never"
+    )
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(2500, "a query whose few features are all near 0 divides by their sum")
+    examples: ClassVar = (
+        {"heads": 2},
+        {"heads": 2, "features": 5, "kernel": "hyperbolic", "redraw_every": 3},
+        {"heads": 8, "features": 3, "kernel": "relu"},
+    )
+
+    def build(self, dim: int, context: int | None) -> Performer:
+        """See `MixerConfig.build`; ValueError where the heads do not divide dim."""
+        if dim % self.heads:
+            fitting = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+            raise ValueError(f"dim {dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
+        K = dim // self.heads
+        rows = self.features or max(1, round(K * math.log(K)))
+        return Performer(dim, self.heads, rows, self.kernel, self.redraw_every)

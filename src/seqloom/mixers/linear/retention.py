@@ -1,0 +1,158 @@
+"""Retention: attention whose softmax is replaced by a fixed exponential forgetting, a faster one in each lower head.
+
+    q = (x W_q) e^{ιtθ},  k = (x W_k) e^{-ιtθ} / √K,  v = x W_v      H heads; q, k of width K = D/H, v of width V = 2K
+    S_t = γ_h S_{t-1} + k_tᵀ v_t,   y_t = q_t S_t                     γ_h = 1 - 2^{-5-h}, h < H; θ_i = 10000^{-2i/K}
+    out = (swish(x W_g) ∘ concat_h norm(y)) W_o
+
+γ and θ are fixed. e^{ιtθ} turns pairs of channels at place t (`seqloom.positions.rotary`), and norm takes off each
+head's mean and divides by its deviation, √(variance + eps), without gain and bias.
+
+Source: Sun et al., Retentive Network, arXiv:2307.08621, Eq. 5-8. Of the paper's three normalisations of the scores two,
+beyond 1/√K, are left out: they scale a whole y_t of a head, which norm undoes (but for eps). Seed 001 calls γ and θ
+learned, and its Eq. 22 divides by γ^t, which overflows.
+"""
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import layer_norm, silu
+
+from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.linear_decay import decay
+from seqloom.ops.projection import Linear
+from seqloom.positions.rotary import angles, rotate, turns
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class Retention(PackedMixer):
+    """Multi-scale retention over `dim` channels. State: the sum S (B, H, K, 2K)."""
+
+    traits = TRAITS
+    log_decay: Tensor  # (H,), log γ, in float64
+    theta: Tensor  # (K/2,), in float64
+
+    def __init__(self, dim: int, heads: int, eps: float) -> None:
+        super().__init__()
+        if dim % (2 * heads):
+            raise ValueError(f"dim {dim} does not give {heads} heads of even width: choose heads that divide {dim}/2")
+        self.dim, self.heads, self.eps = dim, heads, eps
+        self.w_q, self.w_k = (Linear(dim, dim, bias=False) for _ in range(2))
+        self.w_v, self.w_g = (Linear(dim, 2 * dim, bias=False) for _ in range(2))
+        self.w_o = Linear(2 * dim, dim, bias=False)
+        self._fix()
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        y, _ = decay(*self._read(x, torch.arange(x.shape[1], device=x.device)), self.log_decay)
+        return self._out(x, y)
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        K = self.dim // self.heads
+        return {"sum": Entry((self.heads, K, 2 * K), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        place = torch.arange(x.shape[1], device=x.device)
+        real = (place < lengths[:, None])[:, None]  # (B, 1, T)
+        q, k, v = self._read(x, (state["seen"][:, None] + place)[:, None])
+        forgetting = torch.where(real, self.log_decay[:, None], 0.0)
+        y, after = decay(q, torch.where(real[..., None], k, 0.0), v, forgetting, state["sum"])
+        return self._out(x, y), {"sum": after, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        one = x[:, None]
+        q, k, v = self._read(one, state["seen"][:, None, None])
+        y, after = decay(q, k, v, self.log_decay, state["sum"])
+        if reuse:
+            after = state["sum"].copy_(after.detach())
+        return self._out(one, y)[:, 0], {"sum": after, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: what each head still holds of a token after a lag, and its scores on the first row."""
+        place = torch.arange(x.shape[1], device=x.device)
+        lag = place[:, None] - place
+        held = torch.exp(place[:, None] * self.log_decay)
+        q, k, _ = self._read(x[:1], place)
+        scores = (q @ k.mT)[0] * torch.exp(lag.clamp(min=0) * self.log_decay[:, None, None]).to(q.dtype).tril()
+        meaning = "what a query takes of each key's value, before the norm"
+        return [
+            View("decay", "how much of a token each head still holds after a lag", ("lag", "head"), held),
+            *(View(f"scores of head {h}", meaning, ("query", "key"), each) for h, each in enumerate(scores)),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. A token costs the same at every place; sines, cosines and signs are counted in `other`."""
+        rows, _ = lookback(T, None, per)
+        D, H, K = self.dim, self.heads, self.dim // self.heads
+        rotation = Cost(
+            mul=rows * (K // 2 + 4 * D), add=rows * 2 * D, div=rows * D, other=rows * (K + K), path=("multiplication",)
+        )
+        retain = Cost(
+            mul=rows * 3 * 2 * D * K,  # γ S, kᵀ v, q S
+            add=rows * (2 * D * K + 2 * D * (K - 1)),
+            exp=rows * H,
+            path=("multiplication", "addition", "multiplication", "cumulation"),
+        )
+        norm = layernorm(rows * H, 2 * K, affine=False)
+        swish = Cost(mul=rows * 2 * D, add=rows * 2 * D, div=rows * 2 * D, exp=rows * 2 * D, path=("multiplication",))
+        beside = linear(rows, D, D) + linear(rows, D, 2 * D) + linear(rows, D, 2 * D)  # k, v and the gate, beside q
+        both = Cost(beside.mul, beside.add, params=beside.params)
+        return linear(rows, D, D) + both + rotation + retain + norm + swish + linear(rows, 2 * D, D)
+
+    def _read(self, x: Tensor, time: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys (B, H, T, K), turned to their times (T,) or (B, 1, T), and values (B, H, T, 2K)."""
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        kind = torch.promote_types(q.dtype, torch.float32)  # what the sums are kept in
+        cos, sin = turns(time, self.theta, kind)
+        return rotate(q.to(kind), cos, sin), rotate(k.to(kind), cos, sin) / math.sqrt(k.shape[-1]), v
+
+    def _out(self, x: Tensor, y: Tensor) -> Tensor:
+        normed = layer_norm(y, y.shape[-1:], eps=self.eps).transpose(1, 2).flatten(2)
+        out: Tensor = self.w_o(silu(self.w_g(x)) * normed)
+        return out
+
+    def _fix(self) -> None:
+        gammas = [math.log1p(-(2.0 ** (-5 - h))) for h in range(self.heads)]
+        for name, values in (
+            ("log_decay", torch.tensor(gammas, dtype=torch.float64)),
+            ("theta", angles(self.dim // self.heads)),
+        ):
+            self.register_buffer(name, values.to(self.device), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Retention":
+        super()._apply(fn, recurse)
+        self._fix()  # γ and θ move with the module, but are never rounded to its number type
+        return self
+
+
+@register
+class RetentionConfig(MixerConfig):
+    """RetNet's multi-scale retention. It looks back on everything: a context only sizes the model's positions."""
+
+    kind: Literal["retention"] = "retention"
+    heads: int = Field(4, ge=1, description="heads, each with its own forgetting; divides dim / 2")
+    eps: float = Field(1e-6, gt=0, description="what is added to the variance in each head's norm")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        350, "the norm of a head divides by the deviation of its few channels, which may be near 0"
+    )
+    examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 4})
+
+    def build(self, dim: int, context: int | None) -> Retention:
+        """See `MixerConfig.build`."""
+        return Retention(dim, self.heads, self.eps)

@@ -1,0 +1,160 @@
+"""RFA: attention whose weights are products of sines and cosines along random directions, and that may learn to forget.
+
+    q = x W_q,  k = x W_k,  v = x W_v                    cut into H heads of width K = D/H; no biases
+    x̂ = x / √(|x|² + 1e-6),   φ(x) = [sin(w·(σ∘x̂)), cos(w·(σ∘x̂))] / √R      R random directions w; σ (H, K) learned
+    g_t = sigmoid(x_t W_gate + b)                        one a head; without the gate g and 1 - g become 1
+    S_t = g_t S_{t-1} + (1 - g_t) φ(k_t)ᵀ v_t,   z_t = g_t z_{t-1} + (1 - g_t) φ(k_t)
+    y = concat_h(φ(q_t) S_t / max(φ(q_t)·z_t, 0.1 s_t)) W_out      s_t the weight in z_t: 1 - Π_{j≤t} g_j, ungated t
+
+z is a column of S, whose value is 1. For σ = (s, …, s) the product of two features is e^{s² (q̂·k̂ - 1)} in the mean.
+
+Source: Peng et al., Random Feature Attention, arXiv:2103.02143, Eq. 2-7, section 3.3 and its learned σ. Seed 002 misses
+e^· around -|x-y|²/2σ² and the gate. A product of such features can be negative, while the kernel is at least e^{-2s²},
+0.14 for s = 1, as |q̂|, |k̂| ≤ 1. The paper divides by φ(q)·z as it is, its authors' code by at least a constant, which
+the gate's factor 1 - g gets below; ours is in proportion to s_t (and 1e-25 at least, so that y fades to 0 behind gates
+within 1e-24 of 1). Directions are rounded to bfloat16 and drawn anew after each update, where the authors choose from
+200 draws made beforehand; the last draw is what is evaluated.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Keep, Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.random_features import average, counted, draws, features, gated, price
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class RandomFeatureAttention(PackedMixer):
+    """Attention by R = `rows` trigonometric features a head, over `dim` channels. State: S, z and Σ log g."""
+
+    traits = TRAITS
+    directions: Tensor
+    seed: Tensor
+
+    def __init__(self, dim: int, heads: int, rows: int, gate: bool, redraw_every: int) -> None:
+        super().__init__()
+        self.dim, self.heads, self.redraw_every = dim, heads, redraw_every
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_gate = Linear(dim, heads) if gate else None
+        self.sigma = nn.Parameter(torch.ones(heads, dim // heads))
+        self.register_buffer("directions", torch.empty(heads, rows, dim // heads))
+        self.register_buffer("seed", draws.fresh().to(self.directions.device))
+        draws.redraw(self.directions, self.seed, draws.independent)
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; σ begins at 1 and the gate at 1/2, as in the authors' code."""
+        super().reset(std)
+        nn.init.ones_(self.sigma)
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: σ is not decayed, since 0 would make every weight the same."""
+        others = [parameter for parameter in self.parameters() if parameter is not self.sigma]
+        return [{"params": others}, {"params": [self.sigma], "weight_decay": 0.0}]
+
+    def after_update(self, step: int) -> None:
+        """See `Mixer.after_update`: new directions every `redraw_every` steps, from the seed in the checkpoint."""
+        if self.redraw_every and step % self.redraw_every == 0:
+            draws.redraw(self.directions, self.seed, draws.independent)
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`: S with z (B, H, 2R, V+1) and Σ log g (B, H)."""
+        H, R, K = self.directions.shape
+        s = Entry((H, 2 * R, K + 1), "wide")
+        return {"s": s} if self.w_gate is None else {"s": s, "log_kept": Entry((H,), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        y, after = self._read(x, self._split(self.w_v(x)), state, real)
+        return self._out(y, x), {**after, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
+        if reuse:
+            after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
+        return self._out(y, x[:, None])[:, 0], {**after, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the weights of each head, after their mean, and what the gates keep."""
+        unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        heads = self._read(x[:1], unit)[0][0]
+        meaning, axes = "how much of each key's value a query takes; may be negative", ("query", "key")
+        shown = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
+        if self.heads > 1:
+            shown.insert(0, View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0)))
+        if self.w_gate is not None:
+            kept = "how much of its memory a head keeps when it reads a token"
+            shown.append(View("gates", kept, ("token", "head"), self.w_gate(x[0]).sigmoid()))
+        return shown
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; z is priced as the value 1 that it is computed with."""
+        rows, _ = lookback(T, None, per)
+        D, (H, R, K) = self.dim, self.directions.shape
+        scaled = price.unit(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))
+        feature = scaled + price.features(rows, "trigonometric", H, R, K)
+        whole = price.layer(rows, H, K, feature, 2 * R) + Cost(params=self.sigma.numel())
+        if self.w_gate is None:
+            return whole + price.even(rows, H)
+        return whole + price.gates(rows, H, 2 * R, K) + price.beside(linear(rows, D, H, bias=True))
+
+    def _read(self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None) -> tuple[Tensor, State]:
+        """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
+        q, k = (features.unit(self._split(w(x))) * self.sigma[:, None] for w in (self.w_q, self.w_k))
+        q, k = (features.trigonometric(z, self.directions) for z in (q, k))
+        s, log_kept, seen = (None if state is None else state.get(name) for name in ("s", "log_kept", "seen"))
+        if self.w_gate is None:
+            y, s = average(q, k, v, state=s, least=counted(q, seen), keep=real)
+            return y, {"s": s}
+        g, weight, least, log_kept = gated(self.w_gate(x).mT, log_kept, real)
+        y, s = average(q, k, v, g, s, weight, least, real)
+        return y, {"s": s, "log_kept": log_kept}
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+
+    def _out(self, y: Tensor, x: Tensor) -> Tensor:
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
+        return out
+
+
+@register
+class RFAConfig(MixerConfig):
+    """Random feature attention, with or without a gate.
+
+    It looks back on everything; the context only sizes the model's positions.
+    """
+
+    kind: Literal["rfa"] = "rfa"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    features: int = Field(0, ge=0, description="random directions a head, two numbers each; 0 for the width of a head")
+    gate: bool = Field(True, description="whether each head forgets by a gate that the token sets")
+    redraw_every: int = Field(1, ge=0, description="training steps from one draw of directions to the next; 0: never")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(3000, "a query whose few random features nearly cancel divides by their sum")
+    examples: ClassVar = ({"heads": 2}, {"heads": 2, "features": 5, "gate": False, "redraw_every": 0}, {"heads": 8})
+
+    def build(self, dim: int, context: int | None) -> RandomFeatureAttention:
+        """See `MixerConfig.build`; ValueError where the heads do not divide dim."""
+        if dim % self.heads:
+            fitting = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+            raise ValueError(f"dim {dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
+        return RandomFeatureAttention(dim, self.heads, self.features or dim // self.heads, self.gate, self.redraw_every)

@@ -1,0 +1,110 @@
+"""Elman's simple recurrent network: one state, rewritten at each token through a matrix and a tanh.
+
+    h_t = tanh(x_t W_in + b + h_{t-1} W_state),  h_0 = 0        N = `state_dim` units, or D
+    y_t = h_t W_out                                              no bias
+
+W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
+
+Source: Elman, Finding Structure in Time, Cognitive Science 14, 1990. His units are logistic and what lies before
+is cut off from the gradient; tanh and gradients through all of time are what is called an RNN since. W_state begins
+orthogonal, where his weights are small. Seed 004 names it and prints no equation.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.recurrence import elman, orthogonal_
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class Elman(PackedMixer):
+    """A layer of N tanh units over `dim` channels. State: h (B, N)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, state_dim: int) -> None:
+        super().__init__()
+        self.dim, self.state_dim = dim, state_dim
+        self.w_in, self.w_state = Linear(dim, state_dim), Linear(state_dim, state_dim, bias=False)
+        self.w_out = Linear(state_dim, dim, bias=False)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; W_state is drawn orthogonal, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self.w_out(self._read(x, self.start(len(x)), None)[0])
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.state_dim,), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        h, after = self._read(x, state, lengths)
+        return self.w_out(h), {"h": after, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        h, after = self._read(x[:, None], state, None)
+        if reuse:
+            after = state["h"].copy_(after.detach())
+        return self.w_out(h)[:, 0], {"h": after, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the states themselves."""
+        h, _ = self._read(x[:1], self.start(1), None)
+        return [View("state", "what each unit holds after each token, between -1 and 1", ("place", "unit"), h[0])]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place."""
+        rows, _ = lookback(T, None, per)
+        N = self.state_dim
+        turn = Cost(mul=rows * N * N, add=rows * N * N, params=N * N, path=("multiplication", "cumulation", "addition"))
+        squash = Cost(
+            mul=rows * N,
+            add=2 * rows * N,
+            div=rows * N,
+            exp=rows * N,
+            path=("exponentiation", "addition", "division"),
+        )
+        return linear(rows, self.dim, N, bias=True) + turn + squash + linear(rows, N, self.dim)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        orthogonal_(self.w_state.weight)
+        self.w_in.bias.zero_()
+
+    def _read(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        return elman(x, self.w_in.weight, self.w_in.bias, self.w_state.weight, state["h"], lengths=lengths)
+
+
+@register
+class ElmanConfig(MixerConfig):
+    """Elman's recurrent network. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["rnn"] = "rnn"
+    state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({}, {"state_dim": 3})
+
+    def build(self, dim: int, context: int | None) -> Elman:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return Elman(dim, self.state_dim or dim)

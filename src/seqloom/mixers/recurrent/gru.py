@@ -1,0 +1,137 @@
+"""The GRU: a state that an update gate moves towards what a reset gate lets the past say about it.
+
+    r, z = σ((x_t W_in + b + h_{t-1} W_state)_{r, z})            N = `state_dim` units each, or D;  h_0 = 0
+    n = tanh((x_t W_in + b)_n + (r ∘ h_{t-1}) W_n)               `reset` before; W_n is the last of W_state
+    n = tanh((x_t W_in + b)_n + r ∘ (h_{t-1} W_n + b_n))         `reset` after
+    h_t = (1 - z) ∘ n + z ∘ h_{t-1},   y_t = h_t W_out           no bias
+
+W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
+
+Source: Cho et al., arXiv:1406.1078, Eq. 5-8, where the reset comes before the matrix and biases are left out of the
+equations to save space; cuDNN and torch, where it comes after. W_state begins orthogonal, as in the paper's appendix A,
+here gate by gate. Seed 004 names the GRU and does not say which it is; the gate that seed 002 prints for GTrXL resets
+before. Chung et al., arXiv:1412.3555, and that gate swap z and 1 - z.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.recurrence import gru, gru_after, orthogonal_
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class GRU(PackedMixer):
+    """A layer of N gated units over `dim` channels. State: h (B, N)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, state_dim: int, after: bool) -> None:
+        super().__init__()
+        self.dim, self.state_dim = dim, state_dim
+        self.w_in, self.w_state = Linear(dim, 3 * state_dim), Linear(state_dim, 3 * state_dim, bias=False)
+        self.b_n = nn.Parameter(torch.empty(state_dim)) if after else None
+        self.w_out = Linear(state_dim, dim, bias=False)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; W_state is drawn orthogonal, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self.w_out(self._read(x, self.start(len(x)), None)[0])
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.state_dim,), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, after = self._read(x, state, lengths)
+        return self.w_out(y), {"h": after, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = self._read(x[:, None], state, None)
+        if reuse:
+            after = state["h"].copy_(after.detach())
+        return self.w_out(y)[:, 0], {"h": after, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: how far each gate is open at each token, and the states."""
+        h, _ = self._read(x[:1], self.start(1), None)
+        before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
+        r, z, _ = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(3, -1)
+        return [
+            View("reset gate", "how much of the past each unit lets speak about the new, from 0 to 1", AXES, r),
+            View("update gate", "how much of its state each unit keeps, from 0 to 1", AXES, z),
+            View("state", "what each unit holds after each token, between -1 and 1", AXES, h[0]),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place. With b_n, that sum takes the place of the one with a_n."""
+        rows, _ = lookback(T, None, per)
+        N, after = self.state_dim, self.b_n is not None
+        turn = Cost(
+            mul=3 * rows * N * N,
+            add=3 * rows * N * N,
+            params=3 * N * N + after * N,
+            path=("multiplication", "cumulation", "addition", "exponentiation", "addition", "division"),
+        )
+        matrix = () if after else ("cumulation",)
+        cell = Cost(  # two sigmoids, a tanh, the reset, and 1 - z with its two products and their sum
+            mul=(1 + 1 + 2) * rows * N,
+            add=(2 + 2 + after + 2) * rows * N,
+            div=3 * rows * N,
+            exp=3 * rows * N,
+            path=("multiplication", *matrix, "addition", "exponentiation", "division", "multiplication", "addition"),
+        )
+        return linear(rows, self.dim, 3 * N, bias=True) + turn + cell + linear(rows, N, self.dim)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        orthogonal_(self.w_state.weight)
+        self.w_in.bias.zero_()
+        if self.b_n is not None:
+            self.b_n.zero_()
+
+    def _read(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        w_in, w_state = self.w_in, self.w_state.weight
+        if self.b_n is None:
+            return gru(x, w_in.weight, w_in.bias, w_state, state["h"], lengths=lengths)
+        return gru_after(x, w_in.weight, w_in.bias, w_state, self.b_n, state["h"], lengths=lengths)
+
+
+AXES = ("place", "unit")
+
+
+@register
+class GRUConfig(MixerConfig):
+    """The GRU. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["gru"] = "gru"
+    state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")
+    reset: Literal["before", "after"] = Field(
+        "before", description="whether the state is reset before its matrix (Cho et al.) or after it (cuDNN, torch)"
+    )
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({}, {"reset": "after"}, {"state_dim": 3}, {"state_dim": 3, "reset": "after"})
+
+    def build(self, dim: int, context: int | None) -> GRU:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return GRU(dim, self.state_dim or dim, self.reset == "after")

@@ -1,0 +1,131 @@
+"""The LSTM: a cell that adds up what an input gate lets in, and keeps of it what a forget gate lets stay.
+
+    i, f, g, o = x_t W_in + b + h_{t-1} W_state                  N = `state_dim` units each, or D;  h_0 = c_0 = 0
+    c_t = σ(f) ∘ c_{t-1} + σ(i) ∘ tanh(g)
+    h_t = σ(o) ∘ tanh(c_t),   y_t = h_t W_out                    no bias
+
+W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
+
+Source: Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997; the forget gate is of Gers,
+Schmidhuber and Cummins, Learning to Forget, 2000. As everywhere since, inputs and outputs are squashed by tanh, not by
+scaled logistic functions, and gradients flow through all of time, not through c alone. f begins with the bias 1
+(Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.recurrence import lstm, orthogonal_
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class LSTM(PackedMixer):
+    """A layer of N cells over `dim` channels. State: outputs h and cells c, (B, N) each."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, state_dim: int, forget_bias: float) -> None:
+        super().__init__()
+        self.dim, self.state_dim, self.forget_bias = dim, state_dim, forget_bias
+        self.w_in, self.w_state = Linear(dim, 4 * state_dim), Linear(state_dim, 4 * state_dim, bias=False)
+        self.w_out = Linear(state_dim, dim, bias=False)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; W_state is drawn orthogonal and f has its bias, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self.w_out(self._read(x, self.start(len(x)), None)[0])
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        units = Entry((self.state_dim,), "wide")
+        return {"h": units, "c": units}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, h, c = self._read(x, state, lengths)
+        return self.w_out(y), {"h": h, "c": c, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, h, c = self._read(x[:, None], state, None)
+        if reuse:
+            h, c = state["h"].copy_(h.detach()), state["c"].copy_(c.detach())
+        return self.w_out(y)[:, 0], {"h": h, "c": c, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: how far each gate is open at each token, and what is put out."""
+        h = self._read(x[:1], self.start(1), None)[0]
+        before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
+        i, f, _, o = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(4, -1)
+        return [
+            View("input gate", "how much of the token each unit lets in, from 0 to 1", AXES, i),
+            View("forget gate", "how much of its cell each unit keeps, from 0 to 1", AXES, f),
+            View("output gate", "how much of its cell each unit shows, from 0 to 1", AXES, o),
+            View("state", "what each unit puts out after each token, between -1 and 1", AXES, h[0]),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place."""
+        rows, _ = lookback(T, None, per)
+        N = self.state_dim
+        turn = Cost(
+            mul=4 * rows * N * N,
+            add=4 * rows * N * N,
+            params=4 * N * N,
+            path=("multiplication", "cumulation", "addition", "exponentiation", "addition", "division"),
+        )
+        cell = Cost(  # three sigmoids, two tanhs, three products and a sum
+            mul=(2 + 3) * rows * N,
+            add=(3 + 4 + 1) * rows * N,
+            div=5 * rows * N,
+            exp=5 * rows * N,
+            path=("multiplication", "addition", "exponentiation", "addition", "division", "multiplication"),
+        )
+        return linear(rows, self.dim, 4 * N, bias=True) + turn + cell + linear(rows, N, self.dim)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        orthogonal_(self.w_state.weight)
+        self.w_in.bias.zero_()
+        self.w_in.bias[self.state_dim : 2 * self.state_dim] = self.forget_bias
+
+    def _read(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        w_in, w_state = self.w_in, self.w_state.weight
+        return lstm(x, w_in.weight, w_in.bias, w_state, state["h"], state["c"], lengths=lengths)
+
+
+AXES = ("place", "unit")
+
+
+@register
+class LSTMConfig(MixerConfig):
+    """The LSTM. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["lstm"] = "lstm"
+    state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")
+    forget_bias: float = Field(1.0, description="bias that the forget gates begin with")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({}, {"state_dim": 3, "forget_bias": 0.0})
+
+    def build(self, dim: int, context: int | None) -> LSTM:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return LSTM(dim, self.state_dim or dim, self.forget_bias)

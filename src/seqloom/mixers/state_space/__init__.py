@@ -1,0 +1,1 @@
+"""State space models: linear recurrences, fixed or chosen by the input."""

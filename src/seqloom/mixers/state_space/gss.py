@@ -1,0 +1,165 @@
+"""GSS: a diagonal state-space model of few channels, with a gate of many.
+
+    u = GELU(x W_u)  (T, H),   v = GELU(x W_v)  (T, F)          H = `channels`, D/4;  F = `width`, 4D;  no biases
+    û = norm(u),   y_t = Σ_l K_l û_{t-l} + d û_t,   out = (y W_y ∘ v) W_out
+    K_{l,c} = Re Σ_n C_{c,n} (e^{λ_n} - 1) / λ_n e^{l λ_n},     λ = -e^{a} + i e^{b}, N of them for all channels
+
+norm takes off the mean over channels and divides by √(variance + 1e-5), with gain and bias. a = `log_rate`, b =
+`log_frequency`; a, b, both parts of C, and d begin as N(0, 1). No Δ: it would be in λ.
+
+Source: Mehta et al., Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947, section 3 and its listings,
+where D = 1024, H = 256, F = 4096, N = 512. The norm before the layer and the residual around it are the block's. There
+are no conjugate halves here: Re, not 2 Re. Seed 000 names it with a reduced dimension of D/4 and prints no equation.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.diagonal_states import filtered, kernel, respond
+from seqloom.ops.diagonal_states.price import GROWTH, of, price
+from seqloom.ops.projection import Linear
+from seqloom.ops.state_space.discretise import growth
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class GSS(PackedMixer):
+    """A gated state-space layer. State: h (B, H, N, 2), real and imaginary parts."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, channels: int, width: int, state_dim: int) -> None:
+        super().__init__()
+        self.dim, self.channels, self.width, self.state_dim = dim, channels, width, state_dim
+        self.w_u, self.w_v = (Linear(dim, wide, bias=False) for wide in (channels, width))
+        self.w_y, self.w_out = Linear(channels, width, bias=False), Linear(width, dim, bias=False)
+        self.norm = nn.LayerNorm(channels)
+        self.log_rate, self.log_frequency = (nn.Parameter(torch.empty(state_dim)) for _ in range(2))
+        self.c, self.d = nn.Parameter(torch.empty(channels, state_dim, 2)), nn.Parameter(torch.empty(channels))
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; λ, C and d are drawn anew, N(0, 1), whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: λ is not decayed, as 0 is nothing special for its logarithms."""
+        own = [self.log_rate, self.log_frequency]
+        known = {id(each) for each in own}
+        rest = [each for each in self.parameters() if id(each) not in known]
+        return [{"params": rest}, {"params": own, "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        u = self._in(x)
+        return self._out(x, u, filtered(u, self._system))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.channels, self.state_dim, 2), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        u = self._in(x)
+        y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
+        return self._out(x, u, y), {"h": torch.view_as_real(h), "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        u = self._in(x)
+        y, after = respond(u[:, None], self._system, torch.view_as_complex(state["h"]))
+        h = torch.view_as_real(after)
+        if reuse:
+            h = state["h"].copy_(h.detach())
+        return self._out(x, u, y[:, 0]), {"h": h, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: each channel's kernel, the memory of the states, and the gate."""
+        rates, weights = self._system()
+        return [
+            View(
+                "kernel",
+                "the weight of a channel's own input at each lag, d aside",
+                ("lag", "channel"),
+                kernel(rates, weights, x.shape[1]),
+            ),
+            View("memory", "tokens in which a state fades to 1/e", ("state",), -1 / rates.real),
+            View("gate", "what each number of the wide branch is multiplied by", ("place", "width"), self._gate(x[0])),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; what makes K is priced at each token, as a step computes it."""
+        rows, _ = lookback(T, None, per)
+        D, H, F, N = self.dim, self.channels, self.width, self.state_dim
+        kept = Cost(exp=2 * rows * N, other=rows * N, params=2 * N + 2 * H * N + H)  # -e^a, e^b
+        made = of(GROWTH + Cost(mul=2), rows * N) + of(Cost(mul=4, add=2), rows * H * N)  # halved; times C
+        skip = Cost(mul=rows * H, add=rows * H, path=("addition",))
+        gate = linear(rows, D, F) + price_gelu(
+            rows * F
+        )  # beside the other branch, so its path is not on the critical one
+        gated = Cost(gate.mul + rows * F, gate.add, other=gate.other, params=gate.params, path=("multiplication",))
+        system = kept + made + price(rows, H, N, shared=True) + skip
+        return (
+            linear(rows, D, H)
+            + price_gelu(rows * H)
+            + layernorm(rows, H)
+            + system
+            + linear(rows, H, F)
+            + gated
+            + linear(rows, F, D)
+        )
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        for own in (self.log_rate, self.log_frequency, self.c, self.d):
+            own.normal_()
+
+    def _system(self) -> tuple[Tensor, Tensor]:
+        """λ (N,) and half of C (e^λ - 1) / λ (H, N), as its conjugate counts as much."""
+        exact = torch.promote_types(self.dtype, torch.float32)
+        log_rate, log_frequency, c = (each.to(exact) for each in (self.log_rate, self.log_frequency, self.c))
+        rates = torch.complex(-log_rate.exp(), log_frequency.exp())
+        return rates, torch.view_as_complex(c) * (0.5 * growth(rates))
+
+    def _in(self, x: Tensor) -> Tensor:
+        u: Tensor = self.norm(gelu(self.w_u(x)))
+        return u.to(torch.promote_types(u.dtype, torch.float32))
+
+    def _gate(self, x: Tensor) -> Tensor:
+        return gelu(self.w_v(x))
+
+    def _out(self, x: Tensor, u: Tensor, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(self.w_y((y + self.d * u).to(x.dtype)) * self._gate(x))
+        return out
+
+
+@register
+class GSSConfig(MixerConfig):
+    """GSS, the gated state space. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["gss"] = "gss"
+    state_dim: int = Field(512, ge=1, description="complex states of each channel, which fade alike in all")
+    channels: int = Field(0, ge=0, description="channels of the state-space model; 0 for a quarter of the model's")
+    width: int = Field(0, ge=0, description="numbers of the gate; 0 for four times the model's channels")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(700, "modes that turn often, as in S4D, and gates and norms whose inputs they are")
+    examples: ClassVar = ({"state_dim": 3, "channels": 4}, {"state_dim": 2, "channels": 6, "width": 5})
+
+    def build(self, dim: int, context: int | None) -> GSS:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return GSS(dim, self.channels or max(1, dim // 4), self.width or 4 * dim, self.state_dim)

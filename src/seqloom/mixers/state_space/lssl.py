@@ -1,0 +1,153 @@
+"""The linear state-space layer: a copy of one system for each channel, at a time scale of its own.
+
+    x'(t) = A x(t) + B u(t),   y(t) = C x(t) + D u(t)             N = `state_dim` and M = `outputs` for each channel
+    x_t = Ā x_{t-1} + B̄ u_t,   y_t = C x_t + D u_t                Ā = (I - Δ/2 A)^{-1} (I + Δ/2 A), Δ = e^`log_step`
+    out = GELU(y) W_out + bias                                    B̄ = (I - Δ/2 A)^{-1} Δ B;  x_{-1} = 0
+
+A (N, N) and B (N,) are shared and begin as HiPPO's of `measure`; C (D, M, N) and D (D, M) begin normal, Δ (D,) between
+1e-3 and 1e-1, evenly in its logarithm. Without `learn` A, B and Δ stay as they begin: LSSL-f. The D·M outputs are mixed
+with those of a channel side by side.
+
+Source: Gu et al., Combining Recurrent, Convolutional, and Continuous-time Models with Linear State-space Layers,
+arXiv:2110.13985, sections 3 and 4.3 and appendix B. The paper learns A within quasiseparable matrices, for which it has
+no practical algorithm; here A is dense, and its kernel is computed by squaring. Nothing keeps a learned A stable.
+"""
+
+import math
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.state_space import price, single
+from seqloom.ops.state_space.hippo import MEASURES, Measure
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+STEPS = (1e-3, 1e-1)
+"""Δ begins between these"""
+
+
+@final
+class LSSL(PackedMixer):
+    """State-space models of N states and M outputs, one a channel. State: x (B, D, N), as `h`."""
+
+    traits = TRAITS
+    a: Tensor
+    b: Tensor
+    log_step: Tensor
+
+    def __init__(self, dim: int, state_dim: int, outputs: int, measure: Measure, learn: bool) -> None:
+        super().__init__()
+        self.dim, self.state_dim, self.outputs, self.measure, self.learn = dim, state_dim, outputs, measure, learn
+        for name, shape in (("a", (state_dim, state_dim)), ("b", (state_dim,)), ("log_step", (dim,))):
+            if learn:
+                self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+            else:
+                self.register_buffer(name, torch.empty(shape))
+        self.c = nn.Parameter(torch.empty(dim, outputs, state_dim))
+        self.d = nn.Parameter(torch.empty(dim, outputs))
+        self.w_out = Linear(dim * outputs, dim)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; A and B go back to where they begin, Δ, C and D are drawn anew, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: A, B and Δ are not decayed, as 0 is nothing special for them."""
+        dynamics = [self.a, self.b, self.log_step] if self.learn else []
+        plain = [self.c, self.d, *self.w_out.parameters()]
+        return [{"params": plain}, *({"params": dynamics, "weight_decay": 0.0} for _ in range(self.learn))]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(x, single(x, self._system, "bilinear")[0])
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.state_dim), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, h = single(x, self._system, "bilinear", state["h"], lengths=lengths)
+        assert h is not None
+        return self._out(x, y), {"h": h, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`. Ā is made anew at each token, which takes O(N³) for each channel."""
+        y, h = single(x[:, None], self._system, "bilinear", state["h"])
+        assert h is not None
+        if reuse:
+            h = state["h"].copy_(h.detach())
+        return self._out(x, y[:, 0]), {"h": h, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: each output's kernel, and the time scales."""
+        struck = torch.zeros_like(x[:1])
+        struck[:, :1] = 1.0
+        taps = single(struck, self._system, "bilinear")[0][0].flatten(1)
+        scale = torch.exp(-self.log_step.double())
+        return [
+            View("kernel", "the weight of a channel's own input at each lag, D aside", ("lag", "output"), taps),
+            View("time scale", "tokens in a unit of the system's time", ("channel",), scale),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
+        rows, _ = lookback(T, None, per)
+        D, N, M = self.dim, self.state_dim, self.outputs
+        params = D * M * (N + 1) + self.learn * (N * N + N + D)
+        making = Cost(exp=rows * D, params=params, path=("exponentiation",))
+        bend = Cost(mul=rows * D * M, add=rows * D * M, path=("addition",)) + price_gelu(rows * D * M)
+        return making + price.single(rows, D, N, M, "bilinear") + bend + linear(rows, D * M, D, bias=True)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        low, high = (math.log(step) for step in STEPS)
+        A, B = MEASURES[self.measure](self.state_dim)
+        self.a.copy_(A)
+        self.b.copy_(B)
+        self.log_step.uniform_(low, high)
+        self.c.normal_()
+        self.d.normal_()
+
+    def _system(self) -> tuple[Tensor, ...]:
+        exact = torch.promote_types(self.dtype, torch.float32)
+        return self.a, self.b, self.c, self.log_step.to(exact).exp()
+
+    def _out(self, x: Tensor, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(gelu(y + self.d * x[..., None]).flatten(-2))
+        return out
+
+
+@register
+class LSSLConfig(MixerConfig):
+    """The linear state-space layer. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["lssl"] = "lssl"
+    state_dim: int = Field(32, ge=1, description="states of each channel")
+    outputs: int = Field(1, ge=1, description="outputs of each channel, before they are mixed")
+    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrices A and B begin as")
+    learn: bool = Field(True, description="whether A, B and the steps are learned; if not it is the paper's LSSL-f")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"state_dim": 2, "outputs": 2},
+        {"state_dim": 3, "measure": "legt", "learn": False},
+    )
+
+    def build(self, dim: int, context: int | None) -> LSSL:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return LSSL(dim, self.state_dim, self.outputs, self.measure, self.learn)

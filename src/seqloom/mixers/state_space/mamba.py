@@ -1,0 +1,176 @@
+"""Mamba: a selective state space over more channels than the stream has, a short convolution before it, a gate after.
+
+    (u, z) = x W_in                                                 E = `expand` D channels each; no biases
+    u'_t = silu(b + Σ_{k<W} taps_k ∘ u_{t-k})                        W = `kernel`; u_t = 0 before the first token
+    (r, B, C) = u' W_x,   Δ = softplus(r W_Δ + b_Δ)                  r of R numbers, B and C of N = `state_dim`; or each
+                                                                    of the three over its root mean square: `norm_eps`
+    h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t u'_t B_t                         per channel; A = -e^`a_log`; h_0 = 0
+    y_t = ((h_t · C_t + d ∘ u'_t) ∘ silu(z_t)) W_out
+
+Before training A_n = -n, softplus(b_Δ) is log-uniform from `dt_min` to `dt_max` and at least 1e-4, W_Δ uniform in
+±R^(-1/2), d = 1, taps and b uniform in ±W^(-1/2). A model of these has no feed-forward network, and norms of the mean
+square.
+
+Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the beginnings are of the authors' code. B is
+discretised by Euler's rule as in that code, not by their Eq. 4. Their code divides W_out by √depth where it begins;
+here the model decides how its projections begin. `norm_eps` is of Falcon Mamba, arXiv:2410.05355, whose norms have no
+gains.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.core.cost import Cost, Per, linear, lookback, rootnorm
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear, project
+from seqloom.ops.selective_scan import beginning, price, selective
+from seqloom.ops.selective_scan.convolution import convolve, moved
+from seqloom.ops.selective_scan.token import convolve_token, scan_token
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class Mamba(PackedMixer):
+    """A Mamba block over `dim` channels. State: the last inputs of the convolution (B, W-1, E), and h (B, E, N)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, config: "MambaConfig") -> None:
+        super().__init__()
+        self.dim, self.config, self.inner = dim, config, config.expand * dim
+        self.rank, N, E = config.dt_rank or -(-dim // 16), config.state_dim, self.inner
+        self.in_proj, self.out_proj = Linear(dim, 2 * E, bias=False), Linear(E, dim, bias=False)
+        self.conv_weight, self.conv_bias = nn.Parameter(torch.empty(config.kernel, E)), nn.Parameter(torch.empty(E))
+        self.x_proj, self.dt_proj = Linear(E, self.rank + 2 * N, bias=False), Linear(self.rank, E)
+        self.a_log, self.d = nn.Parameter(torch.empty(E, N)), nn.Parameter(torch.empty(E))
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; A, d, the taps and what makes Δ of its R numbers go back to where they begin."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: A and d are not decayed."""
+        special = [self.a_log, self.d]
+        rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in special)]
+        return [{"params": rest}, {"params": special, "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        u, z = self.in_proj(x).chunk(2, -1)
+        return self._read(convolve(u, self.conv_weight, self.conv_bias), z, None, None)[0]
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        window = Entry((self.config.kernel - 1, self.inner))
+        return {"window": window, "h": Entry(tuple(self.a_log.shape), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        (u, z), window = self.in_proj(x).chunk(2, -1), state["window"]
+        y, h = self._read(convolve(u, self.conv_weight, self.conv_bias, window), z, state["h"], lengths)
+        return y, {"window": moved(u, window, lengths), "h": h, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        seen = state["seen"]
+        u, z = project(x, self.in_proj.weight).chunk(2, 1)
+        u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], seen, reuse)
+        rank, B, C = self._chosen(project(u, self.x_proj.weight))
+        delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
+        y, h = scan_token(u, delta, self.a_log, B, C, state["h"], bias, self.d, z, reuse)
+        return project(y, self.out_proj.weight), {"window": window, "h": h, "seen": seen + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the step that each token takes, what forgets and what is let through, and the taps."""
+        u, z = self.in_proj(x[:1]).chunk(2, -1)
+        rank = self._chosen(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
+        place = ("place", "channel")
+        return [
+            View(
+                "step", "how far each token moves each channel's states: its Δ", place, F.softplus(self.dt_proj(rank))
+            ),
+            View("gate", "what each channel's output is multiplied by", place, F.silu(z)[0]),
+            View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),
+            View("taps", "the weight of the input at each lag", ("lag", "channel"), self.conv_weight),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place but the first, whose convolution has fewer inputs."""
+        rows, _ = lookback(T, None, per)
+        E, N = self.inner, self.config.state_dim
+        R = self.rank
+        three = (rootnorm(rows, width, affine=False) for width in (R, N, N))
+        normed = replace(sum(three, Cost()), path=rootnorm(1, 1, affine=False).path)  # side by side
+        made = linear(rows, E, R + 2 * N)
+        select = (made if self.config.norm_eps is None else made + normed) + linear(rows, R, E)
+        read = price.convolution(T, E, self.config.kernel, per) + select + price.scan(rows, E, N, gate=True)
+        return linear(rows, self.dim, 2 * E) + read + linear(rows, E, self.dim)
+
+    def _begin(self) -> None:
+        weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight
+        beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
+        for each in (self.conv_weight, self.conv_bias):
+            nn.init.uniform_(each, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
+
+    def _read(self, u: Tensor, z: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        step = self.dt_proj
+        rank, B, C = self._chosen(self.x_proj(u))
+        delta = project(rank, step.weight)
+        y, h = selective(u, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, gate=z, lengths=lengths)
+        return self.out_proj(y), h
+
+    def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """r, B and C."""
+        N, eps = self.config.state_dim, self.config.norm_eps
+        rank, B, C = made.split((self.rank, N, N), -1)
+        if eps is None:
+            return rank, B, C
+        rank, B, C = (F.rms_norm(each, each.shape[-1:], eps=eps) for each in (rank, B, C))
+        return rank, B, C
+
+
+@register
+class MambaConfig(MixerConfig):
+    """A Mamba block. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["mamba"] = "mamba"
+    state_dim: int = Field(16, ge=1, description="states of each channel")
+    expand: int = Field(2, ge=1, description="channels inside, for each of the stream")
+    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
+    dt_rank: int = Field(0, ge=0, description="numbers of a token that its steps are made of; 0 for dim / 16")
+    dt_min: float = Field(1e-3, gt=0, description="shortest step before training")
+    dt_max: float = Field(0.1, gt=0, description="longest step before training")
+    norm_eps: float | None = Field(
+        None,
+        gt=0,
+        description="ε of a mean-square norm of what steps, inputs and outputs are made of; Falcon Mamba: 1e-6",
+    )
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"state_dim": 2, "expand": 1},
+        {"state_dim": 3, "expand": 1, "kernel": 2, "dt_rank": 2, "norm_eps": 1e-2},
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "MambaConfig":
+        if self.dt_min > self.dt_max:
+            raise ValueError(f"the shortest step, {self.dt_min}, is longer than the longest, {self.dt_max}: swap them")
+        return self
+
+    def build(self, dim: int, context: int | None) -> Mamba:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return Mamba(dim, self)

@@ -1,0 +1,157 @@
+"""S4: a state-space model for each channel whose matrix is diagonal less a matrix of rank 1.
+
+    x'(t) = A x(t) + B u(t),   y(t) = C x(t) + D u(t),   A = Λ - P P*            N = `state_dim` for each channel
+    (2/Δ - A) x_t = (2/Δ + A) x_{t-1} + 2 B u_t,   y_t = C x_t + D u_t           bilinear; x_{-1} = 0, Δ = e^`log_step`
+    out = GELU(y) W_out + bias
+
+Λ, P, B and C come in pairs of conjugates, of which one of each is kept: `eigenvalues`, `p`, `b` (N/2, 2) and `c`
+(D, N/2, 2) hold real and imaginary parts, and C x is 2 Re Σ c_n x_n. Λ, P and B are shared by the channels. A real part
+of Λ above -1e-4 counts as -1e-4: with P P* nothing can grow.
+
+Λ, P and B begin as those of HiPPO-LegS (`seqloom.ops.state_space.hippo`), C and D normal, Δ between 1e-3 and 1e-1,
+evenly in its logarithm. Λ, P, B and Δ are not decayed and learn at their own rate `lr`.
+
+A sequence is a lag sum under the kernel C Ā^l B̄ (`seqloom.ops.state_space.generating`); a piece adds what the state
+says, by powers of Ā; a token is the recurrence, O(N) by Woodbury's identity.
+
+Source: Gu et al., Efficiently Modeling Long Sequences with Structured State Spaces, arXiv:2111.00396, Algorithm 1; P P*
+for the paper's P Q* as in Goel et al., arXiv:2202.09729; sharing, rates and beginnings from the authors' code, which
+learns C (I - Ā^L) for a length L set beforehand, as the paper does, and in later versions has a W_out of twice the
+width that gates itself. The bound of Λ is from The Annotated S4. Seed 004 (Eq. 32) has HiPPO's A alone.
+"""
+
+import math
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.state_space import low_rank, price
+from seqloom.ops.state_space.hippo import normal
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+STEPS = (1e-3, 1e-1)
+"""Δ begins between these"""
+CEILING = -1e-4
+"""of the real parts of Λ"""
+
+
+@final
+class S4(PackedMixer):
+    """State-space models of `state_dim` states, one a channel. State: x (B, D, N/2, 2) as `h`, real and imaginary."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, state_dim: int, lr: float) -> None:
+        super().__init__()
+        self.dim, self.pairs, self.lr = dim, state_dim // 2, lr
+        self.log_step, self.d = (nn.Parameter(torch.empty(dim)) for _ in range(2))
+        self.eigenvalues, self.p, self.b = (nn.Parameter(torch.empty(self.pairs, 2)) for _ in range(3))
+        self.c = nn.Parameter(torch.empty(dim, self.pairs, 2))
+        self.w_out = Linear(dim, dim)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; Λ, P and B go back to where they begin, Δ, C and D are drawn anew, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: Λ, P, B and Δ are not decayed, and have a rate of their own."""
+        dynamics = [self.log_step, self.eigenvalues, self.p, self.b]
+        plain = [self.c, self.d, *self.w_out.parameters()]
+        return [{"params": plain}, {"params": dynamics, "weight_decay": 0.0, "lr": self.lr}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(x, low_rank(x, self._system)[0])
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.pairs, 2), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, h = low_rank(x, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
+        assert h is not None
+        return self._out(x, y), {"h": torch.view_as_real(h), "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = low_rank(x[:, None], self._system, torch.view_as_complex(state["h"]))
+        assert after is not None
+        h = torch.view_as_real(after)
+        if reuse:
+            h = state["h"].copy_(h.detach())
+        return self._out(x, y[:, 0]), {"h": h, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: each channel's kernel, its time scale, and how fast Λ turns."""
+        struck = torch.zeros_like(x[:1])
+        struck[:, :1] = 1.0
+        taps = low_rank(struck, self._system)[0][0]
+        step = self.log_step.double().exp()
+        turns = step[:, None] * self.eigenvalues[:, 1].double() / (2 * math.pi)
+        return [
+            View("kernel", "the weight of a channel's own input at each lag, D aside", ("lag", "channel"), taps),
+            View("time scale", "tokens in a unit of the system's time", ("channel",), 1 / step),
+            View("frequency", "turns of an eigenvalue of Λ in a token", ("channel", "pair"), turns),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; (2/Δ - A)^{-1} is priced at each token, as a step computes it."""
+        rows, _ = lookback(T, None, per)
+        D, H = self.dim, self.pairs
+        making = Cost(exp=rows * D, other=rows * H, params=2 * D + 6 * H + 2 * D * H, path=("exponentiation",))
+        bend = Cost(mul=rows * D, add=rows * D, path=("addition",)) + price_gelu(rows * D)
+        return making + price.low_rank(rows, D, H) + bend + linear(rows, D, D, bias=True)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        low, high = (math.log(step) for step in STEPS)
+        eigenvalues, _, P, B = normal(2 * self.pairs)
+        for parameter, values in ((self.eigenvalues, eigenvalues), (self.p, P), (self.b, B)):
+            parameter.copy_(torch.view_as_real(values))
+        self.log_step.uniform_(low, high)
+        self.c.normal_(std=0.5**0.5)
+        self.d.normal_()
+
+    def _system(self) -> tuple[Tensor, ...]:
+        exact = torch.promote_types(self.dtype, torch.float32)
+        values, p, b, c = (each.to(exact) for each in (self.eigenvalues, self.p, self.b, self.c))
+        eigenvalues = torch.complex(values[:, 0].clamp(max=CEILING), values[:, 1])
+        return eigenvalues, *(torch.view_as_complex(each) for each in (p, b, c)), self.log_step.to(exact).exp()
+
+    def _out(self, x: Tensor, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(gelu(y + self.d * x))
+        return out
+
+
+@register
+class S4Config(MixerConfig):
+    """S4. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["s4"] = "s4"
+    state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")
+    lr: float = Field(1e-3, gt=0, description="learning rate of Λ, P, B and the steps")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        2500, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+    )
+    examples: ClassVar = ({"state_dim": 4},)
+
+    def build(self, dim: int, context: int | None) -> S4:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return S4(dim, self.state_dim, self.lr)

@@ -1,0 +1,193 @@
+"""S4D: a diagonal state-space model for each channel.
+
+    A_n = -e^{a_n} + i ω_n,  B_n = 1                     a = `log_rate`, ω = `frequency`: N/2 numbers for N states
+    h_t = Ā h_{t-1} + B̄ x_t,  y_t = 2 Re Σ_n C_n h_{t,n} + D x_t,  out = GELU(y) W_out + b     Δ = e^`log_step`
+    zoh       Ā = e^{ΔA},                    B̄ = (e^{ΔA} - 1) / A
+    bilinear  Ā = (1 + ΔA/2) / (1 - ΔA/2),   B̄ = Δ / (1 - ΔA/2)
+
+Before training a_n = ln ½ in every channel, and for n = 0 … N/2 - 1
+    lin   ω_n = π n        inv   ω_n = N/π (N/(2n+1) - 1)        legs   the eigenvalues of HiPPO-LegS less its rank 1
+
+Each channel has a Δ, which begins between 1e-3 and 1e-1, evenly in its logarithm; C and D begin normal.
+
+Source: Gu et al., On the Parameterization and Initialization of Diagonal State Space Models, arXiv:2206.11893, Eq. 4, 8
+and 9 and Listing 1. B is not learned: it would only scale C. The authors' code has a W_out of twice the width that
+gates itself, and learns Δ and A without decay and at a rate of their own, 1e-3; ours keeps the former. No seed has S4D.
+"""
+
+import math
+from typing import Any, ClassVar, Literal, TypeAlias, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.diagonal_states import filtered, kernel, respond
+from seqloom.ops.diagonal_states.price import GROWTH, of, price
+from seqloom.ops.projection import Linear
+from seqloom.ops.state_space.discretise import diagonal_bilinear, growth
+from seqloom.ops.state_space.hippo import normal
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+Init: TypeAlias = Literal["lin", "inv", "legs"]
+Method: TypeAlias = Literal["zoh", "bilinear"]
+STEPS = (1e-3, 1e-1)
+"""Δ begins between these"""
+
+
+@final
+class S4D(PackedMixer):
+    """State-space models of `state_dim` states, one a channel. State: h (B, D, N/2, 2), real and imaginary parts."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, state_dim: int, init: Init, method: Method) -> None:
+        super().__init__()
+        self.dim, self.states, self.init, self.method = dim, state_dim // 2, init, method
+        self.log_step, self.d = (nn.Parameter(torch.empty(dim)) for _ in range(2))
+        self.log_rate, self.frequency = (nn.Parameter(torch.empty(dim, self.states)) for _ in range(2))
+        self.c = nn.Parameter(torch.empty(dim, self.states, 2))
+        self.w_out = Linear(dim, dim)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; A goes back to where it begins, Δ, C and D are drawn anew, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: A and Δ are not decayed, as 0 is nothing special for them."""
+        dynamics = [self.log_step, self.log_rate, self.frequency]
+        return [{"params": [self.c, self.d, *self.w_out.parameters()]}, {"params": dynamics, "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._out(x, filtered(x.to(self._exact), self._system))
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.dim, self.states, 2), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        h = torch.view_as_complex(state["h"])
+        y, h = respond(x.to(self._exact), self._system, h, lengths=lengths)
+        return self._out(x, y), {"h": torch.view_as_real(h), "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = respond(x[:, None].to(self._exact), self._system, torch.view_as_complex(state["h"]))
+        h = torch.view_as_real(after)
+        if reuse:
+            h = state["h"].copy_(h.detach())
+        return self._out(x, y[:, 0]), {"h": h, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: each channel's kernel, and how long and how fast its states swing."""
+        rates, weights = self._system()
+        return [
+            View(
+                "kernel",
+                "the weight of a channel's own input at each lag, D aside",
+                ("lag", "channel"),
+                kernel(rates, weights, x.shape[1]),
+            ),
+            View("memory", "tokens in which a state fades to 1/e", ("channel", "state"), -1 / rates.real),
+            View("frequency", "turns of a state in a token, before sampling", ("channel", "state"), self._turns()),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
+        rows, _ = lookback(T, None, per)
+        D, N = self.dim, self.states
+        if self.method == "zoh":  # ΔA, its growth, times Δ
+            discrete = of(GROWTH + Cost(mul=2 + 2), rows * D * N)
+        else:  # Δ/2 A; the inverse of what is below, two products; the logarithm
+            discrete = of(Cost(mul=10 + 2, add=5 + 1, div=2, other=3), rows * D * N) + Cost(div=rows * D)
+        own = Cost(  # Δ; -e^a; C B̄
+            mul=4 * rows * D * N,
+            add=2 * rows * D * N,
+            exp=rows * D * (1 + N),
+            other=rows * D * N,
+            params=2 * D + 4 * D * N,
+        )
+        bend = Cost(mul=rows * D, add=rows * D, path=("addition",)) + price_gelu(rows * D)  # D x first
+        making = Cost(path=("exponentiation", "multiplication"))
+        return making + own + discrete + price(rows, D, N, shared=False) + bend + linear(rows, D, D, bias=True)
+
+    @property
+    def _exact(self) -> torch.dtype:
+        return torch.promote_types(self.dtype, torch.float32)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        low, high = (math.log(step) for step in STEPS)
+        self.log_step.uniform_(low, high)
+        self.log_rate.fill_(math.log(0.5))
+        self.frequency.copy_(frequencies(self.init, 2 * self.states).to(self.frequency))
+        self.c.normal_(std=0.5**0.5)
+        self.d.normal_()
+
+    def _turns(self) -> Tensor:
+        step = self.log_step.exp()[:, None]
+        return (step * self.frequency / (2 * math.pi)).detach()
+
+    def _system(self) -> tuple[Tensor, Tensor]:
+        """ln Ā and C B̄ (D, N/2)."""
+        log_step, log_rate, frequency, c = (
+            each.to(self._exact) for each in (self.log_step, self.log_rate, self.frequency, self.c)
+        )
+        step, A = log_step.exp()[:, None], torch.complex(-log_rate.exp(), frequency)
+        C = torch.view_as_complex(c)
+        if self.method == "zoh":
+            z = A * step
+            return z, C * (step * growth(z))
+        kept, factor = diagonal_bilinear(A, step)
+        return torch.log(kept), C * factor
+
+    def _out(self, x: Tensor, y: Tensor) -> Tensor:
+        out: Tensor = self.w_out(gelu(y + self.d.to(y.dtype) * x).to(x.dtype))
+        return out
+
+
+def frequencies(init: Init, state_dim: int) -> Tensor:
+    """ω (N/2,) that each channel begins with, in float64."""
+    N, n = state_dim, torch.arange(state_dim // 2, dtype=torch.float64)
+    if init == "lin":
+        return math.pi * n
+    if init == "inv":
+        return N / math.pi * (N / (2 * n + 1) - 1)
+    return normal(N)[0].imag
+
+
+@register
+class S4DConfig(MixerConfig):
+    """S4D. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["s4d"] = "s4d"
+    state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")
+    init: Init = Field("lin", description="frequencies that it begins with: evenly spaced, inverse, or HiPPO-LegS's")
+    method: Method = Field("zoh", description="how it is made discrete: input held for a step, or bilinear")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        900, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+    )
+    examples: ClassVar = (
+        {"state_dim": 4},
+        {"state_dim": 6, "init": "inv", "method": "bilinear"},
+        {"state_dim": 2, "init": "legs"},
+    )
+
+    def build(self, dim: int, context: int | None) -> S4D:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return S4D(dim, self.state_dim, self.init, self.method)

@@ -1,0 +1,203 @@
+"""S5: one linear state space of many inputs and many outputs, diagonal, and a gate on what it says.
+
+    x_t = Λ̄ ∘ x_{t-1} + B̄ u_t,   y_t = 2 Re(C x_t) + D ∘ u_t       P/2 complex states for P in conjugate pairs; x_0 = 0
+    Λ̄ = e^{ΛΔ},   B̄ = Λ^-1 (Λ̄ - 1) ∘ B                              zero-order hold; Δ = `step_scale` e^`log_step`, each
+                                                                    state's own
+    out = z ∘ σ(z W_gate),   z = GELU(y)                            y Φ(y), Φ by the error function
+
+Λ begins as the eigenvalues of J blocks of HiPPO-N (the normal part of HiPPO-LegS) of P/J states each, B and C as real
+matrices N(0, 1/P) in the basis of their eigenvectors, D as N(0, 1), e^`log_step` log-uniform from `dt_min` to `dt_max`.
+
+Source: Smith et al., S5, arXiv:2208.04933, section 3, appendices B and G. Real parts of Λ are at most -10^-4, which is
+`clip_eigs` of the authors' code. B is drawn by the variance of that code, as the paper names none; there C begins
+complex, GELU is an approximation by tanh, and W_gate has a bias. Out are the bidirectional form, which is not causal,
+and steps that differ from token to token. B̄ u is computed as Λ^-1 (Λ̄ - 1) ∘ (B u), which is the same.
+"""
+
+import math
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.scans.hold import continuous, held
+from seqloom.ops.state_space.hippo import normal
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class S5(PackedMixer):
+    """A state of `state_dim` P over `dim` channels. State: x, real and imaginary parts (B, P/2, 2)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, config: "S5Config") -> None:
+        super().__init__()
+        self.dim, self.config, self.states = dim, config, config.state_dim // 2
+        N = self.states
+        self.log_step, self.eigenvalues = nn.Parameter(torch.empty(N)), nn.Parameter(torch.empty(N, 2))
+        self.b, self.c = nn.Parameter(torch.empty(N, dim, 2)), nn.Parameter(torch.empty(dim, N, 2))
+        self.d, self.w_gate = nn.Parameter(torch.empty(dim)), Linear(dim, dim, bias=False)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; the state space is drawn as it begins, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: as in the authors' code Λ, Δ and B are not decayed, C and D are.
+
+        There they also learn at a rate of their own, another for each task; here at the model's.
+        """
+        rest = [self.c, self.d, self.w_gate.weight]
+        return [{"params": rest}, {"params": [self.log_step, self.eigenvalues, self.b], "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._gated(self._read(x, self.start(len(x))["x"], None)[0], x.dtype)
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"x": Entry((self.states, 2), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, after = self._read(x, state["x"], lengths)
+        return self._gated(y, x.dtype), {"x": after, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, after = self._read(x[:, None], state["x"], None)
+        if reuse:
+            after = state["x"].copy_(after.detach())
+        return self._gated(y, x.dtype)[:, 0], {"x": after, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: how long each state remembers, how fast it turns, and what comes of it."""
+        rates, step = continuous(self.log_step, self.eigenvalues, self.config.step_scale)
+        lag = torch.arange(x.shape[1], device=x.device)[:, None]
+        z = gelu(self._read(x[:1], self.start(1)["x"], None)[0])[0].to(x.dtype)
+        return [
+            View("memory", "tokens in which each state fades to 1/e", ("state",), -1 / (rates.real * step)),
+            View("frequency", "turns of each state in a token", ("state",), rates.imag * step / (2 * math.pi)),
+            View(
+                "fading", "what is left of each state after each lag", ("lag", "state"), (lag * rates.real * step).exp()
+            ),
+            View(
+                "gate", "how far each channel is open at each token, from 0 to 1", ("place", "channel"), self._open(z)
+            ),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Λ̄ and B̄ are priced at each token, as a step computes them."""
+        rows, _ = lookback(T, None, per)
+        N, D = self.states, self.dim
+        discrete = Cost(
+            mul=(16 + (self.config.step_scale != 1)) * rows * N,
+            add=5 * rows * N,
+            div=3 * rows * N,
+            exp=4 * rows * N,
+            other=9 * rows * N,
+            params=3 * N,
+            path=("exponentiation", "multiplication", "exponentiation", "addition", "division"),
+        )
+        states = Cost(  # B u, its gain, and the recurrence
+            mul=rows * N * (2 * D + 4 + 4),
+            add=rows * N * (2 * (D - 1) + 2 + 4),
+            params=2 * N * D,
+            path=("multiplication", "cumulation", "multiplication", "addition", "multiplication", "addition"),
+        )
+        says = Cost(  # 2 Re(C x) + D ∘ u
+            mul=rows * D * (2 * N + 2),
+            add=rows * D * (2 * N - 1 + 1),
+            params=2 * N * D + D,
+            path=("multiplication", "cumulation", "multiplication", "addition"),
+        )
+        gate = Cost(
+            mul=rows * D,
+            add=rows * D,
+            div=rows * D,
+            exp=rows * D,
+            path=("exponentiation", "addition", "division", "multiplication"),
+        )
+        return discrete + states + says + price_gelu(rows * D) + linear(rows, D, D) + gate
+
+    def _read(self, u: Tensor, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """y (B, T, D) and the states after it, in float32 at least."""
+        (B, T, _), exact = u.shape, self._exact(u.dtype)
+        u, b, c = u.to(exact), self.b.to(exact), self.c.to(exact)
+        given = (u @ b.transpose(1, 2).flatten(0, 1).mT).to(exact).view(B, T, self.states, 2)
+        steps, eigenvalues = self.log_step.to(exact), self.eigenvalues.to(exact)
+        drive, past = torch.view_as_complex(given), torch.view_as_complex(x.to(exact))
+        scale = self.config.step_scale
+        states, after = held(drive, steps, eigenvalues, past, scale=scale, lengths=lengths)
+        told = torch.view_as_real(states.conj().resolve_conj()).flatten(2) @ c.flatten(1).mT
+        return 2 * told.to(exact) + self.d.to(exact) * u, torch.view_as_real(after)
+
+    def _gated(self, y: Tensor, dtype: torch.dtype) -> Tensor:
+        z = gelu(y).to(dtype)
+        return z * self._open(z)
+
+    def _open(self, z: Tensor) -> Tensor:
+        return torch.sigmoid(self.w_gate(z))
+
+    def _exact(self, dtype: torch.dtype) -> torch.dtype:
+        return torch.promote_types(torch.promote_types(dtype, self.dtype), torch.float32)
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        P, J, D = 2 * self.states, self.config.blocks, self.dim
+        values, V, _, _ = normal(P // J)
+        basis = torch.block_diag(*[V] * J)  # (P, P/2)
+        self.eigenvalues.copy_(torch.view_as_real(values.repeat(J)))
+        B, C = (torch.randn(*shape, dtype=torch.float64) / math.sqrt(P) for shape in ((P, D), (D, P)))
+        self.b.copy_(torch.view_as_real(basis.mH @ B.to(basis)))
+        self.c.copy_(torch.view_as_real(C.to(basis) @ basis))
+        nn.init.normal_(self.d)
+        nn.init.uniform_(self.log_step, math.log(self.config.dt_min), math.log(self.config.dt_max))
+
+
+@register
+class S5Config(MixerConfig):
+    """S5. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["s5"] = "s5"
+    state_dim: int = Field(64, ge=2, description="states P, of which each conjugate pair is held once")
+    blocks: int = Field(1, ge=1, description="blocks J in which the states begin, HiPPO-N each")
+    dt_min: float = Field(1e-3, gt=0, description="shortest step that a state begins with, in units of time")
+    dt_max: float = Field(1e-1, gt=0, description="longest step that a state begins with")
+    step_scale: float = Field(1.0, gt=0, description="what all steps are multiplied by, for data at another rate")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        9000, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+    )
+    examples: ClassVar = ({"state_dim": 8, "blocks": 2}, {"state_dim": 6, "step_scale": 0.5})
+
+    @model_validator(mode="after")
+    def _in_blocks(self) -> "S5Config":
+        if self.state_dim % (2 * self.blocks):
+            raise ValueError(
+                f"{self.state_dim} states are no {self.blocks} blocks of conjugate pairs: choose a state_dim divisible "
+                f"by {2 * self.blocks}"
+            )
+        if self.dt_min > self.dt_max:
+            raise ValueError(f"dt_min {self.dt_min} is above dt_max {self.dt_max}: choose dt_min ≤ dt_max")
+        return self
+
+    def build(self, dim: int, context: int | None) -> S5:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return S5(dim, self)

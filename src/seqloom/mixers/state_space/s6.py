@@ -1,0 +1,133 @@
+"""S6: a diagonal state space in each channel, whose step, input and output are chosen by the token.
+
+    (r, B, C) = x W_x,   Δ = softplus(r W_Δ + b)                    r of R numbers, B and C of N = `state_dim`
+    h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t x_t B_t                          per channel; A = -e^`a_log`; h_0 = 0
+    y_t = h_t · C_t + d ∘ x_t
+
+Before training A_n = -n, softplus(b) is log-uniform from `dt_min` to `dt_max` and at least 1e-4, W_Δ uniform in
+±R^(-1/2), d = 1.
+
+Source: Gu & Dao, Mamba, arXiv:2312.00752, Algorithm 2 and section 3.6; d is of the authors' code. B is discretised by
+Euler's rule as in that code, not by their Eq. 4. There is no output projection, as in Algorithm 2: channels meet in
+Δ, B and C alone. Seed 004 calls B, C and Δ matrices learned for each place; they are linear in the token.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear, project
+from seqloom.ops.selective_scan import beginning, price, selective
+from seqloom.ops.selective_scan.token import scan_token
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class S6(PackedMixer):
+    """A selective scan over `dim` channels. State: h (B, D, N)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, config: "S6Config") -> None:
+        super().__init__()
+        self.dim, self.config, self.rank = dim, config, config.dt_rank or -(-dim // 16)
+        N = config.state_dim
+        self.x_proj, self.dt_proj = Linear(dim, self.rank + 2 * N, bias=False), Linear(self.rank, dim)
+        self.a_log, self.d = nn.Parameter(torch.empty(dim, N)), nn.Parameter(torch.empty(dim))
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; A, d and what makes Δ of its R numbers go back to where they begin, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: A and d are not decayed."""
+        matrices = [*self.x_proj.parameters(), *self.dt_proj.parameters()]
+        return [{"params": matrices}, {"params": [self.a_log, self.d], "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self._read(x, None, None)[0]
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry(tuple(self.a_log.shape), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, h = self._read(x, state["h"], lengths)
+        return y, {"h": h, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        N = self.config.state_dim
+        rank, B, C = self.x_proj(x).split((self.rank, N, N), 1)
+        delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
+        y, h = scan_token(x, delta, self.a_log, B, C, state["h"], bias, self.d, None, reuse)
+        return y, {"h": h, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the step that each token takes, and how fast each state is forgotten."""
+        rank = self.x_proj(x[:1])[..., : self.rank]
+        return [
+            View(
+                "step", "how far each token moves each channel's states: its Δ", ("place", "channel"), self._step(rank)
+            ),
+            View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`: the same at every place."""
+        rows, _ = lookback(T, None, per)
+        N = self.config.state_dim
+        select = linear(rows, self.dim, self.rank + 2 * N) + linear(rows, self.rank, self.dim)
+        return select + price.scan(rows, self.dim, N, gate=False)
+
+    def _begin(self) -> None:
+        weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight
+        beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
+
+    def _step(self, rank: Tensor) -> Tensor:
+        return F.softplus(self.dt_proj(rank))[0]
+
+    def _read(self, x: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        N, step = self.config.state_dim, self.dt_proj
+        rank, B, C = self.x_proj(x).split((self.rank, N, N), -1)
+        delta = project(rank, step.weight)
+        return selective(x, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, lengths=lengths)
+
+
+@register
+class S6Config(MixerConfig):
+    """A selective state space alone. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["s6"] = "s6"
+    state_dim: int = Field(16, ge=1, description="states of each channel")
+    dt_rank: int = Field(0, ge=0, description="numbers of a token that its steps are made of; 0 for channels / 16")
+    dt_min: float = Field(1e-3, gt=0, description="shortest step before training")
+    dt_max: float = Field(0.1, gt=0, description="longest step before training")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({}, {"state_dim": 3, "dt_rank": 2})
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "S6Config":
+        if self.dt_min > self.dt_max:
+            raise ValueError(f"the shortest step, {self.dt_min}, is longer than the longest, {self.dt_max}: swap them")
+        return self
+
+    def build(self, dim: int, context: int | None) -> S6:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return S6(dim, self)

@@ -1,0 +1,137 @@
+"""The linear state-space model: one continuous system of N states that all channels drive, and all channels read.
+
+    x'(t) = A x(t) + B u(t),   y(t) = C x(t) + D u(t)             A (N, N); B, C, D are `b`, `c`, `d`; N = `state_dim`
+    x_t = Ā x_{t-1} + B̄ u_t,   y_t = C x_t + D u_t                x_{-1} = 0;  Ā and B̄ by `method` from Δ = e^`log_step`
+    bilinear  Ā = (I - Δ/2 A)^{-1} (I + Δ/2 A),   B̄ = (I - Δ/2 A)^{-1} Δ B
+    zoh       Ā = e^{ΔA},                         B̄ = ∫_0^Δ e^{sA} ds B
+    euler     Ā = I + Δ A,                        B̄ = Δ B
+
+A begins as HiPPO's matrix of `measure`, Δ at `step`, and both are learned; the rest are plain projections.
+
+Source: Kalman, A New Approach to Linear Filtering and Prediction Problems, 1960, without its noise; seed 004, Eq.
+24-27, which leaves D out from Eq. 27 on, and whose Eq. 26 divides by A. What makes a system discrete is linear in B, so
+Δ meets B u here, which is N numbers, and not B.
+"""
+
+import math
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.projection import Linear
+from seqloom.ops.state_space import joint, price
+from seqloom.ops.state_space.discretise import Method
+from seqloom.ops.state_space.hippo import MEASURES, Measure
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+ROWS = 16
+"""input channels whose responses are looked at together"""
+
+
+@final
+class SSM(PackedMixer):
+    """A system of N states over `dim` channels. State: x (B, N), as `h`."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, state_dim: int, measure: Measure, method: Method, step: float) -> None:
+        super().__init__()
+        self.dim, self.state_dim, self.measure, self.method, self.step_size = dim, state_dim, measure, method, step
+        self.a, self.log_step = nn.Parameter(torch.empty(state_dim, state_dim)), nn.Parameter(torch.empty(1))
+        self.b, self.c = Linear(dim, state_dim, bias=False), Linear(state_dim, dim, bias=False)
+        self.d = Linear(dim, dim, bias=False)
+        self._begin()
+
+    def reset(self, std: float) -> None:
+        """See `Mixer.reset`; A and Δ go back to where they begin, whatever `std`."""
+        super().reset(std)
+        self._begin()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """See `Mixer.param_groups`: A and Δ are not decayed, as 0 is nothing special for them."""
+        plain = [project.weight for project in (self.b, self.c, self.d)]
+        return [{"params": plain}, {"params": [self.a, self.log_step], "weight_decay": 0.0}]
+
+    def mix(self, x: Stream) -> Stream:
+        """See `PackedMixer.mix`."""
+        return self.d(x) + joint(x, self._system, self.method)[0]
+
+    @property
+    def memory(self) -> Memory:
+        """See `Mixer.memory`."""
+        return {"h": Entry((self.state_dim,), "wide")}
+
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+        """See `PackedMixer.carry`."""
+        y, h = joint(x, self._system, self.method, state["h"], lengths=lengths)
+        assert h is not None
+        return self.d(x) + y, {"h": h, "seen": state["seen"] + lengths}
+
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """See `PackedMixer.advance`."""
+        y, h = joint(x[:, None], self._system, self.method, state["h"])
+        assert h is not None
+        if reuse:
+            h = state["h"].copy_(h.detach())
+        return self.d(x) + y[:, 0], {"h": h, "seen": state["seen"] + 1}
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: how long an input is heard, and A."""
+        loud = torch.zeros_like(x[0])
+        for own in torch.eye(self.dim, dtype=x.dtype, device=x.device).split(ROWS):
+            struck = torch.zeros_like(x[:1]).repeat(len(own), 1, 1)
+            struck[:, :1] = own[:, None]
+            loud = loud + joint(struck, self._system, self.method)[0].square().sum(0)
+        meaning = "how strongly an output channel hears all inputs at each lag, root mean square, D aside"
+        return [
+            View("response", meaning, ("lag", "channel"), (loud / self.dim).sqrt()),
+            View("A", "what each state takes of each in a unit of time", ("state", "from"), self.a),
+        ]
+
+    def price(self, T: int, per: Per) -> Cost:
+        """See `Mixer.price`. The same at every place; Ā is priced at each token, as a step computes it."""
+        rows, _ = lookback(T, None, per)
+        D, N = self.dim, self.state_dim
+        own = Cost(add=rows * D, exp=rows, params=N * N + 1 + 2 * N * D, path=("exponentiation",))
+        through = linear(rows, D, D)
+        beside = Cost(through.mul, through.add, params=through.params)
+        return own + price.joint(rows, D, N, self.method) + beside
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        self.a.copy_(MEASURES[self.measure](self.state_dim)[0])
+        self.log_step.fill_(math.log(self.step_size))
+
+    def _system(self) -> tuple[Tensor, ...]:
+        exact = torch.promote_types(self.dtype, torch.float32)
+        return self.a, self.b.weight, self.c.weight, self.log_step[0].to(exact).exp()
+
+
+@register
+class SSMConfig(MixerConfig):
+    """The linear state-space model. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["ssm"] = "ssm"
+    state_dim: int = Field(16, ge=1, description="states of the one system")
+    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrix A begins as")
+    method: Method = Field("bilinear", description="how it is made discrete; euler is stable for short steps alone")
+    step: float = Field(0.01, gt=0, description="time from token to token before training")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"state_dim": 3},
+        {"state_dim": 2, "measure": "legt", "method": "zoh"},
+        {"state_dim": 2, "measure": "lagt", "method": "euler"},
+    )
+
+    def build(self, dim: int, context: int | None) -> SSM:
+        """See `MixerConfig.build`; the mixer is the same for every context."""
+        return SSM(dim, self.state_dim, self.measure, self.method, self.step)
