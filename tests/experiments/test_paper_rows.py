@@ -19,6 +19,7 @@ from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.standing import Standing, standing
 from seqloom.experiments.paper.studies import STUDIES
 from seqloom.runs.metrics import Metrics
+from seqloom.runs.rows import encode
 
 TWO = ["she", "attention:heads=32"]
 
@@ -45,12 +46,12 @@ def test_medians_over_whole_stretches() -> None:
 def test_standing(tmp_path: Path) -> None:
     assert standing(tmp_path, 4) == Standing(4, [], [], None)
     lines: list[dict[str, Any]] = [{"step": step, "cost": 5.0 - step, "seconds": step} for step in (1, 2, 3, 4)]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "metrics.jsonl").write_bytes(b"".join(encode(line) for line in lines))
     assert not standing(tmp_path, 4).finished, "it is not scored yet"
     with pytest.raises(ValueError, match="was trained for 4 batches, not 3: ask for as many or another --out"):
         standing(tmp_path, 3)
-    with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps({"step": 4, "held_out": 3.5}) + "\n")
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(encode({"step": 4, "held_out": 3.5}))
     found = standing(tmp_path, 4)
     assert found.finished
     assert (found.batches, found.held_out, found.seconds) == (4, [(4, 3.5)], 2.5)

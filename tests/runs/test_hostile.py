@@ -81,7 +81,7 @@ def test_a_model_that_does_not_fit_is_not_built(run: Path, monkeypatch: pytest.M
         built.append(model.token.weight.device)
 
     monkeypatch.setattr(Decoder, "__init__", watched)
-    monkeypatch.setattr("seqloom.core.memory.available_memory", lambda: 10_000)
+    monkeypatch.setattr("seqloom.core.available_memory.available_memory", lambda: 10_000)
     with pytest.raises(ValueError, match=r"loading the model in .* needs at least .* of memory, and .* are available"):
         seqloom.load(run)
     assert [device.type for device in built] == ["meta"]

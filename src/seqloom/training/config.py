@@ -8,6 +8,7 @@ from seqloom.core.config import Config
 from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
 from seqloom.models.decoder import DecoderConfig
+from seqloom.runs.layout import tokenizer_digest
 
 FREE = ("batches", "save_every", "evaluate_every", "device")
 """training settings that do not change a step's result, so that a run may go on under others"""
@@ -71,10 +72,14 @@ class RunConfig(Config):
             raise ValueError("a format is a number")
         return number
 
-    def identity(self, text: str) -> dict[str, Any]:
-        """What must be equal for two runs to be the same: `text` (the corpus's identity) stands for where it lies."""
+    def identity(self, text: str, tokenizer: str | None = None) -> dict[str, Any]:
+        """What must be equal for two runs to be the same: `text` (the corpus's identity) stands for where it lies.
+
+        `tokenizer` is the text of the tokenizer.json that the run keeps, if it keeps one; its digest is said.
+        """
         said = self.model_dump(mode="json")
         for name in FREE:
             del said["training"][name]
         said["data"].pop("source")
-        return {**said, "data": {**said["data"], "identity": text}}
+        said["data"]["identity"] = text
+        return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer)}

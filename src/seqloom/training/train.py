@@ -24,7 +24,7 @@ from seqloom.models.decoder import Decoder
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.about import ROWS
-from seqloom.runs.layout import Run, open_run, tokenizer_digest
+from seqloom.runs.layout import Run, open_run
 from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
@@ -72,7 +72,7 @@ def train(
         torch.manual_seed(config.training.seed)
         model = Decoder(config.model).to(device)
         tokenizer = corpus.tokenizer.json
-        run = open_run(folder, {**config.identity(corpus.identity), "tokenizer": tokenizer_digest(tokenizer)})
+        run = open_run(folder, config.identity(corpus.identity, tokenizer))
         run.keep_tokenizer(tokenizer)
         say(f"{corpus.description}; {sum(p.numel() for p in model.parameters()):,} parameters; in {run.folder}")
         return _go_on(stack, config, run, corpus, model, allow_drift, say, show)

@@ -103,7 +103,8 @@ class Grid:
         """ValueError where the cell's folder holds a run of other settings."""
         if (self.folder(cell) / "config.json").exists():
             config = self.config(cell.model, cell.seed)
-            open_run(self.folder(cell), config.identity(self.corpus.identity), create=False)
+            settings = config.identity(self.corpus.identity, self.corpus.tokenizer.json)
+            open_run(self.folder(cell), settings, create=False)
 
     def claim(self) -> None:
         """Claims OUT for this scale, its settings and its text. ValueError where it belongs to others."""
