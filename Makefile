@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all test-demo mutants check format pages docs tune clean
+.PHONY: demo test test-all sanitize test-demo mutants check format pages docs tune clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -24,10 +24,15 @@ test: $(if $(filter 1,$(SEQLOOM_REQUIRE_PEERS)),.venv/peers,.venv/installed)
 	$(TEST) -m "not slow and not demo and not browser"
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED)
 
-test-all: test
+test-all: test sanitize
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED:%=--ignore %) $(TENSORS)
 	$(TEST) -m "slow and not demo and not browser"
 	$(MAKE) test-demo
+
+# The C under the sanitizers: its tests, then CASES random calls of ops and mixers; for minutes.
+CASES ?= 2000
+sanitize: .venv/installed
+	$(BIN)/python -m tests.sanitize --cases $(CASES)
 
 test-demo: .venv/browser
 	$(MAKE) demo

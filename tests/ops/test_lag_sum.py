@@ -9,12 +9,13 @@ from torch import Tensor
 
 from seqloom.ops import backends, gpu
 from seqloom.ops.lag_sum import EXACT, RUN, lags
+from tests.ops.needing import lacking
 
 D = 4
 TAPS = {"mixing": (D, D), "grouped": (2, 2, 2), "each": (D,), "shared": ()}
 """the shape of one tap of each kind"""
 every_kind = pytest.mark.parametrize("kind", TAPS)
-LACKING = backends.lacking("lag_sum") | ({} if gpu.able(torch.device("cpu")) else {"triton": "it is for a GPU"})
+LACKING = lacking("lag_sum") | ({} if gpu.able(torch.device("cpu")) else {"triton": "it is for a GPU"})
 """what cannot run on the tensors here, which are on a CPU"""
 UNABLE = {"toeplitz": ("mixing", "grouped", "each"), "native": ("mixing", "grouped")}
 """kinds of taps that a backend is not for"""

@@ -11,9 +11,10 @@ from seqloom.analysis.count import Executed, count
 from seqloom.ops import backends
 from seqloom.ops.lag_sum import lags, native
 from seqloom.ops.native import Entry
-from tests.ops.test_lag_sum import LACKING, numbers
+from tests.ops.needing import needs_native
+from tests.ops.test_lag_sum import numbers
 
-pytestmark = pytest.mark.skipif("native" in LACKING, reason=LACKING.get("native", ""))
+pytestmark = needs_native
 
 
 @pytest.fixture(autouse=True)

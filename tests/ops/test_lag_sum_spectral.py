@@ -10,9 +10,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from seqloom.analysis.count import Executed, count
 from seqloom.ops import backends
 from seqloom.ops.lag_sum import lags, spectral
-from tests.ops.test_lag_sum import LACKING, numbers
+from tests.ops.needing import needs_native
+from tests.ops.test_lag_sum import numbers
 
-pytestmark = pytest.mark.skipif("spectral" in LACKING, reason=LACKING.get("spectral", ""))
+pytestmark = needs_native
 SIZES = [
     (3, 21, 1, (1,), 4),
     (2, 30, 7, (7,), 40),

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.scans import RUN, blocked, native, scan
+from tests.ops.needing import lacking
 
 N = 3
-LACKING = backends.lacking("scans")
+LACKING = lacking("scans")
 FAST = tuple(RUN)
 HERE = [name for name in ("reference", *FAST) if name not in LACKING]
 KINDS = {

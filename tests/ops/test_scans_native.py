@@ -11,11 +11,11 @@ from seqloom.analysis.count import count
 from seqloom.ops import backends
 from seqloom.ops.native import Entry
 from seqloom.ops.scans import native, scan
+from tests.ops.needing import needs_native
 from tests.ops.test_scans import KINDS, numbers
 from tests.ops.test_scans import inputs as drawn
 
-LACKING = backends.lacking("scans").get("native", "")
-pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING)
+pytestmark = needs_native
 PLAIN = [kind for kind, (of_a, _, of_b) in KINDS.items() if of_a == of_b]
 every_kind = pytest.mark.parametrize("kind", PLAIN)
 SINGLE = {torch.float64: torch.float32, torch.complex128: torch.complex64}

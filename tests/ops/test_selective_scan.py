@@ -11,9 +11,10 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.selective_scan import RUN, doubling, kernels, selective, sequential
+from tests.ops.needing import lacking
 
 D, N = 3, 2
-LACKING = backends.lacking("selective_scan")
+LACKING = lacking("selective_scan")
 BACKENDS = tuple(RUN)
 HERE = [name for name in BACKENDS if name not in LACKING]
 

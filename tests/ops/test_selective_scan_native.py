@@ -15,10 +15,10 @@ from seqloom.ops.native import Entry
 from seqloom.ops.selective_scan import kernels, native, selective
 from seqloom.ops.selective_scan.convolution import convolve, moved
 from seqloom.ops.selective_scan.token import convolve_token, scan_token
+from tests.ops.needing import needs_native
 from tests.ops.test_selective_scan import inputs, numbers
 
-LACKING = backends.lacking("selective_scan").get("native", "")
-pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING)
+pytestmark = needs_native
 
 
 @pytest.fixture(autouse=True)

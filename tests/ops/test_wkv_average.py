@@ -11,9 +11,10 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.wkv_average import RUN, empty, native, sequential, wkv
+from tests.ops.needing import lacking
 
 D = 3
-LACKING = backends.lacking("wkv_average")
+LACKING = lacking("wkv_average")
 FAST = tuple(RUN)
 BACKENDS = ("reference", *FAST)
 HERE = [name for name in BACKENDS if name not in LACKING]

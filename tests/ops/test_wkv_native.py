@@ -10,10 +10,10 @@ from torch import Tensor
 from seqloom.ops import backends
 from seqloom.ops.native import Entry
 from seqloom.ops.wkv_average import empty, native, wkv, wkv_token
+from tests.ops.needing import needs_native
 from tests.ops.test_wkv_average import numbers
 
-LACKING = backends.lacking("wkv_average").get("native", "")
-pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING)
+pytestmark = needs_native
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / "build" / "sanitize"
 LOG = CACHE / "report"
-"""the beginning of the files that the sanitizers write, one for each process: pytest swallows what goes to stderr"""
+"""the beginning of the files that the address sanitizer writes, one for each process; the other writes to stderr"""
 SECONDS = 600.0
 """that a compilation may take: the sanitizers multiply its time"""
 

@@ -72,7 +72,7 @@ def scan(
         h = (gpu.forward if name == "triton" else RUN[name])(a, b, given)
     if lengths is None:
         return h.to(kind), h[:, -1]
-    last = h[torch.arange(len(h), device=h.device), (lengths - 1).clamp(min=0)]
+    last = h[torch.arange(len(h), device=h.device), (lengths - 1).clamp(0, b.shape[1] - 1)]
     return h.to(kind), torch.where((lengths > 0)[:, None], last, given)
 
 

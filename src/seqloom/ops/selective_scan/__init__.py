@@ -51,6 +51,7 @@ def signature(op: str, T: str) -> Signature:
         Argument("skip", "D", "real", optional=True),
         Argument("gate", f"B {T} D", "real", optional=True),
         Argument("lengths", "B", "integer", optional=True),
+        least="N",
     )
 
 

@@ -21,7 +21,7 @@ BYTES = 64
 """of a vector"""
 
 
-def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads") -> Entry:
+def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads N") -> Entry:
     steps = "u_step delta_step b_step c_step gate_step"
     return Entry("selective_scan", SOURCE, name, f"{numbers} {steps}", *arguments, least=least, integer=ctypes.c_int64)
 

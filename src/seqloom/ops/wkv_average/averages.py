@@ -84,7 +84,7 @@ def after(each: Tensor, lengths: Tensor | None) -> Tensor:
     """What (B, T+1, …) holds after `lengths` (B,) tokens of each row, or after the last."""
     if lengths is None:
         return each[:, -1]
-    return each[torch.arange(len(each), device=each.device), lengths]
+    return each[torch.arange(len(each), device=each.device), lengths.clamp(0, each.shape[1] - 1)]
 
 
 def gradients(
