@@ -1,6 +1,7 @@
 """A run folder that was made to harm is one clear error: in little memory, and nothing outside of it is opened."""
 
 import os
+import random
 import re
 import resource
 import shutil
@@ -15,7 +16,7 @@ import seqloom
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.runs.layout import Run
 from seqloom.runs.model import described
-from tests.runs.hostile import WRECKS
+from tests.runs.hostile import FILES, WRECKS
 
 GIB = 2**30
 
@@ -61,6 +62,20 @@ def test_a_hostile_run(run: Path, tmp_path: Path, opened: list[str], name: str) 
 
 def test_the_run_itself_is_good(run: Path) -> None:
     assert seqloom.load(run).tokenizer is not None
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_is_an_error(run: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    path = tmp_path / "run" / name
+    whole = path.read_bytes()
+    for bit in random.Random(2).sample(range(len(whole) * 8), 40):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ValueError, match=path.name) as raised:
+            seqloom.load(tmp_path / "run")
+        assert "\n" not in str(raised.value)
 
 
 def test_what_a_model_is_described_as_is_what_it_is(run: Path) -> None:

@@ -89,6 +89,12 @@ def test_settings_that_are_not_under_their_digest(tmp_path: Path, text: bytes) -
         open_run(tmp_path, {"lr": 1})
 
 
+@pytest.mark.parametrize("data", [3, None, [1], {"unwrap": "no"}])
+def test_a_text_that_is_not_described(tmp_path: Path, data: object) -> None:
+    with pytest.raises(ValueError, match=r"config\.json does not describe a text: its 'data' is "):
+        _ = open_run(tmp_path, {"data": data}).data
+
+
 def test_the_file_is_plain_json_with_its_digest_last(tmp_path: Path) -> None:
     run = open_run(tmp_path, CONFIG)
     assert json.loads(run.config.read_text()) == {**CONFIG, "sha256": identity(CONFIG)}

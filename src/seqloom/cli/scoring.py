@@ -18,7 +18,7 @@ def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool)
     model = load(run, step=step)
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
-    said = find_run(run).settings.get("data", {})  # the text is read as the run's own text was
+    said = find_run(run).data  # the text is read as the run's own text was
     tokens = encode_documents(read(data), model.tokenizer, unwrap=said.get("unwrap", True))
     scores = score(model, tokens, batch=batch)
     least = floor(tokens, model.tokenizer)

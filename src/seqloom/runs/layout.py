@@ -78,6 +78,14 @@ class Run:
         return settings
 
     @property
+    def data(self) -> dict[str, Any]:
+        """What the settings say of the text that the run was trained on; empty where they say nothing."""
+        data = self.settings.get("data", {})
+        if not isinstance(data, dict) or not isinstance(data.get("unwrap", True), bool):
+            raise ValueError(f"{self.config} does not describe a text: its 'data' is {_short(data)}")
+        return data
+
+    @property
     def identity(self) -> str:
         """The hash of the settings, 64 hexadecimal digits."""
         return identity(self.settings)
