@@ -130,9 +130,9 @@ def test_what_the_site_adds() -> None:
 def test_a_run_is_kept_as_maps(tmp_path: Path) -> None:
     layers = [{"kind": "me"}, {"kind": "attention", "heads": 2}, {"kind": "me"}]
     model = seqloom.decoder(layers, vocab=270, dim=8, depth=3, context=16)
-    seqloom.save(model, tmp_path / "run")
+    seqloom.save(model, tmp_path / "ids")
     with pytest.raises(ValueError, match="no tokenizer"):
-        trained.keep(tmp_path / "run", trained.STORY, tmp_path)
+        trained.keep(tmp_path / "ids", trained.STORY, tmp_path)
     seqloom.save(model, tmp_path / "run", tokenizer=Tokenizer.train([trained.STORY], 270))
     with pytest.raises(ValueError, match="1 tokens; give one of 8"):
         trained.keep(tmp_path / "run", "a", tmp_path)
