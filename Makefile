@@ -1,7 +1,8 @@
 # The two commands of a newcomer are `make demo` and `make test`. Everything runs in .venv, which installs itself.
 PYTHON ?= python3
 BIN := .venv/bin
-TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Compiled test files are kept, or each worker of each pass would rewrite their assertions again.
+TEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test test-all sanitize test-demo mutants check format pages docs tune clean
 

@@ -44,12 +44,8 @@ def passes(tree: Path, arguments: list[str], limit: float) -> bool:
 
 
 def _run(tree: Path, arguments: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(tree / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-    }
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or pytest would rewrite every test file in every run
     with subprocess.Popen(
         [sys.executable, *arguments],
         **{"cwd": tree, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
