@@ -26,6 +26,11 @@ def same(cost: Cost, price: Cost) -> bool:
     return all(getattr(cost, q) == getattr(price, q) for q in ("mul", "add", "div", "exp"))
 
 
+def test_every_entry_stands_in_its_table() -> None:
+    assert {(e.table, e.sublayer) for e in TRAINING} == {(3, "attention"), (3, "she"), (4, "he"), (4, "we"), (4, "me")}
+    assert {(e.table, e.sublayer) for e in INFERENCE} == {(5, "attention"), (5, "she"), (6, "he"), (6, "we"), (6, "me")}
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_both_forms_agree(name: str) -> None:
     entry = ENTRIES[name]

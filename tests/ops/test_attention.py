@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import attend, banded, causal
+from seqloom.ops.attention import attend, banded, causal, fast
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "kernel", "formed"])
 
@@ -207,3 +207,26 @@ def test_large_scores_do_not_overflow_in_the_fast_backends() -> None:
 def test_bands(width: int) -> None:
     i, j = torch.arange(5)[:, None], torch.arange(5)[None]
     assert banded(width)(i, j).tolist() == [[b <= a and a - b < width for b in range(5)] for a in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "keys", "ran"),
+    [
+        (torch.bfloat16, fast.WIDENED, torch.float32),
+        (torch.bfloat16, fast.WIDENED + 1, torch.bfloat16),
+        (torch.float64, 4, torch.float64),
+    ],
+)
+def test_few_keys_in_bfloat16_are_widened(
+    dtype: torch.dtype, keys: int, ran: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = fast.scaled_dot_product_attention, []
+
+    def noted(q: Tensor, *given: Tensor, **how: Any) -> Tensor:
+        seen.append(q.dtype)
+        return real(q, *given, **how)
+
+    monkeypatch.setattr(fast, "scaled_dot_product_attention", noted)
+    q = torch.rand(1, 1, keys, 4, dtype=dtype)
+    assert fast.causal(q, q, q).dtype == dtype
+    assert seen == [ran]

@@ -21,7 +21,11 @@ from tests.ops.test_lag_sum_window import numbers
 
 GROUPS = {"mixing": 1, "grouped": 2, "each": None, "shared": "shared"}
 every_kind = pytest.mark.parametrize("kind", GROUPS)
-OURS = [case for case in CASES if case.kind in ("she", "he", "me", "extractor")]
+OURS = [
+    pytest.param(case, marks=[] if case.first else pytest.mark.slow)
+    for case in CASES
+    if case.kind in ("she", "he", "me", "extractor")
+]
 
 
 @pytest.fixture(params=["C", "torch"])
