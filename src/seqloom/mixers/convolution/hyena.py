@@ -161,7 +161,7 @@ class HyenaConfig(MixerConfig):
     fast_decay: float = Field(0.3, gt=0, description="the same of the fastest channel")
     floor: float = Field(0.05, ge=0, description="what is added to that fall, so that far taps are not 0")
     traits: ClassVar = TRAITS
-    rounding: ClassVar = Rounding(110, "products of order + 1 streams; the filters' network is computed in float64")
+    rounding: ClassVar = Rounding(150, "products of order + 1 streams; the filters' network is computed in float64")
     examples: ClassVar = (
         {"filter_dim": 3, "features": 1},
         {"order": 1, "short": 1, "filter_dim": 4, "filter_depth": 2, "features": 2, "floor": 0.0},

@@ -137,7 +137,7 @@ class PerformerConfig(MixerConfig):
         1000, ge=0, description="training steps from one draw of directions to the next; 0: never"
     )
     traits: ClassVar = TRAITS
-    rounding: ClassVar = Rounding(2500, "a query whose few features are all near 0 divides by their sum")
+    rounding: ClassVar = Rounding(2800, "a query whose few features are all near 0 divides by their sum")
     examples: ClassVar = (
         {"heads": 2},
         {"heads": 2, "features": 5, "kernel": "hyperbolic", "redraw_every": 3},

@@ -180,7 +180,7 @@ class S4DConfig(MixerConfig):
     method: Method = Field("zoh", description="how it is made discrete: input held for a step, or bilinear")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
-        900, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+        1300, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
     )
     examples: ClassVar = (
         {"state_dim": 4},

@@ -162,7 +162,7 @@ class SpadeConfig(MixerConfig):
     )
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
-        9000, "its far half is an S4, and the norm of each half divides by a deviation that may be small"
+        12000, "its far half is an S4, and the norm of each half divides by a deviation that may be small"
     )
     examples: ClassVar = ({"far": {"kind": "he_extraction"}, "near": {"kind": "me"}},)
 

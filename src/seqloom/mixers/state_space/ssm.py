@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -126,6 +127,7 @@ class SSMConfig(MixerConfig):
     method: Method = Field("bilinear", description="how it is made discrete; euler is stable for short steps alone")
     step: float = Field(0.01, gt=0, description="time from token to token before training")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(100, "the gradient of its one Δ sums over all states what may cancel")
     examples: ClassVar = (
         {"state_dim": 3},
         {"state_dim": 2, "measure": "legt", "method": "zoh"},
