@@ -60,7 +60,6 @@ every_mixer = pytest.mark.parametrize(
     "make", [case if case.first else pytest.param(case, marks=pytest.mark.slow) for case in CASES], ids=str
 )
 """each kind under its first example, the others in `make test-all`: so `make test` grows by seconds a kind"""
-every_mixer_in_time = every_mixer
 every_kind = pytest.mark.parametrize("make", [case for case in CASES if case.first], ids=str)
 other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
 

@@ -23,7 +23,6 @@ from tests.contract.cases import (
     every_kind,
     every_lag_sum,
     every_mixer,
-    every_mixer_in_time,
     fits,
     leaves,
     streams,
@@ -173,7 +172,7 @@ def test_second_derivatives_of_the_lag_sum_are_not_refused(make: Make, backend: 
             assert gradgradcheck(function, inputs, fast_mode=True)
 
 
-@every_mixer_in_time
+@every_mixer
 def test_small_number_types(make: Make) -> None:
     check_small_numbers(make)
 

@@ -14,7 +14,6 @@ from tests.contract.cases import (
     close,
     draw,
     every_mixer,
-    every_mixer_in_time,
     leaves,
     same_state,
     streams,
@@ -123,7 +122,7 @@ def test_any_cut_gives_the_whole(make: Make) -> None:
     check_pieces(make)
 
 
-@every_mixer_in_time
+@every_mixer
 def test_steps_give_the_whole(make: Make) -> None:
     check_step(make)
 

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import State
