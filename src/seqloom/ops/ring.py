@@ -28,6 +28,12 @@ def known(seen: Lengths) -> bool:
     return not (torch.compiler.is_compiling() or seen.is_meta or isinstance(seen, FakeTensor))
 
 
+def agreed(seen: Lengths) -> int | None:
+    """How many tokens every row has read; None where rows differ, or where that is not known."""
+    counts = set(seen.tolist()) if known(seen) else ()
+    return next(iter(counts)) if len(counts) == 1 else None
+
+
 def held(size: int, seen: Lengths) -> int:
     """How many of `size` places any row has written, after `seen` (B,) tokens; all, where that is not known."""
     if not known(seen):

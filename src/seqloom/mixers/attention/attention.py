@@ -85,29 +85,23 @@ class Attention(PackedMixer):
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`. A full cache that is reused doubles."""
-        seen, size = state["seen"], state["k"].shape[1]
-        needed = self._room(ring.held(size, seen) + 1, size)
+        seen, size, count = state["seen"], state["k"].shape[1], ring.agreed(state["seen"])
+        needed = self._room((ring.held(size, seen) if count is None else min(count, size)) + 1, size)
         room = self._room(2 * size, needed) if reuse and needed > size else needed
-        caches = []
-        for name, project in (("k", self.w_k), ("v", self.w_v)):
-            cache, new = ring.grow(state[name], room), project(x)
-            if reuse:
-                caches.append(ring.write_(cache, seen, new.detach()))
-            else:
-                caches.append(ring.write(cache, seen, new[:, None], torch.ones_like(seen)))
+        q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
+        keys, values = (_written(state[n], room, seen, count, new, reuse) for n, new in (("k", k), ("v", v)))
         seen = seen + 1
-        full = ring.held(room, seen)  # places in use: beyond them all is empty
-        same = ring.known(seen) and int(seen.min()) >= full
-        k, v = (cache[:, :full].to(x.dtype) for cache in caches)
-        y = attend(
-            self._split(self.w_q(x)[:, None]),
-            self._split(k),
-            self._split(v),
-            pattern=everywhere if same else causal,
-            query_time=seen[:, None] - 1,
-            key_time=None if same else ring.times(room, seen)[:, :full],
-        )
-        return self._out(y)[:, 0], {"k": caches[0], "v": caches[1], "seen": seen}
+        if count is not None:  # every row looks at all places in use, in whichever order they lie
+            used = min(count + 1, room)
+            k, v = (cache[:, :used].to(x.dtype) for cache in (keys, values))
+            y = attend(self._split(q[:, None]), self._split(k), self._split(v), pattern=everywhere)
+        else:
+            used = ring.held(room, seen)
+            k, v = (cache[:, :used].to(x.dtype) for cache in (keys, values))
+            then = ring.times(room, seen)[:, :used]
+            q_time = seen[:, None] - 1
+            y = attend(self._split(q[:, None]), self._split(k), self._split(v), query_time=q_time, key_time=then)
+        return self._out(y)[:, 0], {"k": keys, "v": values, "seen": seen}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
@@ -150,6 +144,21 @@ class Attention(PackedMixer):
 
     def _room(self, needed: int, already: int = 0) -> int:
         return max(already, self.least, needed if self.context is None else min(needed, self.context))
+
+
+def _written(cache: Tensor, room: int, seen: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
+    """The cache with `room` places and one more token (B, D); with `reuse` it is written in place where it has room.
+
+    `count` tokens were read by every row; None where rows differ.
+    """
+    grown = ring.grow(cache, room)
+    if count is None:
+        if reuse:
+            return ring.write_(grown, seen, new.detach())
+        return ring.write(grown, seen, new[:, None], torch.ones_like(seen))
+    grown = grown.clone() if grown is cache and not reuse else grown
+    grown[:, count % room] = new.detach() if reuse else new
+    return grown
 
 
 @register

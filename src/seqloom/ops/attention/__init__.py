@@ -72,6 +72,8 @@ def attend(
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
     if path == "kernel":
+        if pattern is everywhere and key_time is None:
+            return fast.unmasked(q, k, v)
         return fast.causal(q, k, v) if whole else fast.kernel(q, k, v, pattern, query_time, key_time)
     run = fast.formed if path == "formed" else reference.attend
     return run(q, k, v, pattern, score_change, value_change, query_time, key_time)

@@ -28,6 +28,11 @@ def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _attend(q, k, v, is_causal=True)
 
 
+def unmasked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Each query over all keys: (B, H, Tq, K), (B, H, Tk, K), (B, H, Tk, V) → (B, H, Tq, V)."""
+    return _attend(q, k, v)
+
+
 def kernel(
     q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
 ) -> Tensor:

@@ -38,7 +38,7 @@ def carry(z: Stream, w: Taps, window: Window, seen: Lengths, lengths: Lengths) -
 
 def advance(z: Token, w: Taps, window: Window, seen: Lengths, reuse: bool) -> tuple[Token, Window]:
     """The lag sum at one more token z (B, D), and the window after it; with `reuse` it is written in place."""
-    y, size, count = product(z, w[0].to(z.dtype)), window.shape[1], _agreed(seen)
+    y, size, count = product(z, w[0].to(z.dtype)), window.shape[1], ring.agreed(seen)
     for past, first in _newest_first(window, seen) if count is None else _slices(window, count):
         y = y + summed(past.to(z.dtype), w[first : first + past.shape[1]].to(z.dtype))
     window, token = (window, z.detach()) if reuse else (window.clone(), z)
@@ -47,14 +47,6 @@ def advance(z: Token, w: Taps, window: Window, seen: Lengths, reuse: bool) -> tu
     if size:
         window[:, (-1 - count) % size] = token.to(window.dtype)
     return y, window
-
-
-def _agreed(seen: Tensor) -> int | None:
-    """How many tokens every row has read; None where they differ, or while a graph is captured."""
-    if not ring.known(seen):
-        return None
-    counts = set(seen.tolist())
-    return counts.pop() if len(counts) == 1 else None
 
 
 def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
