@@ -77,8 +77,19 @@ def check_compiles(make: Make, backend: str = "eager") -> None:
         same_state(mixer.trim(state), mixer.trim(after), LOOSE)
 
 
+class Step(nn.Module):
+    """One step that keeps the old state."""
+
+    def __init__(self, mixer: Mixer) -> None:
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        return self.mixer.step(x, state)
+
+
 def check_exports(make: Make) -> None:
-    """Promise 12: forward under torch.export, saved as a graph and run."""
+    """Promise 12: forward and step under torch.export, saved as a graph and run."""
     mixer = make(context=3)
     x = draw(2, fits(mixer, 5), DIM)
     with torch.no_grad():
@@ -86,6 +97,17 @@ def check_exports(make: Make) -> None:
         for seed in (0, 1):
             other = draw(*x.shape, seed=seed)
             close(program.module()(other), mixer(other), LOOSE)
+    if not streams(make):
+        return
+    mixer = make()
+    with torch.no_grad():
+        _, state = mixer.extend(draw(2, 2, DIM), mixer.start(2, capacity=5))
+        step = torch.export.export(Step(mixer), (draw(2, DIM), state), strict=False).module()
+        for seed in (0, 1):
+            x = draw(2, DIM, seed=seed)
+            (found, after), (wanted, then) = step(x, state), mixer.step(x, state)
+            close(found, wanted, LOOSE)
+            same_state(mixer.trim(after), mixer.trim(then), LOOSE)
 
 
 @every_kind

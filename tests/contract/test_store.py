@@ -4,10 +4,12 @@ import copy
 import io
 import pickle
 
+import pytest
 import torch
 
 from seqloom.core.mixer import Mixer
-from tests.contract.cases import DIM, Make, copied, draw, every_mixer, fits, streams, untouched
+from seqloom.mixers import mixer_config
+from tests.contract.cases import DIM, Case, Make, copied, draw, every_kind, every_mixer, fits, streams, untouched
 
 
 def saved_and_loaded(mixer: Mixer) -> dict[str, torch.Tensor]:
@@ -75,6 +77,18 @@ def check_around(make: Make) -> None:
 @every_mixer
 def test_round_trips(make: Make) -> None:
     check_store(make)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("assign", [False, True])
+@every_kind
+def test_a_mixer_that_was_built_on_meta_computes_the_same_once_loaded(make: Case, assign: bool) -> None:
+    wanted, config = make(), mixer_config({"kind": make.kind, **dict(make.example)})
+    with torch.device("meta"):
+        mixer = config.build(dim=DIM, context=5).double()
+    mixer = mixer if assign else mixer.to_empty(device="cpu")
+    mixer.load_state_dict(wanted.state_dict(), assign=assign)
+    assert torch.equal(mixer(draw(2, 3, DIM)), wanted(draw(2, 3, DIM)))
 
 
 @every_mixer

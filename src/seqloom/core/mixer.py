@@ -57,6 +57,7 @@ class Mixer(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self._accepted = Accepted()
+        self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     @property
     def memory(self) -> Memory:
@@ -109,6 +110,13 @@ class Mixer(nn.Module, ABC):
         deviation(std)
         plain(self, std)
 
+    def rebuild(self) -> None:
+        """Computes the buffers that are not saved, on the device of the parameters; by default there are none.
+
+        Called after the module was moved or converted and after weights were loaded, so that a mixer that was built on
+        the meta device computes the same once it is loaded.
+        """
+
     def param_groups(self) -> list[dict[str, Any]]:
         """Parameters with the optimizer settings that they want; by default one group that wants nothing special."""
         return [{"params": list(self.parameters())}]
@@ -158,13 +166,19 @@ class Mixer(nn.Module, ABC):
             self.check_state(state, len(x))
             if looks is not None and not autocasts(x.device):
                 self._accepted.looks = looks
-        if reuse and any(tensor.requires_grad for tensor in state.values()):
-            raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
+        if reuse:
+            for tensor in state.values():
+                if tensor.requires_grad:
+                    raise ValueError(
+                        "a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()"
+                    )
         return x
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        self._accepted.looks = None  # dtypes and devices change here
-        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._accepted.looks = None  # dtypes and devices have changed
+        self.rebuild()
+        return self
 
     @property
     def device(self) -> torch.device:
@@ -182,6 +196,10 @@ class Accepted:
     """How the last arguments of `step` that passed every check looked; no part of what the mixer computes."""
 
     looks: list[Any] | None = None
+
+
+def _rebuild(mixer: Mixer, keys: Any) -> None:
+    mixer.rebuild()
 
 
 def _looks(x: Any, state: Any) -> list[Any] | None:

@@ -13,7 +13,6 @@ learned, and its Eq. 22 divides by γ^t, which overflows.
 """
 
 import math
-from collections.abc import Callable
 from typing import ClassVar, Literal, final
 
 import torch
@@ -51,7 +50,7 @@ class Retention(PackedMixer):
         self.w_q, self.w_k = (Linear(dim, dim, bias=False) for _ in range(2))
         self.w_v, self.w_g = (Linear(dim, 2 * dim, bias=False) for _ in range(2))
         self.w_o = Linear(2 * dim, dim, bias=False)
-        self._fix()
+        self.rebuild()
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
@@ -126,18 +125,14 @@ class Retention(PackedMixer):
         out: Tensor = self.w_o(silu(self.w_g(x)) * normed)
         return out
 
-    def _fix(self) -> None:
+    def rebuild(self) -> None:
+        """See `Mixer.rebuild`: γ and θ, which move with the module but are never rounded to its dtype."""
         gammas = [math.log1p(-(2.0 ** (-5 - h))) for h in range(self.heads)]
         for name, values in (
             ("log_decay", torch.tensor(gammas, dtype=torch.float64)),
             ("theta", angles(self.dim // self.heads)),
         ):
             self.register_buffer(name, values.to(self.device), persistent=False)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Retention":
-        super()._apply(fn, recurse)
-        self._fix()  # γ and θ move with the module, but are never rounded to its number type
-        return self
 
 
 @register
