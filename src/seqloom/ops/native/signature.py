@@ -191,8 +191,8 @@ def _guards(tensors: list[Tensor]) -> Any | None:
     None where it does not apply (symbols, or a tensor that comes twice) or where this torch has it no more.
     """
     try:
-        sizes: list[Any] = [list(each.shape) for each in tensors]
-        strides: list[Any] = [list(each.stride()) for each in tensors]
+        sizes: Any = [list(each.shape) for each in tensors]
+        strides: Any = [list(each.stride()) for each in tensors]
         found = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         return found if found.check(*tensors) else None
     except (AttributeError, TypeError, RuntimeError, SystemError):

@@ -24,11 +24,10 @@ def convolve_token(
         CONVOLVED.bind(x, taps, bias, window, seen)
         y, after = convolution.after_one(x, taps, bias, window, seen)
         return y, window.copy_(after.detach()) if reuse else after
-    y = x.new_empty(x.shape)
-    written = None if reuse else window.new_empty(window.shape)
+    y, made = x.new_empty(x.shape), None if reuse else window.new_empty(window.shape)
     rest = (window, bias, None, None, seen)
-    CONVOLVE(x, None, taps, None, None, *rest, y, written, threads=native.threads(x.numel()))
-    return y, window if written is None else written
+    CONVOLVE(x, None, taps, None, None, *rest, y, made, threads=native.threads(x.numel()))
+    return y, window if made is None else made
 
 
 def scan_token(
@@ -51,10 +50,9 @@ def scan_token(
         past = None if gate is None else gate[:, None]
         y, after = selective(one, width, log_rate, b, c, state, bias=bias, skip=skip, gate=past)
         return y[:, 0], state.copy_(after.detach()) if reuse else after
-    y = u.new_empty(u.shape)
-    written = None if reuse else state.new_empty(state.shape)
-    STEP(*of, None, y, written, threads=native.threads(state.numel()))
-    return y, state if written is None else written
+    y, made = u.new_empty(u.shape), None if reuse else state.new_empty(state.shape)
+    STEP(*of, None, y, made, threads=native.threads(state.numel()))
+    return y, state if made is None else made
 
 
 def _quick(x: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
