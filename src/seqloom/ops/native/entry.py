@@ -82,13 +82,10 @@ class Entry:
 
         Tensors that lie in another layout than the C reads are copied first.
         """
-        _, found, copied, dtype = self.signature.bind(*tensors, **numbers)
-        held = list(tensors)
-        for place in copied:
-            if (x := held[place]) is not None:
-                held[place] = x.resolve_conj().resolve_neg().contiguous()
-        function = self._functions.get(dtype) or self._function(dtype)
-        return function(*found, *[None if each is None else each.data_ptr() for each in held])
+        bound = self.signature.again(tensors, numbers)
+        held = _laid(tensors, bound.copied) if bound.copied else tensors
+        function = self._functions.get(bound.dtype) or self._function(bound.dtype)
+        return function(*bound.numbers, *[None if each is None else each.data_ptr() for each in held])
 
     def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
         name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"
@@ -97,3 +94,12 @@ class Entry:
         self._functions[dtype] = function
         found: Callable[..., int] = function
         return found
+
+
+def _laid(tensors: tuple[Tensor | None, ...], copied: tuple[int, ...]) -> list[Tensor | None]:
+    """The tensors, those at the places `copied` without gaps."""
+    held = list(tensors)
+    for place in copied:
+        if (x := held[place]) is not None:
+            held[place] = x.resolve_conj().resolve_neg().contiguous()
+    return held

@@ -73,7 +73,6 @@ class Signature:
         self._dtypes = dtypes
         self._steps = {each.step for each in arguments if each.step}
         self._dims = [[_Size(size) for size in each.sizes.split()] for each in arguments]
-        self._optional = any(each.optional for each in arguments)
         self._last: _Last | None = None
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
@@ -84,15 +83,18 @@ class Signature:
         """
         if torch.compiler.is_compiling():  # sizes may be symbols
             return self._check(tensors, numbers)
+        return self.again(tensors, numbers)
+
+    def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
+        """`bind` outside of graphs, at the price of a token."""
         given = [each for each in tensors if each is not None]
-        pattern = tuple([each is None for each in tensors]) if self._optional else (len(tensors),)
+        absent = [each is None for each in tensors]
         last = self._last
-        if last is not None and last.pattern == pattern and last.given == numbers and last.guards.check(*given):
+        if last is not None and last.absent == absent and last.numbers == numbers and last.guards.check(*given):
             return last.bound
-        bound = self._check(tensors, numbers)
-        guards = _guards(given)
+        bound, guards = self._check(tensors, numbers), _guards(given)
         if guards is not None:
-            self._last = _Last(pattern, numbers, guards, bound)
+            self._last = _Last(absent, numbers, guards, bound)
         return bound
 
     def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
@@ -179,8 +181,8 @@ _NAMES = {"real": "of a floating dtype", "number": "of a floating or complex dty
 class _Last(NamedTuple):
     """What was bound last: one token after another brings tensors of the same sizes."""
 
-    pattern: tuple[int, ...]
-    given: dict[str, int]
+    absent: list[bool]
+    numbers: dict[str, int]
     guards: Any
     bound: Bound
 
