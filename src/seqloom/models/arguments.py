@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.arguments import count, described, short
+from seqloom.core.arguments import autocasts, count, described, short
 from seqloom.core.available_memory import require_memory
 from seqloom.core.state import check
 
@@ -66,7 +66,7 @@ def check_features(x: Any, dim: int, dtype: torch.dtype, device: torch.device) -
         raise TypeError(f"features are a tensor (B, T, D) with D = {dim}, not {described(x)}")
     if x.ndim != 3 or x.shape[-1] != dim or not x.is_floating_point() or x.device != device:
         raise ValueError(f"features are floating (B, T, D) with D = {dim} on {device}, not {described(x)}")
-    if x.dtype != dtype and not torch.is_autocast_enabled(device.type):
+    if x.dtype != dtype and not autocasts(device):
         raise ValueError(f"features are {short(dtype)}, as the parameters, not {short(x.dtype)}: convert with .to()")
 
 

@@ -15,8 +15,8 @@ def alike(first: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()
     for each in rest:
         if not isinstance(each, Tensor) or each.dtype != dtype:
             return False
-    for each in optional:  # noqa: SIM110  a generator takes half of the time
-        if each is not None and not (isinstance(each, Tensor) and each.dtype == dtype):
+    for maybe in optional:  # a generator takes longer
+        if maybe is not None and not (isinstance(maybe, Tensor) and maybe.dtype == dtype):
             return False
     return True
 
