@@ -27,6 +27,7 @@ def bad_inputs(x: Tensor) -> Bad:
         "complex numbers": (x.to(torch.complex128), "complex128"),
         "ids": (torch.zeros(x.shape[:-1], dtype=torch.long), str(tuple(x.shape[:-1]))),
         "another device": (x.to("meta"), "meta"),
+        "sparse": (x.to_sparse(), "sparse"),
         "more channels": (torch.cat([x, x], -1), str(2 * DIM)),
         "one axis more": (x[None], str((1, *x.shape))),
     }
@@ -39,6 +40,7 @@ def bad_masks(keep: Tensor) -> Bad:
         "numbers": (keep.double(), "float64"),
         "whole numbers": (keep.long(), "int64"),
         "another device": (keep.to("meta"), "meta"),
+        "sparse": (keep.to_sparse(), "sparse"),
         "fewer tokens": (keep[:, 1:], str(tuple(keep[:, 1:].shape))),
         "fewer rows": (keep[1:], str(tuple(keep[1:].shape))),
         "a bool": (True, "True"),

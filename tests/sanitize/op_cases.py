@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seqloom.core.memory import start
 from seqloom.ops import backends, lag_sum, scans, wkv_average
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry
@@ -158,7 +159,7 @@ def _online(chance: random.Random, draw: Draw) -> Call:
     B, _, D = _sizes(chance)
     L, G, count = chance.choice([1, 2, 5, 40]), chance.choice([1, D]), chance.choice([1, 3, 20])
     w = draw(*chance.choice([(L,), (L, D), (L, D, D), (L, G, D // G, D // G)]))
-    state = online.begin(B, L, D, draw(1)) | {"seen": torch.zeros(B, dtype=torch.long)}
+    state = start(online.entries(L, D), B, 0, draw(1).dtype, torch.device("cpu"))
     reuse = chance.random() < 0.8
 
     def run(z: Any, w: Tensor, past: Any, ahead: Any, origin: Any, seen: Any) -> Any:

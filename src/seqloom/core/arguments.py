@@ -33,6 +33,8 @@ def stream(x: Any, dim: int, ndim: int, dtype: torch.dtype, device: torch.device
         raise TypeError(f"this mixer reads a tensor {letters} with D = {dim}, not {described(x)}")
     if x.ndim != ndim or x.shape[-1] != dim:
         raise ValueError(f"this mixer reads {letters} with D = {dim}, not {tuple(x.shape)}")
+    if x.layout != torch.strided:
+        raise ValueError(f"this mixer reads dense tensors, not {x.layout}: convert with .to_dense()")
     if x.device != device:
         raise ValueError(f"the input is on {x.device}, this mixer on {device}: move one of them with .to()")
     if x.dtype == dtype:
@@ -55,14 +57,15 @@ def mask(keep: Any, x: Tensor) -> None:
     shape = tuple(x.shape[:2])
     if not isinstance(keep, Tensor):
         raise TypeError(f"keep must be a bool tensor {shape}, not {described(keep)}")
-    if keep.shape != shape or keep.dtype != torch.bool or keep.device != x.device:
+    if keep.shape != shape or keep.dtype != torch.bool or keep.device != x.device or keep.layout != torch.strided:
         raise ValueError(f"keep must be bool {shape} on {x.device}, not {described(keep)}")
 
 
 def described(value: Any) -> str:
     """A value as errors name it: shape, dtype and device of a tensor, a plain value with its type, else its type."""
     if isinstance(value, Tensor):
-        return f"{tuple(value.shape)} {short(value.dtype)} on {value.device}"
+        layout = "" if value.layout == torch.strided else f" {str(value.layout).removeprefix('torch.')}"
+        return f"{tuple(value.shape)} {short(value.dtype)}{layout} on {value.device}"
     kind = type(value).__name__
     return f"{value!r} ({kind})" if isinstance(value, bool | int | float | str) else kind
 

@@ -116,7 +116,8 @@ def check(
             wanted = (places, *wanted[1:]) if inside else wanted
         stored = entry.stored(dtype)
         floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
-        if tensor.shape != (batch, *wanted) or (tensor.dtype != stored and not floats) or tensor.device != device:
+        fits = tensor.shape == (batch, *wanted) and (tensor.dtype == stored or floats)
+        if not fits or tensor.device != device or tensor.layout != torch.strided:
             raise ValueError(
                 f"state entry {name!r} is {described(tensor)}, this mixer's is {_wanted(entry, batch, places)} "
                 f"{short(stored)} on {device}: {again}"

@@ -203,13 +203,13 @@ def _rebuild(mixer: Mixer, keys: Any) -> None:
 
 
 def _looks(x: Any, state: Any) -> list[Any] | None:
-    """Shapes, dtypes, devices and names of a token and a state, to be compared; None where these are no such things."""
+    """How a token and a state look: names, shapes, dtypes, devices, layouts; None where they are no such things."""
     if not isinstance(state, dict):
         return None
     try:
-        looks: list[Any] = [x.shape, x.dtype, x.device, *state]
+        looks: list[Any] = [x.shape, x.dtype, x.device, x.layout, *state]
         for tensor in state.values():
-            looks += tensor.shape, tensor.dtype, tensor.device
+            looks += tensor.shape, tensor.dtype, tensor.device, tensor.layout
     except AttributeError:
         return None
     return looks
