@@ -29,7 +29,8 @@ def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
         if tensor.ndim > 1:
             changes["no axes"] = tensor[:, 0] if tensor.shape[1] else tensor.flatten()
         for axis in range(1, tensor.ndim):
-            if axis == 1 and name in mixer.memory and mixer.memory[name].grows:
+            entry = mixer.memory.get(name)
+            if entry is not None and entry.grows and axis == 1 + entry.axis:
                 continue
             if size := tensor.shape[axis]:
                 changes[f"more at {axis}"] = torch.cat([tensor, tensor], axis)
@@ -38,9 +39,11 @@ def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
             yield f"{name}: {change}", {**state, name: changed}, f"'{name}'"
     growing = [name for name, entry in mixer.memory.items() if entry.grows]
     for name in growing[1:]:
-        yield f"{name} with a place more", {**state, name: state[name][:, 1:]}, f"'{name}'"
-    if growing and mixer.memory[growing[0]].most is not None:
-        room = torch.zeros(2, mixer.memory[growing[0]].most + 1, *mixer.memory[growing[0]].shape[1:]).double()
+        axis = 1 + mixer.memory[name].axis
+        fewer = state[name].narrow(axis, 1, state[name].shape[axis] - 1)
+        yield f"{name} with a place less", {**state, name: fewer}, f"'{name}'"
+    if growing and (most := mixer.memory[growing[0]].most) is not None:
+        room = torch.zeros(2, *mixer.memory[growing[0]].sizes(most + 1)).double()
         yield "more places than it may", {**state, **dict.fromkeys(growing, room)}, f"'{growing[0]}'"
 
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.mixers import hyena, mixer_config
+from seqloom.mixers import mixer_config
+from seqloom.mixers.convolution import hyena
 from seqloom.mixers.convolution.hyena import Hyena
 from seqloom.ops.backends import use
 

@@ -23,20 +23,21 @@ class Entry:
     """One tensor of a state."""
 
     shape: tuple[int, ...]
-    """sizes without the batch; of an entry that grows, the first is the number of places that it begins with"""
+    """sizes without the batch; where it grows, the size of that axis is the number of places that it begins with"""
     dtype: Kind = "own"
     """that of the parameters; float32 or better (`wide`); int64 (`count`)"""
     fill: float | tuple[float, ...] = 0.0
     """what it holds before the first token: one number, or one for each index of the first axis"""
     grows: bool = False
-    """whether the first axis has one place for each token that was read"""
+    """whether one axis has a place for each token that was read"""
+    axis: int = 0
+    """that axis, where it grows, counted without the batch"""
     most: int | None = None
     """the largest number of places, where it grows; None for any"""
 
     def begin(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
         """The entry of `batch` rows before the first token, for parameters of `dtype`; `capacity` as in `start`."""
-        shape = (self.places(capacity), *self.shape[1:]) if self.grows else self.shape
-        tensor = torch.zeros(batch, *shape, dtype=self.stored(dtype), device=device)
+        tensor = torch.zeros(batch, *self.sizes(self.places(capacity)), dtype=self.stored(dtype), device=device)
         if isinstance(self.fill, tuple):
             for index, number in enumerate(self.fill):
                 tensor[:, index] = number
@@ -51,13 +52,16 @@ class Entry:
         return dtype if self.dtype == "own" else torch.promote_types(dtype, torch.float32)
 
     def places(self, tokens: int) -> int:
-        """The places of an entry that grows, with room for `tokens` tokens."""
-        return max(self.shape[0], tokens if self.most is None else min(tokens, self.most))
+        """The places with room for `tokens` tokens; 0 where it does not grow."""
+        return max(self.shape[self.axis], tokens if self.most is None else min(tokens, self.most)) if self.grows else 0
+
+    def sizes(self, places: int) -> tuple[int, ...]:
+        """The sizes without the batch, with so many places where it grows."""
+        return (*self.shape[: self.axis], places, *self.shape[self.axis + 1 :]) if self.grows else self.shape
 
     def numbers(self, T: int) -> int:
         """The numbers of one row after T tokens."""
-        sizes = (self.places(T), *self.shape[1:]) if self.grows else self.shape
-        return int(torch.Size(sizes).numel())
+        return int(torch.Size(self.sizes(self.places(T))).numel())
 
 
 Memory: TypeAlias = Mapping[str, Entry]
@@ -74,8 +78,8 @@ def trim(memory: Memory, state: State) -> State:
     """The same state, contiguous and without unused room."""
     if any(entry.grows for entry in memory.values()):
         tokens = max(state["seen"].tolist(), default=0)
-        places = {name: entry.places(tokens) for name, entry in memory.items() if entry.grows}
-        state = {name: tensor[:, : places[name]] if name in places else tensor for name, tensor in state.items()}
+        used = {name: (1 + entry.axis, entry.places(tokens)) for name, entry in memory.items() if entry.grows}
+        state = {name: _first(tensor, *used[name]) if name in used else tensor for name, tensor in state.items()}
     return {name: tensor.contiguous() for name, tensor in state.items()}
 
 
@@ -111,9 +115,9 @@ def check(
         entry = memory.get(name, SEEN)
         wanted = entry.shape
         if entry.grows and tensor.ndim == 1 + len(wanted):
-            places = tensor.shape[1] if places is None else places
-            inside = places >= wanted[0] and (entry.most is None or places <= entry.most)
-            wanted = (places, *wanted[1:]) if inside else wanted
+            places = tensor.shape[1 + entry.axis] if places is None else places
+            inside = places >= wanted[entry.axis] and (entry.most is None or places <= entry.most)
+            wanted = entry.sizes(places) if inside else wanted
         stored = entry.stored(dtype)
         floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
         fits = tensor.shape == (batch, *wanted) and (tensor.dtype == stored or floats)
@@ -124,6 +128,11 @@ def check(
             )
 
 
+def _first(tensor: Tensor, axis: int, places: int) -> Tensor:
+    """The tensor without the places after the first `places`, which may be more than it has."""
+    return tensor.narrow(axis, 0, min(places, tensor.shape[axis]))
+
+
 def _listed(memory: Memory) -> str:
     return ", ".join((*memory, "seen"))
 
@@ -132,8 +141,8 @@ def _wanted(entry: Entry, batch: int | None, places: int | None) -> str:
     """The sizes that an entry may have, such as (2, 0 to 5, 8)."""
     sizes = [str(size) for size in entry.shape]
     if entry.grows:
-        least = str(entry.shape[0])
-        sizes[0] = f"{least} or more" if entry.most is None else f"{least} to {entry.most}"
+        least = sizes[entry.axis]
+        sizes[entry.axis] = f"{least} or more" if entry.most is None else f"{least} to {entry.most}"
         if places is not None:
-            sizes[0] += ", the same in all that grow"
+            sizes[entry.axis] += ", the same in all that grow"
     return f"({', '.join(['B' if batch is None else str(batch), *sizes])}{'' if sizes else ','})"

@@ -13,8 +13,8 @@ from seqloom.models.decoder import Decoder
 from seqloom.runs import checkpoint
 from seqloom.runs.durable import canonical
 
-FORMAT = 3
-"""how the mixers lay out their states; 2: an Extractor's window is filled backwards"""
+FORMAT = 4
+"""how the mixers lay out their states; 4: attention keeps its heads apart"""
 
 
 def save_state(model: Decoder, state: State, folder: str | Path) -> Path:

@@ -54,53 +54,52 @@ class Attention(PackedMixer):
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self._out(self._attend(self.w_q(x), self.w_k(x), self.w_v(x)))
+        return self._out(self._attend(*self._projected(x)))
 
     @property
     def memory(self) -> Memory:
-        """See `Mixer.memory`: keys and values (B, C, D), C places of which `seen` are used."""
-        cache = Entry((self.least, self.dim), grows=self.least == 0, most=self.context)
+        """See `Mixer.memory`: keys and values (B, H, C, K), C places of which `seen` are used."""
+        sizes = (self.heads, self.least, self.dim // self.heads)
+        cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.context)
         return {"k": cache, "v": cache}
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
         """See `PackedMixer.carry`."""
-        seen, T, size = state["seen"], x.shape[1], state["k"].shape[1]
+        seen, T, size = state["seen"], x.shape[1], state["k"].shape[2]
         used = ring.held(size, seen)
-        q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
+        q, k, v = self._projected(x)
         if used == 0:
             y = self._attend(q, k, v)
         else:
             then = torch.cat([ring.times(size, seen)[:, :used], seen[:, None] + torch.arange(T, device=x.device)], 1)
             y = attend(
-                self._split(q),
-                self._split(torch.cat([state["k"][:, :used].to(k.dtype), k], 1)),
-                self._split(torch.cat([state["v"][:, :used].to(v.dtype), v], 1)),
+                q,
+                torch.cat([state["k"][:, :, :used].to(k.dtype), k], 2),
+                torch.cat([state["v"][:, :, :used].to(v.dtype), v], 2),
                 pattern=banded(self.context),
                 query_time=then[:, used:],
                 key_time=then,
             )
         room = self._room(used + T, size)
-        keys, values = (ring.write(ring.grow(state[n], room), seen, new, lengths) for n, new in (("k", k), ("v", v)))
+        keys, values = (_extended(state[n], room, seen, new, lengths) for n, new in (("k", k), ("v", v)))
         return self._out(y), {"k": keys, "v": values, "seen": seen + lengths}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         """See `PackedMixer.advance`. A full cache that is reused doubles."""
-        seen, size, count = state["seen"], state["k"].shape[1], ring.agreed(state["seen"])
+        seen, size, count = state["seen"], state["k"].shape[2], ring.agreed(state["seen"])
         needed = self._room((ring.held(size, seen) if count is None else min(count, size)) + 1, size)
         room = self._room(2 * size, needed) if reuse and needed > size else needed
-        q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
+        q, k, v = self._projected(x[:, None])
         keys, values = (_written(state[n], room, seen, count, new, reuse) for n, new in (("k", k), ("v", v)))
         seen = seen + 1
         if count is not None:  # every row looks at all places in use, in whichever order they lie
             used = min(count + 1, room)
-            k, v = (cache[:, :used].to(x.dtype) for cache in (keys, values))
-            y = attend(self._split(q[:, None]), self._split(k), self._split(v), pattern=everywhere)
+            k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+            y = attend(q, k, v, pattern=everywhere)
         else:
             used = ring.held(room, seen)
-            k, v = (cache[:, :used].to(x.dtype) for cache in (keys, values))
-            then = ring.times(room, seen)[:, :used]
-            q_time = seen[:, None] - 1
-            y = attend(self._split(q[:, None]), self._split(k), self._split(v), query_time=q_time, key_time=then)
+            k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+            y = attend(q, k, v, query_time=seen[:, None] - 1, key_time=ring.times(room, seen)[:, :used])
         return self._out(y)[:, 0], {"k": keys, "v": values, "seen": seen}
 
     def views(self, x: Stream) -> list[View]:
@@ -130,10 +129,12 @@ class Attention(PackedMixer):
         both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # k and v, beside q
         return project + both + weigh + project
 
+    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self._split(self.w_q(x)), self._split(self.w_k(x)), self._split(self.w_v(x))
+
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        far = self.context is not None and q.shape[1] > self.context
-        pattern = banded(self.context) if far else causal
-        return attend(self._split(q), self._split(k), self._split(v), pattern=pattern)
+        far = self.context is not None and q.shape[2] > self.context
+        return attend(q, k, v, pattern=banded(self.context) if far else causal)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
@@ -146,18 +147,28 @@ class Attention(PackedMixer):
         return max(already, self.least, needed if self.context is None else min(needed, self.context))
 
 
+def _extended(cache: Tensor, room: int, seen: Tensor, new: Tensor, lengths: Tensor) -> Tensor:
+    """The cache (B, H, C, K) with `room` places, after each row read its first `lengths` (B,) of new (B, H, T, K)."""
+    H = cache.shape[1]
+    of_heads = (each.repeat_interleave(H) for each in (seen, lengths))
+    grown = ring.grow(cache.flatten(0, 1), room)
+    return ring.write(grown, next(of_heads), new.flatten(0, 1), next(of_heads)).unflatten(0, (-1, H))
+
+
 def _written(cache: Tensor, room: int, seen: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
-    """The cache with `room` places and one more token (B, D); with `reuse` it is written in place where it has room.
+    """The cache with `room` places and one more token (B, H, 1, K); with `reuse` it is written where it has room.
 
     `count` tokens were read by every row; None where rows differ.
     """
-    grown = ring.grow(cache, room)
+    if count is None and not reuse:
+        return _extended(cache, room, seen, new, torch.ones_like(seen))
+    new = new[:, :, 0].detach() if reuse else new[:, :, 0]
+    grown = ring.grow(cache.flatten(0, 1), room).unflatten(0, cache.shape[:2]) if cache.shape[2] < room else cache
     if count is None:
-        if reuse:
-            return ring.write_(grown, seen, new.detach())
-        return ring.write(grown, seen, new[:, None], torch.ones_like(seen))
+        grown[torch.arange(len(seen), device=seen.device), :, seen % room] = new.to(grown.dtype)
+        return grown
     grown = grown.clone() if grown is cache and not reuse else grown
-    grown[:, count % room] = new.detach() if reuse else new
+    grown[:, :, count % room] = new
     return grown
 
 
