@@ -42,9 +42,8 @@ def raced(label, runs, rounds):
     """The times of runs that take turns, the backends that each ran, and whether others used the cores."""
     used, others = {}, watch()
     for name, run in runs.items():
-        backends.forget()
-        run()
-        used[name] = backends.used()
+        with backends.recorded() as used[name]:
+            run()
     with progress(label, rounds * len(runs), "runs") as advance:
         times = race(runs, rounds, warm=1, after=advance)
     share = others()

@@ -140,10 +140,10 @@ def at_each_size(read: Callable[[Mixer, int], None], make: Make, small: tuple[in
 
 def ways(mixer: Mixer, x: Tensor) -> list[tuple[str, str]]:
     """Each (op, backend) that the forward of this mixer can run."""
-    backends.forget()
-    mixer(x)
+    with backends.recorded() as ran:
+        mixer(x)
     able = []
-    for op in backends.used():
+    for op in ran:
         for backend in backends.known()[op]:
             with backends.use(**{op: backend}):
                 try:
@@ -162,10 +162,9 @@ def leaves(mixer: nn.Module) -> dict[str, Tensor]:
 def sums_lags(make: Make) -> bool:
     """Whether the mixer is built on the lag sum, so that the choice of its backend makes another graph."""
     mixer = make()
-    backends.forget()
-    with torch.no_grad():
+    with torch.no_grad(), backends.recorded() as ran:
         mixer(draw(1, 2, DIM))
-    return "lag_sum" in backends.used()
+    return "lag_sum" in ran
 
 
 every_lag_sum = pytest.mark.parametrize("make", [case for case in CASES if case.first and sums_lags(case)], ids=str)

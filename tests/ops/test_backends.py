@@ -1,52 +1,156 @@
-"""Which backend runs: forced, restored, remembered; a typo is an error that says what was near."""
+"""Which backend runs: forced, restored, recorded; a typo is an error that says what was near."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from seqloom.ops import backends
 from seqloom.ops.attention import attend
 from seqloom.ops.lag_sum import lags
+from seqloom.ops.projection import project
+from seqloom.ops.recurrence import elman, looped
 
 
 def run() -> None:
     lags(torch.ones(1, 3, 2), torch.ones(2, 2))
 
 
-def test_what_ran_is_remembered_until_it_is_forgotten() -> None:
-    backends.forget()
-    assert backends.used() == {}
-    run()
-    by_size = backends.used()["lag_sum"]
-    assert len(by_size) == 1
-    with backends.use(lag_sum="reference"):
+def test_the_record_of_a_block() -> None:
+    with backends.recorded() as ran:
+        assert ran == {}
         run()
-    with backends.use(lag_sum="fft"):
+        by_size = ran["lag_sum"]
+        assert len(by_size) == 1
+        with backends.use(lag_sum="reference"):
+            run()
+        with backends.use(lag_sum="fft"):
+            run()
+        attend(*torch.ones(3, 1, 1, 2, 2))
+        assert ran == {"attention": ["formed"], "lag_sum": sorted({*by_size, "reference", "fft"})}
+    before = {op: [*names] for op, names in ran.items()}
+    with backends.use(lag_sum="direct"):
         run()
-    attend(*torch.ones(3, 1, 1, 2, 2))
-    assert backends.used() == {"attention": ["formed"], "lag_sum": sorted({*by_size, "reference", "fft"})}
-    backends.forget()
-    assert backends.used() == {}
+    assert ran == before
+
+
+def test_records_nest() -> None:
+    with backends.recorded() as outer:
+        with backends.use(lag_sum="fft"), backends.recorded() as inner:
+            run()
+        with backends.use(lag_sum="reference"):
+            run()
+    assert inner == {"lag_sum": ["fft"]}
+    assert outer == {"lag_sum": ["fft", "reference"]}
 
 
 def test_blocks_nest_and_end() -> None:
-    backends.forget()
     with backends.use(lag_sum="fft"):
-        with backends.use(lag_sum="reference", attention="reference"):
+        with backends.use(lag_sum="reference", attention="reference"), backends.recorded() as ran:
             run()
             attend(*torch.ones(3, 1, 1, 2, 2))
-        assert backends.used() == {"attention": ["reference"], "lag_sum": ["reference"]}
-        backends.forget()
-        run()
-        attend(*torch.ones(3, 1, 1, 2, 2))
-        assert backends.used() == {"attention": ["formed"], "lag_sum": ["fft"]}
+        assert ran == {"attention": ["reference"], "lag_sum": ["reference"]}
+        with backends.recorded() as ran:
+            run()
+            attend(*torch.ones(3, 1, 1, 2, 2))
+        assert ran == {"attention": ["formed"], "lag_sum": ["fft"]}
 
 
 def test_an_error_inside_ends_the_block() -> None:
     with pytest.raises(KeyError), backends.use(lag_sum="fft"):
         raise KeyError
-    backends.forget()
-    run()
-    assert backends.used()["lag_sum"] != ["fft"]
+    assert backends.forced("lag_sum") is None
+
+
+def in_a_thread(call: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call).result()
+
+
+def test_threads_do_not_see_each_others_backends() -> None:
+    both = Barrier(2, timeout=10)
+
+    def use(name: str) -> dict[str, list[str]]:
+        with backends.use(lag_sum=name), backends.recorded() as ran:
+            both.wait()
+            run()
+            both.wait()
+        return ran
+
+    with backends.use(lag_sum="reference"), backends.recorded() as here, ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(use, ("fft", "direct")))
+    assert found == [{"lag_sum": ["fft"]}, {"lag_sum": ["direct"]}]
+    assert here == {}
+
+
+def test_a_backward_in_another_thread_runs_the_backends_of_the_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recurrence's backward projects."""
+    found = []
+
+    def watched(*given: Tensor) -> Tensor:
+        found.append(backends.forced("projection"))
+        return project(*given)
+
+    monkeypatch.setattr(looped, "project", watched)
+    x, w, weights = torch.ones(2, 3, 4), torch.ones(4, requires_grad=True), torch.ones(4, 4)
+    with backends.use(projection="torch", recurrence="looped"):
+        y, _ = elman(x, weights, w, weights, x[:, 0])
+
+    def backward() -> None:
+        with backends.use(projection="reference"):
+            y.sum().backward()
+            found.append(backends.forced("projection"))
+
+    in_a_thread(backward)
+    assert found == ["torch", "torch", "reference"]
+    assert w.grad is not None
+
+
+def test_recomputation_in_another_thread_runs_the_backends_of_the_forward() -> None:
+    x, w = torch.ones(1, 3, 2, requires_grad=True), torch.ones(2, 2)
+    ran = []
+
+    def forward(x: Tensor) -> Tensor:
+        with backends.recorded() as chosen:
+            y = lags(x, w)
+        ran.append((chosen, backends.forced("attention")))
+        return y.exp()
+
+    with backends.use(lag_sum="fft"):
+        y = checkpoint(forward, x, use_reentrant=False, context_fn=backends.checkpoint_contexts)
+
+    def backward() -> None:
+        with backends.use(lag_sum="direct", attention="reference"):
+            y.sum().backward()
+
+    in_a_thread(backward)
+    assert ran == [({"lag_sum": ["fft"]}, None)] * 2
+
+
+@pytest.mark.graph
+def test_a_graph_keeps_the_backend_that_it_was_captured_with() -> None:
+    torch.compiler.reset()
+    found = []
+
+    def made(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        found.append("fft" in graph.code)
+        return graph
+
+    compiled = torch.compile(lambda x, w: lags(x, w), fullgraph=True, backend=made)
+    x, w = torch.ones(1, 3, 2), torch.ones(2, 2)
+    with torch.no_grad():
+        for name in ("fft", "direct"):
+            with backends.use(lag_sum=name):
+                compiled(x, w)
+        assert found == [True]
+        torch.compiler.reset()
+        with backends.use(lag_sum="direct"):
+            compiled(x, w)
+        assert found == [True, False]
 
 
 @pytest.mark.parametrize(

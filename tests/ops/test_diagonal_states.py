@@ -257,10 +257,10 @@ def test_nothing_to_read(backend: str) -> None:
      (9, 65, True, "blocks"), (1, 65, False, "reference"), (100, 65, False, "blocks")],
 )  # fmt: skip
 def test_the_choice_by_size(T: int, states: int, shared: bool, wanted: str) -> None:
-    backends.forget()
     rates = -pairs(*([states] if shared else [D, states])).abs() + 0j
-    respond(numbers(1, T, D), given(rates, pairs(D, states)))
-    assert backends.used()["diagonal_states"] == [wanted]
+    with backends.recorded() as ran:
+        respond(numbers(1, T, D), given(rates, pairs(D, states)))
+    assert ran["diagonal_states"] == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_the_choice_for_outputs_alone(
 ) -> None:
     monkeypatch.setattr(spectral, "lacking", lambda: {"spectral": "no compiler"} if portable else {})
     assert at_once(numbers(1, T, 1), pairs(1, states)) == at_once(numbers(1, T, 1), pairs(states)) == wanted
-    backends.forget()
     if T < 20:
-        filtered(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
-        assert backends.used()["diagonal_states"] == [wanted]
+        with backends.recorded() as ran:
+            filtered(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
+        assert ran["diagonal_states"] == [wanted]
 
 
 @pytest.mark.parametrize(

@@ -241,9 +241,9 @@ def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
 
 def test_one_token_is_read_by_the_equation_and_more_by_chunks() -> None:
     for T, wanted in ((1, "reference"), (2, "chunked"), (300, "chunked")):
-        backends.forget()
-        decay(*inputs(T, "nothing"))
-        assert backends.used()["linear_decay"] == [wanted]
+        with backends.recorded() as ran:
+            decay(*inputs(T, "nothing"))
+        assert ran["linear_decay"] == [wanted]
 
 
 def slopes(

@@ -94,12 +94,12 @@ def test_large_ones_go_where_it_was_measured_to_be_faster(monkeypatch: pytest.Mo
     x, w = numbers(LEAST // 64 // 64, 64), numbers(64, 64)
     for faster, name in ((True, "onednn"), (False, "torch")):
         monkeypatch.setattr(onednn, "faster", lambda faster=faster: faster)
-        backends.forget()
-        project(x, w)
-        assert backends.used()["projection"] == [name]
-    backends.forget()
-    project(x[1:], w)
-    assert "projection" not in backends.used()
+        with backends.recorded() as ran:
+            project(x, w)
+        assert ran == {"projection": [name]}
+    with backends.recorded() as ran:
+        project(x[1:], w)
+    assert ran == {}
 
 
 def test_the_layer_has_the_parameters_of_torchs() -> None:

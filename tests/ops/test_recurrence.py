@@ -117,9 +117,9 @@ def test_the_choice_by_size() -> None:
         ("gru", 5, torch.float32, "looped"),
         ("gru_after", 5, torch.float32, "looped"),
     ):
-        backends.forget()
-        READ[cell](*drawn(cell, T, dtype))
-        assert backends.used() == {"recurrence": [wanted]}
+        with backends.recorded() as ran:
+            READ[cell](*drawn(cell, T, dtype))
+        assert ran == {"recurrence": [wanted]}
 
 
 @pytest.mark.parametrize("cell", READ)

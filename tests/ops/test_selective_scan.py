@@ -251,9 +251,9 @@ def test_the_choice(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "available", lambda: compiled)
     if compiled and "native" in LACKING:
         pytest.skip(LACKING["native"])
-    backends.forget()
-    selective(**inputs(1, 5, D, N, True))
-    assert backends.used() == {"selective_scan": ["native" if compiled else "sequential"]}
+    with backends.recorded() as ran:
+        selective(**inputs(1, 5, D, N, True))
+    assert ran == {"selective_scan": ["native" if compiled else "sequential"]}
 
 
 GOOD = inputs(2, 3, D, N, True)

@@ -210,10 +210,10 @@ def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch)
     code.forget()
     try:
         given = inputs(2, 6, 4, 3, True)
-        backends.forget()
-        selective(**given)
-        convolve(given["u"], numbers(4, 4), numbers(4))
-        assert backends.used()["selective_scan"] == ["sequential"]
+        with backends.recorded() as ran:
+            selective(**given)
+            convolve(given["u"], numbers(4, 4), numbers(4))
+        assert ran["selective_scan"] == ["sequential"]
         assert not kernels.available()
         with (
             backends.use(selective_scan="native"),

@@ -320,9 +320,9 @@ def test_joint_is_exactly_causal() -> None:
 
 def test_one_token_is_read_by_the_equation_and_more_in_parallel() -> None:
     for T, wanted in ((1, "reference"), (2, "parallel")):
-        backends.forget()
-        low_rank(draw(B, T, D), lambda: weights(low_rank))
-        assert backends.used()["state_space"] == [wanted]
+        with backends.recorded() as ran:
+            low_rank(draw(B, T, D), lambda: weights(low_rank))
+        assert ran["state_space"] == [wanted]
 
 
 def test_bilinear_keeps_low_rank_stable_at_any_step() -> None:

@@ -262,9 +262,9 @@ def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip(LACKING["native"])
     for rows, dim, wanted in ((1, 8, "doubling"), (4, 64, "sequential")):
         wanted = "native" if compiled else wanted
-        backends.forget()
-        wkv(numbers(rows, 5, dim), numbers(rows, 5, dim))
-        assert backends.used() == {"wkv_average": [wanted]}
+        with backends.recorded() as ran:
+            wkv(numbers(rows, 5, dim), numbers(rows, 5, dim))
+        assert ran == {"wkv_average": [wanted]}
 
 
 @pytest.mark.parametrize(

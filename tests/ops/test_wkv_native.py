@@ -154,9 +154,9 @@ def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch)
     code.forget()
     try:
         k = numbers(2, 6, 40)
-        backends.forget()
-        wkv(k, k)
-        assert backends.used() == {"wkv_average": ["doubling"]}
+        with backends.recorded() as ran:
+            wkv(k, k)
+        assert ran == {"wkv_average": ["doubling"]}
         with (
             backends.use(wkv_average="native"),
             pytest.raises(ValueError, match="not available here: SEQLOOM_NATIVE=0"),

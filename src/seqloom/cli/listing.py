@@ -54,8 +54,8 @@ def backends() -> str:
     """A table of every op's backends: whether each is available here, and at which sizes an op chooses it by itself.
 
     What is chosen is found by running each op on this machine's CPU, with gradients, at a few sizes; a size is at two
-    backends where it depends on the kind of weights too. Forgets what ran before (`seqloom.ops.backends.used`). Below
-    it, the lag sum's choice at all sizes.
+    backends where it depends on the kind of weights too. Below it, the lag sum's choice at all
+    sizes.
     """
     rows = []
     for op, names in sorted(chooser.known().items()):
@@ -105,10 +105,9 @@ def _ranges(bounds: tuple[int, ...], parts: tuple[choice.Tree, ...]) -> Iterator
 def _chosen(op: str) -> dict[str, list[str]]:
     chosen: dict[str, list[str]] = {}
     for B, T in SIZES:
-        chooser.forget()
-        for call in CALLS.get(op, []):
-            call(torch.zeros(B, T, CHANNELS, requires_grad=True))
-        for name in chooser.used().get(op, []):
+        with chooser.recorded() as ran:
+            for call in CALLS.get(op, []):
+                call(torch.zeros(B, T, CHANNELS, requires_grad=True))
+        for name in ran.get(op, []):
             chosen.setdefault(name, []).append(f"{B} x {T}")
-    chooser.forget()
     return chosen

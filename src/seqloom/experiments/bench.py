@@ -103,9 +103,8 @@ def _checked(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, li
         with backends.use(**config.backends):
             once()
 
-    backends.forget()
-    run()
-    used = backends.used()
+    with backends.recorded() as used:
+        run()
     require_agreement(name, mixer, x, used, what)
     return run, used
 

@@ -1,18 +1,38 @@
-"""Which of its backends an op runs: by size unless told otherwise, and remembered, so that a run can say so.
+"""Which of its backends an op runs: the one that it chooses by size, unless the block around the call forces another.
 
-with use(lag_sum="direct"): ...        # force a backend of one op
-used()                                 # {"lag_sum": ["fft"]}: what ran since `forget()`
+    with use(lag_sum="direct"): ...         # forces a backend of one op
+    with recorded() as ran: ...             # ran == {"lag_sum": ["direct"]}: what each op ran inside the block
+
+Both are context variables, so that other threads and tasks do not see them. An op reads them once, at its call. Its
+backward may run in another thread: what an op chooses there, it chooses by what was forced around its forward
+(`captured`, `restored`); for activation checkpointing there is `checkpoint_contexts`. A compiled or exported graph
+keeps the backends that it was captured with, whatever is forced around it later.
 """
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from bisect import insort
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 import torch
 
 from seqloom.core.config import near
 
-_forced: dict[str, str] = {}
-_used: dict[str, set[str]] = {}
+Forced: TypeAlias = Mapping[str, str]
+"""backends by the name of their op"""
+
+
+class _Here(NamedTuple):
+    """What holds around a call: one variable, so that a call looks it up once."""
+
+    forced: Forced
+    records: tuple[dict[str, list[str]], ...]
+
+
+_NOTHING = _Here(MappingProxyType({}), ())
+_here: ContextVar[_Here] = ContextVar("seqloom_backends", default=_NOTHING)
 _known: dict[str, tuple[str, ...]] = {}
 _lacking: dict[str, Callable[[], dict[str, str]]] = {}
 
@@ -27,30 +47,70 @@ def declare(op: str, backends: tuple[str, ...], lacking: Callable[[], dict[str, 
 
 def choose(op: str, by_size: str, able: Collection[str]) -> str:
     """The backend that `op` runs: the forced one, else `by_size`. ValueError if the forced one cannot do this call."""
-    name = _forced.get(op, by_size)
+    name = _choice(op, by_size)
     if name not in able:
         raise ValueError(f"backend {name!r} of {op} cannot do this; able are {', '.join(able)}")
-    if not torch.compiler.is_compiling():
-        _used.setdefault(op, set()).add(name)
     return name
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+def _choice(op: str, by_size: str) -> str:
+    here = _here.get()
+    name = here.forced.get(op, by_size)
+    for ran in here.records:
+        names = ran.setdefault(op, [])
+        if name not in names:
+            insort(names, name)
+    return name
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
 def forced(op: str) -> str | None:
     """The backend that `use` forces for `op` here, if any."""
-    return _forced.get(op)
+    return _here.get().forced.get(op)
 
 
 @contextmanager
 def use(**backends: str) -> Iterator[None]:
     """Forces a backend for each named op inside the block; ValueError for an unknown op or backend."""
     check(backends)
-    before = dict(_forced)
-    _forced.update(backends)
+    with restored({**_here.get().forced, **backends}):
+        yield
+
+
+@contextmanager
+def recorded() -> Iterator[dict[str, list[str]]]:
+    """The backends that each op chooses inside the block, sorted by name; blocks around it get them too.
+
+    A compiled graph chooses when it is captured, not when it runs.
+    """
+    ran: dict[str, list[str]] = {}
+    here = _here.get()
+    token = _here.set(here._replace(records=(*here.records, ran)))
+    try:
+        yield ran
+    finally:
+        _here.reset(token)
+
+
+def captured() -> Forced:
+    """What is forced here: for a forward to save, and its backward to restore."""
+    return _here.get().forced
+
+
+@contextmanager
+def restored(forced: Forced) -> Iterator[None]:
+    """Inside the block exactly what was `captured` is forced, and nothing else."""
+    token = _here.set(_here.get()._replace(forced=forced))
     try:
         yield
     finally:
-        _forced.clear()
-        _forced.update(before)
+        _here.reset(token)
+
+
+def checkpoint_contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """The `context_fn` of `torch.utils.checkpoint.checkpoint`: recomputation runs the backends of the forward."""
+    return nullcontext(), restored(captured())
 
 
 def check(backends: dict[str, str]) -> None:
@@ -70,13 +130,3 @@ def known() -> dict[str, tuple[str, ...]]:
 def lacking(op: str) -> dict[str, str]:
     """The backends of `op` that cannot run on this machine, each with why."""
     return _lacking[op]()
-
-
-def used() -> dict[str, list[str]]:
-    """The backends that each op has run since the last `forget`, sorted by name."""
-    return {op: sorted(names) for op, names in sorted(_used.items())}
-
-
-def forget() -> None:
-    """Empties what `used` remembers."""
-    _used.clear()

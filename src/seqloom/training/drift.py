@@ -20,8 +20,8 @@ def surroundings(model: Decoder, inputs: Tensor) -> dict[str, Any]:
     """Torch, threads, device and the backends that the model's ops choose for these inputs (B, T)."""
     device = model.token.weight.device
     training = model.training
-    backends.forget()
-    model.eval()(inputs.to(device))  # with gradients: ops may choose otherwise without
+    with backends.recorded() as ran:
+        model.eval()(inputs.to(device))  # with gradients: ops may choose otherwise without
     model.train(training)
     cuda = device.type == "cuda"
     return {
@@ -29,7 +29,7 @@ def surroundings(model: Decoder, inputs: Tensor) -> dict[str, Any]:
         "device": torch.cuda.get_device_name(device) if cuda else f"{platform.machine()} {device.type}",
         "instructions": "" if cuda else torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
-        "backends": backends.used(),
+        "backends": dict(sorted(ran.items())),
     }
 
 

@@ -35,8 +35,8 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
 
     Small ones, captured graphs, autocast and other number types are torch's own, and not remembered as a choice.
     """
-    large, forced = x.numel() * len(weight) >= LEAST, backends.forced("projection")
-    if not (large or forced) or torch.compiler.is_compiling() or not onednn.able(x, weight, bias):
+    asked = x.numel() * len(weight) >= LEAST or backends.forced("projection") is not None
+    if not asked or torch.compiler.is_compiling() or not onednn.able(x, weight, bias):
         return linear(x, weight, bias)
     chosen = backends.choose("projection", "onednn" if onednn.faster() else "torch", RUN)
     return RUN[chosen](x, weight, bias)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from seqloom.ops import backends
 from seqloom.ops.projection import outer, project
 from seqloom.ops.recurrence import elman_loop, gru_after_loop, gru_loop, lstm_loop, reference
 
@@ -49,6 +50,7 @@ class _Looped(torch.autograd.Function):
         ctx.save_for_backward(x, w_in, bias, *rest, *states, *kept)
         ctx.set_materialize_grads(False)
         ctx.cell, ctx.held, ctx.inputs = cell, held, 3 + len(rest)
+        ctx.backends = backends.captured()
         return states
 
     @staticmethod
@@ -62,10 +64,12 @@ class _Looped(torch.autograd.Function):
         x, w_in, _, *rest = inputs
         weights, states, kept = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
         grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
-        da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, kept, grads)
-        rows = da.flatten(0, 1)
-        dx = project(rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
-        return None, None, dx, outer(rows, x.transpose(0, 1).flatten(0, 1)), rows.sum(0), *of_weights, *of_state
+        with backends.restored(ctx.backends):  # for the products, which choose
+            da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, kept, grads)
+            rows = da.flatten(0, 1)
+            dx = project(rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
+            dw_in = outer(rows, x.transpose(0, 1).flatten(0, 1))
+        return None, None, dx, dw_in, rows.sum(0), *of_weights, *of_state
 
 
 def _again(
