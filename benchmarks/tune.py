@@ -25,7 +25,7 @@ from seqloom.analysis.origin import origin
 from seqloom.analysis.others import warning, watch
 from seqloom.core.progress import progress
 from seqloom.ops import backends
-from seqloom.ops.lag_sum import RUN, choice, crossovers, lags
+from seqloom.ops.lag_sum import OP, choice, crossovers, lags
 from seqloom.ops.lag_sum.crossovers import Point, Table
 from seqloom.training.memory import keep_freed_memory
 
@@ -72,7 +72,7 @@ def run(backend, x, w, dy, many=1):
 
 def able(taps):
     """The backends to ask for such taps."""
-    here, found = RUN.keys() - {"reference", "triton"} - backends.lacking("lag_sum").keys(), []
+    here, found = OP.backends.keys() - {"reference", "triton"} - backends.lacking("lag_sum").keys(), []
     for name in sorted(here):
         with suppress(ValueError):  # not for this kind
             run(name, torch.ones(1, 2, GROUPS), drawn(taps, 2, GROUPS), None)()

@@ -46,7 +46,7 @@ def test_the_table_that_it_writes_is_chosen_by(tune: Any, tmp_path: Path, monkey
 
 
 def test_every_backend_is_asked_for_what_it_can_do(tune: Any) -> None:
-    here = lag_sum.RUN.keys() - {"reference", "triton"} - backends.lacking("lag_sum").keys()
+    here = lag_sum.OP.backends.keys() - {"reference", "triton"} - backends.lacking("lag_sum").keys()
     assert set(tune.able("number")) == here
     assert set(tune.able("vectors")) == here - {"toeplitz"}
     assert set(tune.able("groups")) == set(tune.able("matrices")) == here - {"toeplitz", "native"}

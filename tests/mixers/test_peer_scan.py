@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from seqloom.ops.backends import lacking, use
-from seqloom.ops.scans import RUN, scan
+from seqloom.ops.scans import OP, scan
 
 transformers = pytest.importorskip("transformers")
-BACKENDS = [name for name in ("reference", *RUN) if name not in lacking("scans")]
+BACKENDS = [name for name in OP.backends if name not in {*lacking("scans"), "triton"}]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -13,7 +13,8 @@ from seqloom.analysis.count import count
 from seqloom.mixers import mixer_config
 from seqloom.mixers.linear.retention import Retention
 from seqloom.ops.backends import use
-from seqloom.ops.linear_decay import RUN, chunked
+from seqloom.ops.linear_decay import OP, chunked
+from seqloom.ops.op import Backend
 
 D = 12
 
@@ -93,7 +94,7 @@ def forms(mixer: Retention, x: Tensor) -> dict[str, Tensor]:
 @pytest.mark.parametrize("T", [1, 13, 65])
 def test_parallel_chunkwise_and_recurrent_are_one(chunk: int, T: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At chunk sizes that do not divide the length, too."""
-    monkeypatch.setitem(RUN, "chunked", partial(chunked.decay, chunk=chunk))
+    monkeypatch.setitem(OP.backends, "chunked", Backend(partial(chunked.decay, chunk=chunk)))
     found = forms(build(), draw(2, T, D))
     for name, y in found.items():
         assert float((y - found["parallel"]).abs().max()) < 1e-10, name

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.biased_average import RUN, average, biases, joined
+from seqloom.ops.biased_average import OP, average, biases, joined
 from seqloom.ops.biased_average.total import Total, nothing
 
 D = 6
@@ -69,7 +69,7 @@ def loop(inputs: list[Tensor]) -> np.ndarray:
 
 
 @every_form
-@pytest.mark.parametrize("backend", RUN)
+@pytest.mark.parametrize("backend", OP.backends)
 @pytest.mark.parametrize(("T", "L", "P"), SIZES)
 def test_every_backend_is_the_equation(backend: str, form: str, T: int, L: int, P: int) -> None:
     inputs = given(form, T, L, P)
@@ -147,7 +147,7 @@ def test_a_huge_late_key_moves_no_earlier_output(backend: str, form: str, dtype:
                 assert not bool(grad[:, place + 1 :].any()), place
 
 
-@pytest.mark.parametrize("backend", RUN)
+@pytest.mark.parametrize("backend", OP.backends)
 def test_a_total_stands_for_its_tokens(backend: str) -> None:
     """Tokens before the window may be given one by one or as a total, in any order of adding them."""
     k, v, bias = numbers(2, 12, 2), numbers(2, 12, D, seed=1), numbers(1, 1, 3, 2, seed=2)

@@ -93,7 +93,7 @@ def test_what_is_not_here_is_passed_over(fill: Fill, monkeypatch: pytest.MonkeyP
     """The next fastest; one that nobody knows counts as not here, and so does the reference."""
     fill([{"ms": {"native": 1.0, "of another version": 0.1, "reference": 0.2, "direct": 2.0, "fft": 3.0}}])
     lacking: dict[str, str] = {}
-    monkeypatch.setitem(backends._lacking, "lag_sum", lambda: lacking)
+    monkeypatch.setattr(backends, "lacking", lambda op: lacking)
     assert chosen(64, 64) == "native"
     lacking["native"] = "no compiler"
     assert chosen(64, 64) == "direct"
@@ -102,7 +102,7 @@ def test_what_is_not_here_is_passed_over(fill: Fill, monkeypatch: pytest.MonkeyP
 def test_halves_that_were_measured_with_c_are_passed_over_without(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
     fill([{"ms": {"native": 3.0, "halves": 1.0, "fft": 2.0}}])
     lacking: dict[str, str] = {}
-    monkeypatch.setitem(backends._lacking, "lag_sum", lambda: lacking)
+    monkeypatch.setattr(backends, "lacking", lambda op: lacking)
     assert chosen(64, 64) == "halves"
     lacking["triton"] = "no GPU"
     choice.forget()
@@ -120,9 +120,9 @@ def test_a_tenth_slower_is_as_good_where_it_spares_a_bound(fill: Fill) -> None:
 
 def test_where_the_table_says_nothing_a_rule_does(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
     fill([])
-    monkeypatch.setitem(backends._lacking, "lag_sum", dict)
+    monkeypatch.setattr(backends, "lacking", lambda op: {})
     assert [chosen(2048, 2048), chosen(9000, 9000), chosen(30, 30, taps="number")] == ["native", "fft", "native"]
-    monkeypatch.setitem(backends._lacking, "lag_sum", lambda: {"native": "no compiler"})
+    monkeypatch.setattr(backends, "lacking", lambda op: {"native": "no compiler"})
     assert [chosen(9, 8), chosen(9, 9), chosen(384, 9, taps="number"), chosen(385, 9, taps="number")] == [
         *("direct", "fft", "toeplitz", "fft"),
     ]
@@ -153,11 +153,11 @@ def test_odd_sizes_and_the_package_s_own_table(taps: str, training: bool) -> Non
     for B, T, L in itertools.product((0, 1, 3), (0, 1, 2, 33), (1, 2, 50)):
         x, w = torch.ones(B, T, 6), torch.ones(L, *TAPS[taps])
         with torch.set_grad_enabled(training):
-            assert lag_sum.by_size(x, w) in lag_sum.RUN
+            assert lag_sum.by_size(x, w) in lag_sum.OP.backends
             assert lag_sum.lags(x, w).shape == x.shape
     for T, L in ((1, 1), (3, 9), (200_000, 200_000)):
         one = torch.ones(1, 1, 1).expand(1, T, 1), torch.ones(1).expand(L)
-        assert lag_sum.by_size(*one) in lag_sum.RUN
+        assert lag_sum.by_size(*one) in lag_sum.OP.backends
 
 
 def test_the_package_s_own_table_is_whole() -> None:
@@ -165,7 +165,7 @@ def test_the_package_s_own_table_is_whole() -> None:
     assert set(table.origin) == {"machine", "commit", "date"}
     assert {(each.taps, each.training) for each in table.points} == set(itertools.product(TAPS, (True, False)))
     for point in table.points:
-        assert set(point.ms) <= set(lag_sum.RUN), point
+        assert set(point.ms) <= set(lag_sum.OP.backends), point
         assert set(point.ms) & {"fft", "direct", "toeplitz"}, "nothing portable was measured"
         assert point.sizes[1] <= point.sizes[0], point
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from seqloom.analysis.measure import peak_bytes
 from seqloom.ops import backends
-from seqloom.ops.diagonal_states import RUN, System, at_once, blocks, convolved, empty, filtered, kernel, respond
+from seqloom.ops.diagonal_states import OP, System, at_once, blocks, convolved, empty, filtered, kernel, respond
 from seqloom.ops.lag_sum import spectral
 
 D, N = 3, 2
-BACKENDS = ("reference", *RUN)
+BACKENDS = tuple(OP.backends)
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
-every_fast = pytest.mark.parametrize("backend", list(RUN))
+every_fast = pytest.mark.parametrize("backend", BACKENDS[1:])
 either = pytest.mark.parametrize("shared", [False, True], ids=["rates each", "rates shared"])
 
 

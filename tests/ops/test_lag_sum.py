@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends, gpu
-from seqloom.ops.lag_sum import EXACT, RUN, lags
+from seqloom.ops.lag_sum import EXACT, OP, lags
 from tests.ops.needing import lacking
 
 D = 4
@@ -19,7 +19,7 @@ LACKING = lacking("lag_sum") | ({} if gpu.able(torch.device("cpu")) else {"trito
 """what cannot run on the tensors here, which are on a CPU"""
 UNABLE = {"toeplitz": ("mixing", "grouped", "each"), "native": ("mixing", "grouped")}
 """kinds of taps that a backend is not for"""
-HERE = [name for name in RUN if name not in LACKING]
+HERE = [name for name in OP.backends if name not in LACKING]
 every_backend = pytest.mark.parametrize("backend", HERE)
 every_backend_and_kind = pytest.mark.parametrize(
     ("backend", "kind"), [(name, kind) for name in HERE for kind in TAPS if kind not in UNABLE.get(name, ())]
@@ -189,7 +189,7 @@ def test_the_choice_by_size_is_able_and_said(kind: str) -> None:
             torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
             with torch.no_grad():
                 torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
-        assert set(ran["lag_sum"]) <= set(RUN) - {"reference"}
+        assert set(ran["lag_sum"]) <= set(OP.backends) - {"reference"}
 
 
 @every_kind

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from seqloom.ops import lag_sum
 from seqloom.runs import model as stored
 from seqloom.runs.lock import lock
 from seqloom.training.train import Outcome
@@ -46,7 +47,7 @@ def test_threads_may_drift(begun: Path, threads: Callable[[int], None]) -> None:
 def test_the_backends_of_before_are_used_again(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = newest(begun).meta["surroundings"]["backends"]["lag_sum"]
     other = "direct" if before == ["fft"] else "fft"
-    monkeypatch.setattr("seqloom.ops.lag_sum.by_size", lambda x, w: other)
+    monkeypatch.setattr(lag_sum.OP, "rule", lambda x, w: other)
     tiny(begun)
     assert newest(begun).meta["surroundings"]["backends"]["lag_sum"] == before
 

@@ -1,53 +1,19 @@
 """What `seqloom list --backends` prints: how each op can be computed, what of that runs here, and what is chosen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
 from seqloom.core.table import table
 from seqloom.ops import backends as chooser
-from seqloom.ops.attention import attend
-from seqloom.ops.biased_average import average
-from seqloom.ops.diagonal_states import filtered
-from seqloom.ops.lag_sum import choice, lags
+from seqloom.ops.lag_sum import choice
 from seqloom.ops.lag_sum.crossovers import PLACE, read
-from seqloom.ops.linear_decay import decay
-from seqloom.ops.random_features import positive
-from seqloom.ops.recurrence import elman
-from seqloom.ops.scans import scan
-from seqloom.ops.selective_scan import selective
-from seqloom.ops.state_space import joint
-from seqloom.ops.wkv_average import wkv
+from seqloom.ops.op import CHANNELS, Op
 
 SIZES = ((1, 1), (1, 32), (8, 32), (8, 1024))
 """batch and tokens that each op is asked at"""
-CHANNELS = 32
 NAMES = ("tokens", "lags", "channels", "rows")
 """the sizes that the lag sum chooses by, in the order of `choice.Sizes`"""
-
-
-def _heads(x: Tensor) -> Tensor:
-    return x.unflatten(2, (4, 8)).transpose(1, 2)
-
-
-def _complex(x: Tensor, N: int) -> Tensor:
-    return torch.zeros(CHANNELS, N, dtype=torch.complex64, device=x.device)
-
-
-CALLS: dict[str, list[Callable[[Tensor], object]]] = {
-    "attention": [lambda x: attend(_heads(x), _heads(x), _heads(x))],
-    "biased_average": [lambda x: average(x[:, :, :4], x, x.new_zeros(1, 1, 32, 4))],
-    "diagonal_states": [lambda x: filtered(x, lambda: (_complex(x, 32) - 1, _complex(x, 32)))],
-    "lag_sum": [lambda x: lags(x, x.new_zeros(x.shape[1], CHANNELS)), lambda x: lags(x, x.new_zeros(x.shape[1]))],
-    "linear_decay": [lambda x: decay(_heads(x), _heads(x), _heads(x))],
-    "random_features": [lambda x: positive(_heads(x), _heads(x))],
-    "recurrence": [lambda x: elman(x, x.new_zeros(32, 32), x.new_zeros(32), x.new_zeros(32, 32), x[:, 0])],
-    "scans": [lambda x: scan(x.tanh(), x)],
-    "selective_scan": [lambda x: selective(x, x.exp(), x.new_zeros(32, 16), x[:, :, :16], x[:, :, :16])],
-    "state_space": [lambda x: joint(x, lambda: tuple(map(x.new_zeros, ((8, 8), (8, 32), (32, 8), ()))), "bilinear")],
-    "wkv_average": [lambda x: wkv(x, x)],
-}
 
 
 def backends() -> str:
@@ -58,10 +24,10 @@ def backends() -> str:
     sizes.
     """
     rows = []
-    for op, names in sorted(chooser.known().items()):
-        lacking, chosen = chooser.lacking(op), _chosen(op)
-        asked = None if op in CALLS else "not asked"
-        rows += [(op, name, lacking.get(name, "yes"), ", ".join(chosen.get(name, [])) or asked) for name in names]
+    for name, op in sorted(chooser.ops().items()):
+        lacking, chosen = op.lacking(), _chosen(op)
+        for backend in op.backends:
+            rows.append((name, backend, lacking.get(backend, "yes"), ", ".join(chosen.get(backend, [])) or None))
     head = ("op", "backend", "available here", f"chosen at batch x tokens, {CHANNELS} channels")
     return f"{table(head, rows)}\n\n{crossovers()}"
 
@@ -102,12 +68,16 @@ def _ranges(bounds: tuple[int, ...], parts: tuple[choice.Tree, ...]) -> Iterator
         yield here, part
 
 
-def _chosen(op: str) -> dict[str, list[str]]:
+def _chosen(op: Op) -> dict[str, list[str]]:
     chosen: dict[str, list[str]] = {}
     for B, T in SIZES:
         with chooser.recorded() as ran:
-            for call in CALLS.get(op, []):
-                call(torch.zeros(B, T, CHANNELS, requires_grad=True))
-        for name in ran.get(op, []):
+            for example in op.examples:
+                example(_zeros, B, T)
+        for name in ran.get(op.name, []):
             chosen.setdefault(name, []).append(f"{B} x {T}")
     return chosen
+
+
+def _zeros(*sizes: int) -> torch.Tensor:
+    return torch.zeros(sizes, requires_grad=True)

@@ -10,15 +10,18 @@ keeps the backends that it was captured with, whatever is forced around it later
 """
 
 from bisect import insort
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import torch
 
 from seqloom.core.config import near
+
+if TYPE_CHECKING:
+    from seqloom.ops.op import Op
 
 Forced: TypeAlias = Mapping[str, str]
 """backends by the name of their op"""
@@ -33,28 +36,22 @@ class _Here(NamedTuple):
 
 _NOTHING = _Here(MappingProxyType({}), ())
 _here: ContextVar[_Here] = ContextVar("seqloom_backends", default=_NOTHING)
-_known: dict[str, tuple[str, ...]] = {}
-_lacking: dict[str, Callable[[], dict[str, str]]] = {}
+_ops: dict[str, "Op"] = {}
 
 
-def declare(op: str, backends: tuple[str, ...], lacking: Callable[[], dict[str, str]] = dict) -> None:
-    """Makes an op and its backends known, so that a typo in `use` is an error.
-
-    `lacking` names those that this machine cannot run, and why.
-    """
-    _known[op], _lacking[op] = backends, lacking
+def register(op: "Op") -> None:
+    """Makes an op and its backends known; each op does so itself."""
+    _ops[op.name] = op
 
 
-def choose(op: str, by_size: str, able: Collection[str]) -> str:
-    """The backend that `op` runs: the forced one, else `by_size`. ValueError if the forced one cannot do this call."""
-    name = _choice(op, by_size)
-    if name not in able:
-        raise ValueError(f"backend {name!r} of {op} cannot do this; able are {', '.join(able)}")
-    return name
+def ops() -> "dict[str, Op]":
+    """Every op by its name; `seqloom.ops` imports them all."""
+    return dict(_ops)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
-def _choice(op: str, by_size: str) -> str:
+def choice(op: str, by_size: str) -> str:
+    """The backend that `use` forces for `op` here, else `by_size`; it is recorded."""
     here = _here.get()
     name = here.forced.get(op, by_size)
     for ran in here.records:
@@ -123,10 +120,10 @@ def check(backends: dict[str, str]) -> None:
 
 
 def known() -> dict[str, tuple[str, ...]]:
-    """Every op that chooses, with its backends; each declares itself, and `seqloom.ops` imports them all."""
-    return dict(_known)
+    """The names of each op's backends."""
+    return {name: tuple(op.backends) for name, op in _ops.items()}
 
 
 def lacking(op: str) -> dict[str, str]:
     """The backends of `op` that cannot run on this machine, each with why."""
-    return _lacking[op]()
+    return _ops[op].lacking()

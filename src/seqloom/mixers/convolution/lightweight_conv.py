@@ -23,7 +23,7 @@ from seqloom.core.state import State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import gated_unit
-from seqloom.ops.lag_sum import chosen, lags, taps, window
+from seqloom.ops.lag_sum import OP, lags, taps, window
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -90,7 +90,7 @@ class LightweightConv(PackedMixer):
         """(K, D); under the reference for each token anew, so that a step costs what its token costs in a sequence."""
         each = self.w.repeat_interleave(self.dim // self.heads, 1)
         T = u.shape[1]
-        if chosen(u, each) == "reference":
+        if OP.choose(u, each) == "reference":
             return self.w.expand(T, -1, -1).softmax(1)[0].repeat_interleave(self.dim // self.heads, 1)
         return self.w.softmax(0).repeat_interleave(self.dim // self.heads, 1)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.attention import fast, reference
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query may look"""
@@ -24,8 +25,6 @@ ScoreChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(scores (B, H, Tq, Tk), query times, key times) → scores of the same shape"""
 ValueChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(weights (B, H, Tq, Tk), query times, key times) → what is added to the output (B, H, Tq, V)"""
-
-backends.declare("attention", ("reference", "kernel", "formed"))
 
 
 def causal(i: Tensor, j: Tensor) -> Tensor:
@@ -67,16 +66,15 @@ def attend(
     """
     changed = score_change is not None or value_change is not None
     whole = pattern is causal and query_time is None and key_time is None and q.shape[2] == k.shape[2]
-    able = ("reference", "formed") if changed else ("reference", "kernel", "formed")
-    path = backends.choose("attention", "formed" if changed or (whole and _short(q)) else "kernel", able)
+    path = OP.choose(q, changed, whole)
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
     if path == "kernel":
         if pattern is everywhere and key_time is None:
             return fast.unmasked(q, k, v)
         return fast.causal(q, k, v) if whole else fast.kernel(q, k, v, pattern, query_time, key_time)
-    run = fast.formed if path == "formed" else reference.attend
-    return run(q, k, v, pattern, score_change, value_change, query_time, key_time)
+    y: Tensor = OP[path](q, k, v, pattern, score_change, value_change, query_time, key_time)
+    return y
 
 
 def weights(
@@ -94,6 +92,30 @@ def weights(
     return looked[0]
 
 
-def _short(q: Tensor) -> bool:
-    """Whether forming the weights is quicker than the kernel: measured on 2 CPU cores (docs/log.md)."""
-    return q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
+def by_size(q: Tensor, changed: bool, whole: bool) -> str:
+    """The fastest backend: short rows in narrow heads form their weights, as measured on 2 CPU cores (docs/log.md).
+
+    `changed` is whether scores or values are, `whole` whether each place looks at itself and all before it.
+    """
+    short = q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
+    return "formed" if changed or (whole and short) else "kernel"
+
+
+def _causal(draw: Draw, B: int, T: int) -> Tensor:
+    return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)))
+
+
+def _banded(draw: Draw, B: int, T: int) -> Tensor:
+    return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)), pattern=banded(3))
+
+
+OP = Op(
+    "attention",
+    {
+        "reference": Backend(reference.attend),
+        "kernel": Backend(fast.kernel, fits=lambda q, changed, whole: not changed),
+        "formed": Backend(fast.formed),
+    },
+    rule=by_size,
+    examples=(_causal, _banded),
+)

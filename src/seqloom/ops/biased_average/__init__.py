@@ -26,15 +26,13 @@ from seqloom.ops import backends
 from seqloom.ops.biased_average import blocks, lagged, reference
 from seqloom.ops.biased_average import total as totals
 from seqloom.ops.biased_average.total import Keys, Past, Total
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 Bias: TypeAlias = Float[Tensor, "..."]
 """(B, T, L, K), with 1 on every axis along which it does not change"""
 
-RUN = {"reference": reference.average, "blocks": blocks.average, "lags": lagged.average}
 LONG = 512
 """tokens above which the lag sum is quicker than the matrix of the same taps"""
-
-backends.declare("biased_average", tuple(RUN))
 
 
 def average(k: Keys, v: Stream, bias: Bias, past: Past | None = None, total: Total | None = None) -> Stream:
@@ -45,23 +43,25 @@ def average(k: Keys, v: Stream, bias: Bias, past: Past | None = None, total: Tot
     Raises ValueError where sizes do not agree.
     """
     _check(k, v, bias)
-    same = bias.shape[:2] == (1, 1)
-    able = tuple(RUN) if same else ("reference", "blocks")
-    path = backends.choose("biased_average", by_size(k, bias), able)
-    return RUN[path](k, v, bias, past, total) if v.numel() else v.clone()
+    run = OP[OP.choose(k, bias)]
+    y: Tensor = run(k, v, bias, past, total) if v.numel() else v.clone()
+    return y
 
 
 def joined(total: Total, k: Keys, v: Stream) -> Total:
     """The total with the tokens of k (B, N, K) and v (B, N, D) added to it, those with a key of -inf left out."""
-    path = backends.choose("biased_average", "blocks", tuple(RUN))
-    return reference.joined(total, k, v) if path == "reference" else totals.joined(total, k, v)
+    name = backends.choice("biased_average", "blocks")
+    return reference.joined(total, k, v) if name == "reference" else totals.joined(total, k, v)
 
 
 def by_size(k: Tensor, bias: Tensor) -> str:
     """The fastest backend for these sizes: crossover measured on a CPU core, heads 4, window 32 (equal at 512)."""
-    if bias.shape[:2] != (1, 1):
-        return "blocks"
-    return "lags" if k.shape[1] > LONG else "blocks"
+    return "lags" if _same(k, bias) and k.shape[1] > LONG else "blocks"
+
+
+def _same(k: Tensor, bias: Tensor) -> bool:
+    """Whether the bias is the same at every place."""
+    return bias.shape[:2] == (1, 1)
 
 
 def _check(k: Tensor, v: Tensor, bias: Tensor) -> None:
@@ -74,3 +74,24 @@ def _check(k: Tensor, v: Tensor, bias: Tensor) -> None:
             f"a bias of shape {tuple(bias.shape)} does not fit keys {tuple(k.shape)}: give ({B}, {T}, L, {K}), or 1 "
             "where it does not change"
         )
+
+
+def _convolution(draw: Draw, B: int, T: int) -> Tensor:
+    return average(draw(B, T, 4), draw(B, T, CHANNELS), draw(1, 1, 32, 4))
+
+
+def _table(draw: Draw, B: int, T: int) -> Tensor:
+    past = (draw(B, 2, CHANNELS), draw(B, 2, CHANNELS))
+    return average(draw(B, T, CHANNELS), draw(B, T, CHANNELS), draw(1, T, 5, 1), past)
+
+
+OP = Op(
+    "biased_average",
+    {
+        "reference": Backend(reference.average),
+        "blocks": Backend(blocks.average),
+        "lags": Backend(lagged.average, fits=_same),
+    },
+    rule=by_size,
+    examples=(_convolution, _table),
+)

@@ -17,19 +17,15 @@ from jaxtyping import Complex
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops import backends
 from seqloom.ops.diagonal_states import blocks, convolved, reference
 from seqloom.ops.diagonal_states.powers import kernel
 from seqloom.ops.lag_sum import spectral
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 __all__ = ["States", "System", "empty", "filtered", "kernel", "respond"]
 
 States: TypeAlias = Complex[Tensor, "B D N"]
 System: TypeAlias = Callable[[], tuple[Tensor, Tensor]]
-RUN = {"convolved": convolved, "blocks": blocks}
-"""the fast backends"""
-
-backends.declare("diagonal_states", ("reference", *RUN))
 
 
 def empty(batch: int, dim: int, states: int, dtype: torch.dtype, device: torch.device | None = None) -> States:
@@ -57,11 +53,9 @@ def respond(
     if lengths is not None:
         real = torch.arange(u.shape[1], device=u.device) < lengths[:, None]
         read = torch.where(real[:, :, None], read, 0.0)
-    name = _chosen(u, by_size(u.shape[1], rates))
-    if name == "reference":
-        y, after = reference.respond(read, rates, weights, given, lengths, system)
-    else:
-        y, after = RUN[name].respond(read, rates, weights, given, lengths)
+    name = OP.choose(by_size(u.shape[1], rates))
+    asked = (system,) if name == "reference" else ()
+    y, after = OP[name].respond(read, rates, weights, given, lengths, *asked)
     if lengths is not None:
         after = torch.where((lengths > 0)[:, None, None], after, given)
     return y.to(u.dtype), after
@@ -72,11 +66,11 @@ def filtered(u: Stream, system: System) -> Stream:
     rates, weights = _checked(u, system, None)
     if u.numel() == 0:
         return u.clone()
-    name, read = _chosen(u, at_once(u, rates)), u.to(weights.real.dtype)
+    name, read = OP.choose(at_once(u, rates)), u.to(weights.real.dtype)
     if name == "reference":
         y, _ = reference.respond(read, rates, weights, _nothing(u, weights), None, system)
     else:
-        y = RUN[name].filtered(read, rates, weights)
+        y = OP[name].filtered(read, rates, weights)
     return y.to(u.dtype)
 
 
@@ -100,10 +94,6 @@ def _nothing(u: Tensor, weights: Tensor) -> Tensor:
     return torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
 
 
-def _chosen(u: Tensor, fastest: str) -> str:
-    return backends.choose("diagonal_states", fastest, ("reference", *RUN))
-
-
 def _checked(u: Tensor, system: System, state: Tensor | None) -> tuple[Tensor, Tensor]:
     rates, weights = system()
     D, N = weights.shape
@@ -114,3 +104,27 @@ def _checked(u: Tensor, system: System, state: Tensor | None) -> tuple[Tensor, T
     if state is not None and state.shape != (len(u), D, N):
         raise ValueError(f"the state must be {(len(u), D, N)} for inputs {tuple(u.shape)}, not {tuple(state.shape)}")
     return rates, weights
+
+
+def _system(draw: Draw) -> tuple[Tensor, Tensor]:
+    D, N = CHANNELS, CHANNELS
+    return torch.complex(-draw(D, N).exp(), draw(D, N)), torch.complex(draw(D, N), draw(D, N))
+
+
+def _filtered(draw: Draw, B: int, T: int) -> Tensor:
+    system = _system(draw)
+    return filtered(draw(B, T, CHANNELS), lambda: system)
+
+
+def _responded(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    system = _system(draw)
+    state = torch.complex(draw(B, CHANNELS, CHANNELS), draw(B, CHANNELS, CHANNELS))
+    return respond(draw(B, T, CHANNELS), lambda: system, state)
+
+
+OP = Op(
+    "diagonal_states",
+    {"reference": Backend(reference), "convolved": Backend(convolved), "blocks": Backend(blocks)},
+    rule=lambda fastest: fastest,  # `by_size` or `at_once`, by what is asked for
+    examples=(_filtered, _responded),
+)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops import backends, lag_sum, ring
+from seqloom.ops import lag_sum, ring
 from seqloom.ops.lag_sum import halves, native
 from seqloom.ops.lag_sum.window import Window
 
@@ -20,7 +20,7 @@ NEAR = 2048
 
 def lags(x: Stream, w: Tensor) -> Stream:
     """See `seqloom.ops.lag_sum.lags`."""
-    if x.numel() == 0 or backends.choose("lag_sum", lag_sum.by_size(x, w), lag_sum.RUN) in lag_sum.EXACT:
+    if x.numel() == 0 or lag_sum.OP.choose(x, w) in lag_sum.EXACT:
         return lag_sum.lags(x, w)
     here = x.device.type == "cpu" and not torch.compiler.is_exporting()
     near = here and min(x.shape[1], len(w)) <= NEAR and native.available()

@@ -14,23 +14,13 @@ from jaxtyping import Float
 from torch import Tensor, cat
 
 from seqloom.core.shapes import Stream
-from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.lag_sum import choice, direct, fft, gpu, halves, native, reference, spectral, taps, toeplitz
 from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 Taps: TypeAlias = Float[Tensor, "L ..."]
 """one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
-RUN = {
-    "reference": reference.lags,
-    "direct": direct.lags,
-    "fft": fft.lags,
-    "toeplitz": toeplitz.lags,
-    "native": native.lags,
-    "spectral": spectral.lags,
-    "halves": halves.lags,
-    "triton": gpu.lags,
-}
 EXACT = ("reference", "direct", "toeplitz", "native", "halves", "triton")
 """the backends in which an output is exactly unaffected by later inputs"""
 
@@ -45,8 +35,6 @@ SIGNATURES = {
     for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
 }
 """by the dimensions of the taps"""
-
-backends.declare("lag_sum", tuple(RUN), lambda: native.lacking() | spectral.lacking() | gpu.lacking())
 
 
 def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
@@ -65,19 +53,45 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
 
 
 def _run(x: Tensor, w: Tensor) -> Tensor:
-    return x.clone() if x.numel() == 0 else RUN[chosen(x, w)](x, w[: x.shape[1]])
-
-
-def chosen(x: Stream, w: Taps) -> str:
-    """The backend that `lags` runs for these inputs and taps."""
-    lacking = {"toeplitz"} if w.ndim > 1 else set()
-    lacking |= {"native"} if w.ndim > 2 else set()
-    lacking |= {"native", "spectral"} if x.device.type != "cpu" else set()
-    lacking |= set() if device.able(x.device) else {"triton"}
-    able = [name for name in RUN if name not in lacking]
-    return backends.choose("lag_sum", by_size(x, w), able)
+    if x.numel() == 0:
+        return x.clone()
+    y: Tensor = OP[OP.choose(x, w)](x, w[: x.shape[1]])
+    return y
 
 
 def by_size(x: Stream, w: Tensor) -> str:
     """The fastest backend for these sizes, as `choice` has it from its table."""
     return choice.fastest(x, w)
+
+
+def _number(draw: Draw, B: int, T: int) -> Tensor:
+    return lags(draw(B, T, CHANNELS), draw(T), draw(B, 3, CHANNELS))
+
+
+def _vectors(draw: Draw, B: int, T: int) -> Tensor:
+    return lags(draw(B, T, CHANNELS), draw(T, CHANNELS), draw(B, 3, CHANNELS))
+
+
+def _matrices(draw: Draw, B: int, T: int) -> Tensor:
+    return lags(draw(B, T, CHANNELS), draw(T, CHANNELS, CHANNELS))
+
+
+def _groups(draw: Draw, B: int, T: int) -> Tensor:
+    return lags(draw(B, T, CHANNELS), draw(T, 4, CHANNELS // 4, CHANNELS // 4))
+
+
+OP = Op(
+    "lag_sum",
+    {
+        "reference": Backend(reference.lags),
+        "direct": Backend(direct.lags),
+        "fft": Backend(fft.lags),
+        "toeplitz": Backend(toeplitz.lags, fits=lambda x, w: w.ndim == 1),
+        "native": Backend(native.lags, native.lacking, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
+        "spectral": Backend(spectral.lags, spectral.lacking, lambda x, w: x.device.type == "cpu"),
+        "halves": Backend(halves.lags),
+        "triton": Backend(gpu.lags, gpu.lacking, lambda x, w: device.able(x.device)),
+    },
+    rule=by_size,
+    examples=(_number, _vectors, _matrices, _groups),
+)

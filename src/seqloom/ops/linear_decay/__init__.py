@@ -14,14 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from jaxtyping import Float
 from torch import Tensor, autocast, promote_types
 
-from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.linear_decay import chunked, gpu, reference
-
-RUN = {"reference": reference.decay, "chunked": chunked.decay, "parallel": chunked.parallel}
-"""every backend that needs no GPU"""
-
-backends.declare("linear_decay", (*RUN, "triton"), device.lacking)
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
 def decay(
@@ -45,8 +40,7 @@ def decay(
         raise ValueError(f"log_decay must be ({H},) or ({B}, {H}, {T}), not {tuple(log_decay.shape)}")
     kind = v.dtype
     exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
-    name = backends.choose("linear_decay", by_size(q), (*RUN, *(["triton"] if device.able(q.device) else [])))
-    run = gpu.decay if name == "triton" else RUN[name]
+    run = OP[OP.choose(q)]
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
     g = None if log_decay is None else log_decay.to(exact)
     before = None if state is None else state.to(exact)
@@ -68,3 +62,21 @@ def by_size(q: Tensor) -> str:
 def _unrounded(device: str) -> AbstractContextManager[object]:
     """Autocast would round the sums again, and with them everything that was ever read."""
     return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
+
+
+def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+    return decay(q, k, v, -draw(B, 4, T).square(), draw(B, 4, CHANNELS // 4, CHANNELS // 4))
+
+
+OP = Op(
+    "linear_decay",
+    {
+        "reference": Backend(reference.decay),
+        "chunked": Backend(chunked.decay),
+        "parallel": Backend(chunked.parallel),
+        "triton": Backend(gpu.decay, device.lacking, lambda q: device.able(q.device)),
+    },
+    rule=by_size,
+    examples=(_example,),
+)

@@ -7,7 +7,6 @@ numbers are float32 either way.
 Source: nothing but the product; which library is ours to choose.
 """
 
-from collections.abc import Callable
 from typing import final
 
 import torch
@@ -16,18 +15,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from seqloom.ops import backends
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.projection import onednn, reference
 
 LEAST = 1 << 23
 """products from which on oneDNN's longer way to its kernel pays"""
-
-RUN: dict[str, Callable[[Tensor, Tensor, Tensor | None], Tensor]] = {
-    "reference": reference.project,
-    "torch": linear,
-    "onednn": onednn.project,
-}
-
-backends.declare("projection", tuple(RUN), onednn.lacking)
 
 
 def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None = None) -> Tensor:
@@ -38,8 +30,8 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
     asked = x.numel() * len(weight) >= LEAST or backends.forced("projection") is not None
     if not asked or torch.compiler.is_compiling() or not onednn.able(x, weight, bias):
         return linear(x, weight, bias)
-    chosen = backends.choose("projection", "onednn" if onednn.faster() else "torch", RUN)
-    return RUN[chosen](x, weight, bias)
+    y: Tensor = OP[OP.choose()](x, weight, bias)
+    return y
 
 
 def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:
@@ -56,3 +48,24 @@ class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         """(…, in_features) → (…, out_features)."""
         return project(input, self.weight, self.bias)
+
+
+def by_size() -> str:
+    """The faster library for large ones, on this processor."""
+    return "onednn" if onednn.faster() else "torch"
+
+
+def _example(draw: Draw, B: int, T: int) -> Tensor:
+    return project(draw(B, T, CHANNELS), draw(CHANNELS, CHANNELS), draw(CHANNELS))
+
+
+OP = Op(
+    "projection",
+    {
+        "reference": Backend(reference.project),
+        "torch": Backend(linear),
+        "onednn": Backend(onednn.project, onednn.lacking),
+    },
+    rule=by_size,
+    examples=(_example,),
+)

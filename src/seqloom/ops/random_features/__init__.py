@@ -19,7 +19,7 @@ looks ahead, and add 1e-4 to each exponential, which is biased: neither is done 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from seqloom.ops import backends
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.random_features import reference, stable
 from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
 from seqloom.ops.random_features.reading import average, counted, gated
@@ -37,10 +37,6 @@ __all__ = [
     "trigonometric",
     "unit",
 ]
-
-RUN = {"reference": reference.exponentials, "stable": stable.exponentials}
-
-backends.declare("random_features", tuple(RUN))
 
 
 def positive(
@@ -60,5 +56,19 @@ def positive(
 
     What is far below the largest so far is lost as in any softmax: in float32 a key less than e^-87 of the largest.
     """
-    run = RUN[backends.choose("random_features", "stable", tuple(RUN))]
-    return run(q, k, peak, keep)
+    features, keys, decay, after = OP[OP.choose()](q, k, peak, keep)
+    return features, keys, decay, after
+
+
+def _example(draw: Draw, B: int, T: int) -> Tensor:
+    q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+    features, keys, log_decay, _ = positive(q, k)
+    return average(features, keys, v, log_decay)[0]  # in which the factors of the features cancel
+
+
+OP = Op(
+    "random_features",
+    {"reference": Backend(reference.exponentials), "stable": Backend(stable.exponentials)},
+    rule=lambda: "stable",
+    examples=(_example,),
+)

@@ -21,16 +21,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops import backends
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.recurrence import kernel, looped, reference
 from seqloom.ops.recurrence.beginning import orthogonal_
 
 __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
 
-RUN = {"reference": reference.read, "looped": looped.read, "kernel": kernel.read}
 GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
-
-backends.declare("recurrence", tuple(RUN))
 
 
 def elman(
@@ -106,11 +103,11 @@ def by_size(cell: str, x: Tensor) -> str:
     fused = x.device.type == "cuda"
     if x.device.type == "cpu":
         fused = cell == "lstm" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available()
-    return "kernel" if fused and "kernel" in _able(cell) else "looped"
+    return "kernel" if fused and _has_kernel(cell, x) else "looped"
 
 
-def _able(cell: str) -> tuple[str, ...]:
-    return tuple(name for name in RUN if cell != "gru" or name != "kernel")
+def _has_kernel(cell: str, x: Tensor) -> bool:
+    return cell != "gru"
 
 
 def _read(
@@ -136,12 +133,45 @@ def _read(
     weights, state = tuple(each.to(exact) for each in weights), tuple(each.to(exact) for each in state)
     if B * T == 0:
         return x.new_zeros(B, T, N, dtype=kind), tuple(each.clone() for each in state)
-    name = backends.choose("recurrence", by_size(cell, x), _able(cell))
+    run = OP[OP.choose(cell, x)]
     with _unrounded(x.device.type):
-        y, after = RUN[name](cell, x, w_in, bias, weights, state, lengths)
+        y, after = run(cell, x, w_in, bias, weights, state, lengths)
     return y.to(kind), after
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:
     """Autocast would round the state at each token, and with it everything that was ever read."""
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
+
+
+def _given(draw: Draw, B: int, T: int, gates: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    D, N = CHANNELS, CHANNELS // 4
+    return draw(B, T, D), draw(gates * N, D) / 8, draw(gates * N), draw(gates * N, N) / 4
+
+
+def _elman(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
+    return elman(*_given(draw, B, T, 1), draw(B, CHANNELS // 4))
+
+
+def _lstm(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
+    return lstm(*_given(draw, B, T, 4), draw(B, CHANNELS // 4), draw(B, CHANNELS // 4))
+
+
+def _gru(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
+    return gru(*_given(draw, B, T, 3), draw(B, CHANNELS // 4))
+
+
+def _gru_after(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
+    return gru_after(*_given(draw, B, T, 3), draw(CHANNELS // 4), draw(B, CHANNELS // 4))
+
+
+OP = Op(
+    "recurrence",
+    {
+        "reference": Backend(reference.read),
+        "looped": Backend(looped.read),
+        "kernel": Backend(kernel.read, fits=_has_kernel),
+    },
+    rule=by_size,
+    examples=(_elman, _lstm, _gru, _gru_after),
+)

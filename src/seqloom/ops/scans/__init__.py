@@ -14,17 +14,11 @@ from jaxtyping import Inexact
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.scans import blocked, doubling, gpu, native, recurrence, reference
 
-RUN: dict[str, recurrence.Scan] = {
-    "blocked": recurrence.through(blocked.forward),
-    "doubling": recurrence.through(doubling.forward),
-    "native": native.forward,
-}
-"""the fast backends that need no GPU"""
 SIGNATURES = {
     ndim: Signature(
         "scan",
@@ -36,8 +30,6 @@ SIGNATURES = {
     for ndim, a in ((1, "N"), (3, "B T N"))
 }
 """by the dimensions of a"""
-
-backends.declare("scans", ("reference", *RUN, "triton"), lambda: native.lacking() | device.lacking())
 
 
 def scan(
@@ -62,25 +54,15 @@ def scan(
     given = b.new_zeros(len(b), b.shape[2], dtype=exact) if state is None else state.to(exact)
     if b.numel() == 0:
         return b.to(kind, copy=True), given.clone()
-    name, a, b = chosen(b), a.to(exact), b.to(exact)
+    name, a, b = OP.choose(b), a.to(exact), b.to(exact)
     if lengths is not None:
         real = torch.arange(b.shape[1], device=b.device) < lengths[:, None]
         a, b = (x if x.ndim == 1 else torch.where(real[:, :, None], x, 0.0) for x in (a, b))
-    if name == "reference":
-        h = reference.scan(a, b, None if state is None else given)
-    else:
-        h = (gpu.forward if name == "triton" else RUN[name])(a, b, given)
+    h = OP[name](a, b, None if state is None and name == "reference" else given)
     if lengths is None:
         return h.to(kind), h[:, -1]
     last = h[torch.arange(len(h), device=h.device), (lengths - 1).clamp(0, b.shape[1] - 1)]
     return h.to(kind), torch.where((lengths > 0)[:, None], last, given)
-
-
-def chosen(b: Tensor) -> str:
-    """The backend that `scan` runs for these numbers."""
-    able = ["reference", *(name for name in RUN if name != "native" or b.device.type == "cpu")]
-    able += ["triton"] if device.able(b.device) else []
-    return backends.choose("scans", by_size(b), able)
 
 
 def by_size(b: Tensor) -> str:
@@ -96,3 +78,26 @@ def by_size(b: Tensor) -> str:
     if cpu and not torch.compiler.is_exporting() and native.available():
         return "native"
     return "blocked" if cpu and not torch.compiler.is_compiling() else "doubling"
+
+
+def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    return scan(draw(B, T, CHANNELS).tanh(), draw(B, T, CHANNELS), draw(B, CHANNELS))
+
+
+def _complex(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    a = torch.polar(draw(CHANNELS).sigmoid(), draw(CHANNELS))
+    return scan(a, torch.complex(draw(B, T, CHANNELS), draw(B, T, CHANNELS)))
+
+
+OP = Op(
+    "scans",
+    {
+        "reference": Backend(reference.scan),
+        "blocked": Backend(recurrence.through(blocked.forward)),
+        "doubling": Backend(recurrence.through(doubling.forward)),
+        "native": Backend(native.forward, native.lacking, lambda b: b.device.type == "cpu"),
+        "triton": Backend(gpu.forward, device.lacking, lambda b: device.able(b.device)),
+    },
+    rule=by_size,
+    examples=(_example, _complex),
+)

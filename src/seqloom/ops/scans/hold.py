@@ -12,7 +12,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.scans import chosen, scan
+from seqloom.ops.scans import OP, scan
 from seqloom.ops.state_space.discretise import diagonal_zoh
 
 SLOWEST = -1e-4
@@ -33,7 +33,7 @@ def held(
     `eigenvalues` are λ before the minimum, real and imaginary part, per unit of time; `scale` is s.
     """
     B, T, N = v.shape
-    each = T if chosen(v) == "reference" else 1
+    each = T if OP.choose(v) == "reference" else 1
     rates, step = continuous(log_step.expand(each, N), eigenvalues.expand(each, N, 2), scale)
     decay, gain = diagonal_zoh(rates, step)
     return scan(decay[0] if each == 1 else decay.expand(B, T, N), gain * v, state, lengths=lengths)

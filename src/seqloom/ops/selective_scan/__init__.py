@@ -12,7 +12,6 @@ learned for each place; they are functions of the token. A comes as the logarith
 that a step and a sequence are priced alike.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -21,20 +20,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
 
 States: TypeAlias = Float[Tensor, "B D N"]
 Reads: TypeAlias = Float[Tensor, "B T N"]
-RUN: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    "reference": reference.selective,
-    "sequential": partial(walks.selective, sequential),
-    "doubling": partial(walks.selective, doubling),
-    "native": native.selective,
-}
-"""every backend that needs no GPU"""
 
 
 def signature(op: str, T: str) -> Signature:
@@ -56,10 +48,6 @@ def signature(op: str, T: str) -> Signature:
 
 
 SEQUENCE = signature("selective", "T")
-
-CPU, ANYWHERE = tuple(RUN), ("reference", "sequential", "doubling")
-
-backends.declare("selective_scan", (*RUN, "triton"), lambda: kernels.lacking() | device.lacking())
 
 
 def selective(
@@ -87,22 +75,15 @@ def selective(
     if u.numel() == 0:
         after = u.new_zeros(len(u), *log_rate.shape, dtype=exact) if state is None else state.to(exact, copy=True)
         return u.clone(), after
-    name = choice(u)
+    name = OP.choose(u)
     given: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
     if lengths is not None and name != "native":  # which stops there
         real = (torch.arange(u.shape[1], device=u.device) < lengths[:, None])[:, :, None]
         u, delta, B, C = (torch.where(real, each, 0.0) for each in (u, delta, B, C))
         gate = None if gate is None else torch.where(real, gate, 0.0)
         given = (u, delta, log_rate, B, C, state, bias, skip, gate)
-    run: Callable[..., tuple[Tensor, Tensor]] = gpu.selective if name == "triton" else RUN[name]
-    y, after = run(*(each if each is None else each.to(exact) for each in given), lengths)
+    y, after = OP[name](*(each if each is None else each.to(exact) for each in given), lengths)
     return y if y.dtype == kind else y.to(kind), after
-
-
-def choice(u: Tensor) -> str:
-    """The backend that runs for these inputs."""
-    able = [*(CPU if u.device.type == "cpu" else ANYWHERE), *(["triton"] if device.able(u.device) else [])]
-    return backends.choose("selective_scan", by_size(u), able)
 
 
 def by_size(u: Tensor) -> str:
@@ -117,3 +98,23 @@ def by_size(u: Tensor) -> str:
     if cpu and not torch.compiler.is_exporting() and kernels.available():
         return "native"
     return "sequential" if cpu and not torch.compiler.is_compiling() else "doubling"
+
+
+def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    u, delta, gate = (draw(B, T, CHANNELS) for _ in range(3))
+    rate, b, c, state = draw(CHANNELS, 16), draw(B, T, 16), draw(B, T, 16), draw(B, CHANNELS, 16)
+    return selective(u, delta, rate, b, c, state, bias=draw(CHANNELS), skip=draw(CHANNELS), gate=gate)
+
+
+OP = Op(
+    "selective_scan",
+    {
+        "reference": Backend(reference.selective),
+        "sequential": Backend(partial(walks.selective, sequential)),
+        "doubling": Backend(partial(walks.selective, doubling)),
+        "native": Backend(native.selective, kernels.lacking, lambda u: u.device.type == "cpu"),
+        "triton": Backend(gpu.selective, device.lacking, lambda u: device.able(u.device)),
+    },
+    rule=by_size,
+    examples=(_example,),
+)

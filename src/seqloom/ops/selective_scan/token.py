@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Token
 from seqloom.ops import native
-from seqloom.ops.selective_scan import States, choice, convolution, selective, signature
+from seqloom.ops.selective_scan import OP, States, convolution, selective, signature
 from seqloom.ops.selective_scan.convolution import Taps, Window
 from seqloom.ops.selective_scan.kernels import CONVOLVE, STEP, unseen
 
@@ -57,6 +57,5 @@ def scan_token(
 
 def _quick(x: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
     """Whether the C takes these dtypes, and is what runs."""
-    return (
-        native.alike(x, *rest, optional=optional) and x.dtype in native.WORD and x.numel() > 0 and choice(x) == "native"
-    )
+    alike = native.alike(x, *rest, optional=optional)
+    return alike and x.dtype in native.WORD and x.numel() > 0 and OP.choose(x) == "native"

@@ -9,19 +9,12 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops import backends
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.state_space import generating, krylov, reference, scan
 from seqloom.ops.state_space.discretise import Method
 
 System: TypeAlias = Callable[[], tuple[Tensor, ...]]
 """gives the weights of a model; the reference asks for them at each token, so that a step costs what its token costs"""
-Read: TypeAlias = Callable[..., tuple[Tensor, Tensor | None]]
-
-JOINT: dict[str, Read] = {"reference": reference.joint, "parallel": scan.joint}
-SINGLE: dict[str, Read] = {"reference": reference.single, "parallel": krylov.single}
-LOW_RANK: dict[str, Read] = {"reference": reference.low_rank, "parallel": generating.low_rank}
-
-backends.declare("state_space", ("reference", "parallel"))
 
 
 def joint(
@@ -47,7 +40,7 @@ def joint(
         N, D = len(A), u.shape[-1]
         return _fit(u, state, (N,), (A, (N, N)), (B, (N, D)), (C, (D, N)), (step, ()))
 
-    return _read(JOINT, u, given, (method,), state, lengths)
+    return _read("joint", u, given, (method,), state, lengths)
 
 
 def single(
@@ -68,7 +61,7 @@ def single(
         N, M, D = len(A), C.shape[1], u.shape[-1]
         return _fit(u, state, (D, N), (A, (N, N)), (B, (N,)), (C, (D, M, N)), (step, (D,)))
 
-    return _read(SINGLE, u, given, (method,), state, lengths)
+    return _read("single", u, given, (method,), state, lengths)
 
 
 def low_rank(
@@ -89,11 +82,11 @@ def low_rank(
         H, D = len(eigenvalues), u.shape[-1]
         return _fit(u, state, (D, H), (eigenvalues, (H,)), (P, (H,)), (B, (H,)), (C, (D, H)), (step, (D,)))
 
-    return _read(LOW_RANK, u, given, (), state, lengths)
+    return _read("low_rank", u, given, (), state, lengths)
 
 
 def _read(
-    run: dict[str, Read],
+    model: str,
     u: Tensor,
     system: System,
     how: tuple[Any, ...],
@@ -102,13 +95,18 @@ def _read(
 ) -> tuple[Tensor, Tensor | None]:
     kind, exact = u.dtype, torch.promote_types(u.dtype, torch.float32)
     if u.shape[1] == 0:  # what one token would make, but for the token
-        y, _ = run["reference"](u.new_zeros(len(u), 1, u.shape[2], dtype=exact), system, *how, None, None)
+        y, _ = OP["reference"][model](u.new_zeros(len(u), 1, u.shape[2], dtype=exact), system, *how, None, None)
         return y[:, :0].to(kind), None if state is None else state.clone()
-    name = backends.choose("state_space", "reference" if u.shape[1] == 1 else "parallel", tuple(run))
+    run = OP[OP.choose(u)][model]
     before = None if state is None else state.to(_wide(state, exact))
     with _unrounded(u.device.type):
-        y, after = run[name](u.to(exact), system, *how, before, lengths)
+        y, after = run(u.to(exact), system, *how, before, lengths)
     return y.to(kind), after
+
+
+def by_size(u: Tensor) -> str:
+    """The faster backend: one token is read as it is written."""
+    return "reference" if u.shape[1] == 1 else "parallel"
 
 
 def _fit(
@@ -130,3 +128,33 @@ def _wide(x: Tensor, exact: torch.dtype) -> torch.dtype:
 def _unrounded(device: str) -> AbstractContextManager[object]:
     """Autocast would round the state at each token, and with it everything that was ever read."""
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
+
+
+def _joint(draw: Draw, B: int, T: int) -> Tensor:
+    system = (draw(8, 8) / 8 - torch.eye(8), draw(8, CHANNELS), draw(CHANNELS, 8), draw().sigmoid())
+    return joint(draw(B, T, CHANNELS), lambda: system, "bilinear")[0]
+
+
+def _single(draw: Draw, B: int, T: int) -> Tensor:
+    system = (draw(8, 8) / 8 - torch.eye(8), draw(8), draw(CHANNELS, 2, 8), draw(CHANNELS).sigmoid())
+    return single(draw(B, T, CHANNELS), lambda: system, "bilinear")[0]
+
+
+def _low_rank(draw: Draw, B: int, T: int) -> Tensor:
+    eigenvalues = torch.complex(-draw(4).exp(), draw(4))
+    p, b, c = (torch.complex(draw(*shape), draw(*shape)) for shape in ((4,), (4,), (CHANNELS, 4)))
+    step = draw(CHANNELS).sigmoid()
+    return low_rank(draw(B, T, CHANNELS), lambda: (eigenvalues, p, b, c, step))[0]
+
+
+OP = Op(
+    "state_space",
+    {
+        "reference": Backend(
+            {"joint": reference.joint, "single": reference.single, "low_rank": reference.low_rank},
+        ),
+        "parallel": Backend({"joint": scan.joint, "single": krylov.single, "low_rank": generating.low_rank}),
+    },
+    rule=by_size,
+    examples=(_joint, _single, _low_rank),
+)

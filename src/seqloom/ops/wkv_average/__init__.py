@@ -18,17 +18,11 @@ from torch import Tensor
 
 from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature, alike, watched
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
 
-RUN: dict[str, averages.Average] = {
-    "sequential": averages.through(sequential),
-    "doubling": averages.through(doubling),
-    "native": native.forward,
-}
-"""the fast backends that need no GPU"""
 WEIGHTS = (Argument("log_rate", "D", "real", optional=True), Argument("bonus", "D", "real", optional=True))
 SEQUENCE = Signature(
     "wkv",
@@ -45,8 +39,6 @@ TOKEN = Signature(
     *WEIGHTS,
     Argument("state", "B 3 D", "real"),
 )
-
-backends.declare("wkv_average", ("reference", *RUN, "triton"), lambda: native.lacking() | device.lacking())
 
 
 def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, "B 3 D"]:
@@ -81,21 +73,11 @@ def wkv(
     given = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
     if k.numel() == 0:
         return v.clone().to(kind), given.clone()
-    name = _chosen(k)
+    name = OP.choose(k)
     k, v = k.to(exact), v.to(exact)
     log_rate, bonus = (None if each is None else each.to(exact) for each in (log_rate, bonus))
-    if name == "reference":
-        y, after = reference.wkv(k, v, log_rate, bonus, None if state is None else given, lengths)
-    else:
-        y, after = averages.wkv(
-            gpu.forward if name == "triton" else RUN[name],
-            k,
-            v,
-            None if log_rate is None else log_rate.exp(),
-            bonus,
-            given,
-            lengths,
-        )
+    started = None if state is None and name == "reference" else given
+    y, after = OP[name](k, v, log_rate, bonus, started, lengths)
     if lengths is not None:
         after = torch.where((lengths > 0)[:, None, None], after, given)
     return y.to(kind), after
@@ -116,7 +98,7 @@ def wkv_token(
         TOKEN.bind(*given)
     wanted = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
-    if plain and not watched(k) and _chosen(k) == "native":
+    if plain and not watched(k) and OP.choose(k) == "native":
         after = None if reuse else torch.empty_like(state)
         rate, own = (None if each is None else each.to(state.dtype) for each in (log_rate, bonus))
         y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own, state, after)
@@ -124,12 +106,6 @@ def wkv_token(
     TOKEN.bind(*given)
     y, after = wkv(k[:, None], v[:, None], log_rate, bonus, state)
     return y[:, 0], state.copy_(after.detach()) if reuse else after
-
-
-def _chosen(k: Tensor) -> str:
-    able = ["reference", *(each for each in RUN if each != "native" or k.device.type == "cpu")]
-    able += ["triton"] if device.able(k.device) else []
-    return backends.choose("wkv_average", by_size(k), able)
 
 
 def by_size(k: Tensor) -> str:
@@ -145,3 +121,23 @@ def by_size(k: Tensor) -> str:
         return "native"
     narrow = len(k) * k.shape[-1] <= 128
     return "doubling" if narrow or not cpu or torch.compiler.is_compiling() else "sequential"
+
+
+def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    state = torch.stack([draw(B, CHANNELS), draw(B, CHANNELS).exp(), draw(B, CHANNELS)], 1)
+    y, after = wkv(draw(B, T, CHANNELS), draw(B, T, CHANNELS), draw(CHANNELS), draw(CHANNELS), state)
+    return y, after[:, 0] / after[:, 1]  # at any scale
+
+
+OP = Op(
+    "wkv_average",
+    {
+        "reference": Backend(reference.wkv),
+        "sequential": Backend(averages.by(averages.through(sequential))),
+        "doubling": Backend(averages.by(averages.through(doubling))),
+        "native": Backend(averages.by(native.forward), native.lacking, lambda k: k.device.type == "cpu"),
+        "triton": Backend(averages.by(gpu.forward), device.lacking, lambda k: device.able(k.device)),
+    },
+    rule=by_size,
+    examples=(_example,),
+)

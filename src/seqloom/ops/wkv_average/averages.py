@@ -64,6 +64,17 @@ def through(walk: Walk) -> Average:
     return average
 
 
+def by(average: Average) -> Callable[..., tuple[Tensor, Tensor]]:
+    """`wkv` by this average, of the logarithm of w."""
+
+    def run(
+        k: Tensor, v: Tensor, log_rate: Tensor | None, u: Tensor | None, state: Tensor, lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        return wkv(average, k, v, None if log_rate is None else log_rate.exp(), u, state, lengths)
+
+    return run
+
+
 def wkv(
     average: Average, k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, state: Tensor, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor]:

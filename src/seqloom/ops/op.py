@@ -1,0 +1,81 @@
+"""An op as one object: its backends, the rule that chooses among them, and examples that tests and listings run.
+
+    OP = Op("scans", {"reference": Backend(reference.scan), "native": Backend(...)}, rule=by_size, examples=(example,))
+    name = OP.choose(b)                     # once a call; what the rule chooses by
+    h = OP[name](a, b, state)
+
+An op that exists has the parity tests of every backend (tests/ops/test_registry.py), its rows in
+`seqloom list --backends`, and backends that `backends.use` forces.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+
+from torch import Tensor
+
+from seqloom.ops import backends
+
+CHANNELS = 32
+"""channels of every example"""
+Draw: TypeAlias = Callable[..., Tensor]
+"""sizes → a tensor of numbers, one of the inputs of an example"""
+
+
+@runtime_checkable
+class Example(Protocol):
+    """Calls an op on inputs of B rows, T tokens and `CHANNELS` channels, all made from what `draw` gives."""
+
+    def __call__(self, draw: Draw, B: int, T: int, /) -> Tensor | tuple[Tensor, ...]:
+        """What every backend must compute alike."""
+
+
+def _anything(*of: Any) -> bool:
+    return True
+
+
+@final
+@dataclass(frozen=True)
+class Backend:
+    """One way to compute an op."""
+
+    run: Any
+    """a function; where the op has several forms, a module or a mapping of their functions"""
+    lacking: Callable[[], Mapping[str, str]] = dict
+    """its name and why this machine cannot run it; empty if it can"""
+    fits: Callable[..., bool] = _anything
+    """whether it can do a call, by what the rule chooses by"""
+
+
+@final
+class Op:
+    """An equation without parameters: its backends by name, `reference` among them."""
+
+    def __init__(
+        self, name: str, ways: dict[str, Backend], rule: Callable[..., str], examples: tuple[Example, ...]
+    ) -> None:
+        self.name = name
+        self.backends = ways
+        self.rule = rule
+        """what a call is chosen by → the name of the fastest backend"""
+        self.examples = examples
+        backends.register(self)
+
+    def choose(self, *of: Any) -> str:
+        """The name of the backend for one call: the forced one, else the rule's. ValueError if it cannot do this call.
+
+        `of` is what the rule chooses by. Call it once in a call of the op, in the forward.
+        """
+        name = backends.choice(self.name, self.rule(*of))
+        if not self.backends[name].fits(*of):
+            able = [each for each, backend in self.backends.items() if backend.fits(*of)]
+            raise ValueError(f"backend {name!r} of {self.name} cannot do this; able are {', '.join(able)}")
+        return name
+
+    def __getitem__(self, name: str) -> Any:
+        """What the backend runs."""
+        return self.backends[name].run
+
+    def lacking(self) -> dict[str, str]:
+        """The backends that this machine cannot run, each with why."""
+        return {name: why for backend in self.backends.values() for name, why in backend.lacking().items()}
