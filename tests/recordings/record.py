@@ -22,7 +22,7 @@ from seqloom.experiments.compare import compare
 from seqloom.experiments.contenders import contender
 from seqloom.models.decoder import Decoder
 from seqloom.training.loop import _seed
-from seqloom.training.optim import optimizer
+from seqloom.training.optimizers import optimizer
 from seqloom.training.settings import resolve
 from seqloom.training.train import with_text
 
@@ -50,7 +50,7 @@ def losses(kind: str, dtype: torch.dtype, dropout: float) -> list[float]:
         loss = cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
         loss.backward()
         adam.step()
-        adam.zero_grad(set_to_none=True)
+        adam.zero_grad()
         found.append(loss.item())
     return found
 

@@ -9,6 +9,7 @@ import torch
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.training.optimizers import Optimizer
 
 VOCAB, CONTEXT = 30, 8
 
@@ -19,6 +20,11 @@ def decoder(kind: str | dict[str, Any], seed: int = 7, **settings: Any) -> Decod
     mixer = {"kind": kind} if isinstance(kind, str) else kind
     sizes = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": CONTEXT, "ffn": 16, "std": 0.3}
     return Decoder(DecoderConfig(**{**sizes, "mixer": mixer, **settings})).train()
+
+
+def descent(model: Decoder, lr: float) -> Optimizer:
+    """Plain gradient descent, in which nothing hides a wrong gradient."""
+    return Optimizer([torch.optim.SGD(model.parameters(), lr=lr)], model.named_parameters())
 
 
 @cache

@@ -97,16 +97,16 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a best that is none": (meta(lambda said: said["meta"].update(best=[3])), "best"),
     "no optimizer": (meta(lambda said: said["groups"].pop("optimizer")), "a model without its optimizer"),
     "an optimizer's tensor of another size": (
-        _optimizer(lambda held: held.update({"0.exp_avg": torch.zeros(3)})),
-        "the optimizer of this model has no '0.exp_avg' of shape (3,)",
+        _optimizer(lambda held: held.update({"head.bias.exp_avg": torch.zeros(3)})),
+        "the optimizer of this model has no 'head.bias.exp_avg' of shape (3,)",
     ),
     "an optimizer's tensor missing": (
-        _optimizer(lambda held: held.pop("0.exp_avg")),
-        "the optimizer's memory of parameter 0 is only exp_avg_sq, step",
+        _optimizer(lambda held: held.pop("head.bias.exp_avg")),
+        "the optimizer's memory of head.bias is only exp_avg_sq, step",
     ),
     "an optimizer of more parameters": (
-        _optimizer(lambda held: held.update({"99999.step": torch.zeros(())})),
-        "has no '99999.step'",
+        _optimizer(lambda held: held.update({"layers.9.step": torch.zeros(())})),
+        "has no 'layers.9.step'",
     ),
     "an optimizer's tensor of an odd name": (_optimizer(lambda held: held.update(x=torch.zeros(()))), "has no 'x'"),
     "checkpoints behind a link": (

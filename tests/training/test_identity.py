@@ -28,6 +28,7 @@ def test_the_identity_of_older_runs(called: tuple[str, ...]) -> None:
     preset, *changes = called
     assert identity(resolve(preset, changes).identity("corpus")) == BEFORE[called]
     default = [*changes, "model.channel=ffn", "model.embed_norm=false", "model.norm=layer"]
+    default += ["training.schedule.kind=constant", "training.optimizer=adamw", "training.decay=all"]
     assert identity(resolve(preset, default).identity("corpus")) == BEFORE[called], "a default, said or not"
 
 

@@ -5,16 +5,15 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from torch.optim import SGD
 
 from seqloom.models.decoder import Decoder
 from seqloom.training.loop import updates
 from seqloom.training.settings import resolve
-from tests.training.stepping import decoder, windows
+from tests.training.stepping import decoder, descent, windows
 
 
 def stepped(model: Decoder, *changes: str) -> tuple[float, Tensor]:
-    update = updates(model, SGD(model.parameters(), lr=0.1), windows(), resolve("tiny", changes).training)
+    update = updates(model, descent(model, 0.1), windows(), resolve("tiny", changes).training)
     return update(0).cost, model.blocks[0].mixer.get_parameter("w_ext").detach()
 
 
@@ -52,7 +51,7 @@ def test_each_half_is_told_of_each_update(half: int) -> None:
     model = decoder("me")
     told: list[int] = []
     model.blocks[1].halves[half].after_update = told.append  # type: ignore[method-assign]
-    update = updates(model, SGD(model.parameters(), lr=0.1), windows(), resolve("tiny").training)
+    update = updates(model, descent(model, 0.1), windows(), resolve("tiny").training)
     for step in range(3):
         update(step)
     assert told == [1, 2, 3]

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from seqloom.runs.model import load
 from seqloom.training import loop
-from seqloom.training.loop import NotFinite, require_finite
+from seqloom.training.loop import NotFinite, require_finite, updates
+from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome
 from tests.training.running import newest, rows, same, saved, tiny
+from tests.training.stepping import decoder, descent, windows
 
 real = loop.cross_entropy
 
@@ -111,3 +113,32 @@ def test_the_second_piece_of_a_batch(out: Path, monkeypatch: pytest.MonkeyPatch)
         tiny(out, "training.accumulate=2", "training.save_every=1")
     assert newest(out).step == 1
     finite(out)
+
+
+def test_an_auxiliary_loss_that_is_not_finite_is_named_and_nothing_is_learned() -> None:
+    model = decoder("me", dropout=0.0)
+    before = [weight.detach().clone() for weight in model.parameters()]
+    mixer = model.blocks[1].mixer
+    mixer.losses = lambda: {"size": math.inf * mixer.get_parameter("w_ext").sum()}  # type: ignore[method-assign]
+    update = updates(model, descent(model, 0.1), windows(), resolve("tiny", ["training.accumulate=2"]).training)
+    with pytest.raises(NotFinite, match=r"step 5: the auxiliary loss size is -?inf"):
+        update(4)
+    assert all(weight.equal(old) for weight, old in zip(model.parameters(), before, strict=True))
+
+
+def test_the_losses_of_a_step_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four pieces with an auxiliary loss each, as numbers that are the ones read one by one."""
+    reads: list[int] = []
+    tolist = Tensor.tolist
+    model = decoder("me", dropout=0.0)
+    mixer = model.blocks[1].mixer
+    mixer.losses = lambda: {"size": mixer.get_parameter("w_ext").sum()}  # type: ignore[method-assign]
+    update = updates(model, descent(model, 0.0), windows(), resolve("tiny", ["training.accumulate=4"]).training)
+    costs: list[Tensor] = []
+    monkeypatch.setattr(loop, "cross_entropy", lambda *values: costs.append(real(*values)) or costs[-1])
+    with monkeypatch.context() as patch:
+        patch.setattr(Tensor, "tolist", lambda self: reads.append(self.numel()) or tolist(self))
+        patch.setattr(Tensor, "item", lambda self: pytest.fail("a value was read alone"))
+        found = update(0).cost
+    assert reads == [8]
+    assert found == sum(cost.item() / 4 for cost in costs)

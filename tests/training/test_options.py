@@ -6,21 +6,20 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from torch.optim import SGD
 
 from seqloom.models.decoder import Decoder
 from seqloom.training.loop import updates
 from seqloom.training.settings import resolve
 from tests.training.running import MIXERS, mixer, newest, rows, tiny
-from tests.training.stepping import decoder, windows
+from tests.training.stepping import decoder, descent, windows
 
 STILL = "model.dropout=0.0"
 
 
 def stepped(model: Decoder, *changes: str, steps: int = 3, lr: float = 0.5) -> tuple[list[float], dict[str, Tensor]]:
-    """Costs and weights after a few steps of plain gradient descent, in which nothing hides a wrong gradient."""
+    """Costs and weights after a few steps of plain gradient descent."""
     model = copy.deepcopy(model).train()
-    update = updates(model, SGD(model.parameters(), lr=lr), windows(), resolve("tiny", changes).training)
+    update = updates(model, descent(model, lr), windows(), resolve("tiny", changes).training)
     return [update(step).cost for step in range(steps)], dict(model.named_parameters())
 
 

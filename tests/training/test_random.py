@@ -6,21 +6,18 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.optim import SGD
 
 from seqloom.data.windows import Windows
 from seqloom.training.loop import updates
 from seqloom.training.settings import resolve
 from tests.training.running import mixer, tiny
-from tests.training.stepping import decoder, windows
+from tests.training.stepping import decoder, descent, windows
 
 
 def cost(step: int, seed: int = 0, before: int = 0, dropout: float = 0.5) -> float:
     """The cost of one step from the same weights, after drawing `before` other numbers."""
     model = decoder("attention", dropout=dropout)
-    update = updates(
-        model, SGD(model.parameters(), lr=0.0), windows(), resolve("tiny", [f"training.seed={seed}"]).training
-    )
+    update = updates(model, descent(model, 0.0), windows(), resolve("tiny", [f"training.seed={seed}"]).training)
     torch.rand(before)
     return update(step).cost
 
@@ -28,7 +25,7 @@ def cost(step: int, seed: int = 0, before: int = 0, dropout: float = 0.5) -> flo
 def test_dropout_depends_on_seed_and_step_alone() -> None:
     assert cost(5) == cost(5, before=1000)
     model = decoder("attention", dropout=0.5)
-    update = updates(model, SGD(model.parameters(), lr=0.0), windows(), resolve("tiny").training)
+    update = updates(model, descent(model, 0.0), windows(), resolve("tiny").training)
     assert [update(step).cost for step in (3, 4, 5)][-1] == cost(5), "the steps before matter"
     assert cost(5) != cost(5, seed=1)
     assert cost(5, dropout=0.0) == cost(5, seed=1, dropout=0.0), "the seed is not of dropout alone"
@@ -38,9 +35,7 @@ def test_masks_of_neighbouring_seeds_and_steps_differ() -> None:
     first: dict[tuple[float, ...], tuple[int, int]] = {}
     model = decoder("me", dropout=0.5)
     for seed in (0, 1, 2, 2**31, 2**32 - 1):
-        update = updates(
-            model, SGD(model.parameters(), lr=0.0), windows(), resolve("tiny", [f"training.seed={seed}"]).training
-        )
+        update = updates(model, descent(model, 0.0), windows(), resolve("tiny", [f"training.seed={seed}"]).training)
         for step in range(6):
             update(step)
             drawn = tuple(torch.Generator().manual_seed(torch.initial_seed()).get_state()[:64].tolist())
@@ -79,7 +74,7 @@ def test_initial_weights_depend_on_the_seed_alone(tmp_path: Path) -> None:
 
 def test_the_cost_is_the_mean_over_all_predicted_tokens() -> None:
     model = decoder("she", dropout=0.0)
-    update = updates(model, SGD(model.parameters(), lr=0.0), windows(), resolve("tiny", ["training.batch=6"]).training)
+    update = updates(model, descent(model, 0.0), windows(), resolve("tiny", ["training.batch=6"]).training)
     ids = windows().batch(2, 6)
     with torch.no_grad():
         wanted = sum(

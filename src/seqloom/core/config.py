@@ -6,15 +6,15 @@ A typo is an error that says what was near. A field's description is its help on
 import difflib
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     SerializerFunctionWrapHandler,
     ValidationError,
-    field_validator,
     model_serializer,
+    model_validator,
 )
 
 
@@ -29,11 +29,11 @@ class Config(BaseModel):
     """fields that came after runs were kept: said where they differ from their default alone, so that a run of before
     says what it said, and its identity is what it was"""
 
-    @field_validator("*", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _whole(cls, value: Any) -> Any:
+    def _whole(cls, values: Any) -> Any:
         """Whole numbers of numpy as Python's own."""
-        return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
+        return {name: _python(value) for name, value in values.items()} if isinstance(values, dict) else values
 
     @model_serializer(mode="wrap")
     def _said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -42,6 +42,10 @@ class Config(BaseModel):
             if getattr(self, name) == type(self).model_fields[name].default:
                 said.pop(name, None)
         return said
+
+
+def _python(value: Any) -> Any:
+    return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -59,22 +63,41 @@ def read(kind: type[Config], values: dict[str, Any]) -> Any:
         raise ValueError("; ".join(_line(kind, problem) for problem in error.errors())) from None
 
 
-def _line(kind: type[Config], problem: Any) -> str:
-    place = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"unknown setting {place!r}; {near(str(problem['loc'][-1]), _fields(kind, problem['loc'][:-1]))}"
-    if problem["type"] == "missing":
-        return f"setting {place!r} is missing"
+def _line(kind: type[BaseModel], problem: Any) -> str:
+    names, inside, choices = _locate(kind, problem["loc"])
+    place = ".".join(names)
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"unknown setting {place!r}; {near(names[-1], inside.model_fields)}"
+        case "missing":
+            return f"setting {place!r} is missing"
+        case "union_tag_invalid":
+            tag = str(problem["ctx"]["tag"])
+            return f"unknown {place} {tag!r}; {near(tag, choices)}"
+        case "union_tag_not_found":
+            return f"{place} needs a kind; there is {', '.join(choices)}"
+        case "model_attributes_type" if choices:
+            return f"{place} is given by its settings, such as {{kind: {min(choices)}}}, not {problem['input']!r}"
     said = str(problem["msg"]).removeprefix("Value error, ")
     found = "" if isinstance(problem["input"], dict | list) else f", not {problem['input']!r}"
     return f"{place}: {said[:1].lower()}{said[1:]}{found}" if place else said
 
 
-def _fields(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    for part in path:
-        field = kind.model_fields.get(str(part))
+def _locate(
+    kind: type[BaseModel], location: tuple[int | str, ...]
+) -> tuple[list[str], type[BaseModel], dict[str, type[BaseModel]]]:
+    """A place as the user writes it, the settings that it lies in, and the kinds that it chooses between, if any."""
+    names: list[str] = []
+    choices: dict[str, type[BaseModel]] = {}
+    for part in map(str, location):
+        if part in choices:  # pydantic writes the kind that was chosen into the place
+            kind, choices = choices[part], {}
+            continue
+        names.append(part)
+        field = kind.model_fields.get(part)
         inner = field.annotation if field else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            break
-        kind = inner
-    return list(kind.model_fields)
+        if field is not None and isinstance(field.discriminator, str):
+            choices = {member.model_fields[field.discriminator].default: member for member in get_args(inner)}
+        elif isinstance(inner, type) and issubclass(inner, BaseModel):
+            kind = inner
+    return names, kind, choices

@@ -6,7 +6,7 @@ every registered mixer to it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
@@ -19,6 +19,7 @@ from seqloom.core.arguments import autocasts, count, described, deviation, mask,
 from seqloom.core.config import Config, near, read
 from seqloom.core.cost import Cost, Per
 from seqloom.core.memory import Memory
+from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
@@ -51,6 +52,8 @@ class Mixer(nn.Module, ABC):
     """
 
     traits: Traits
+    roles: ClassVar[Mapping[str, Role]] = {}
+    """what an optimizer goes by, where it is not the default of `seqloom.core.roles`"""
     """of all instances, unless a setting or the context decides"""
     dim: int
 

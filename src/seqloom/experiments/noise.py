@@ -12,7 +12,7 @@ from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.config import TrainConfig
 from seqloom.training.loop import updates
 from seqloom.training.memory import require_room
-from seqloom.training.optim import optimizer
+from seqloom.training.optimizers import optimizer
 
 
 def noise(context: int, vocab: int, tokens: int = 2**16) -> Windows:
@@ -28,7 +28,7 @@ def training_step(model: DecoderConfig, training: TrainConfig) -> Callable[[], o
     """
     device = chosen(training.device)
     require_room(model, device, training)
-    built = Decoder(model).to(device).train()
+    built = Decoder(model).to(device, training.dtype).train()
     update = updates(built, optimizer(built, training), noise(model.context, model.vocab), training)
     numbers = count()
     return lambda: update(next(numbers))

@@ -25,8 +25,8 @@ from seqloom.runs.layout import Run, open_run, read_json, write_json
 from seqloom.runs.lock import lock
 from seqloom.training.config import RunConfig
 from seqloom.training.drift import drifted, surroundings
-from seqloom.training.loop import NotFinite, fill_optimizer, optimizer_tensors, require_finite, updates
-from seqloom.training.optim import optimizer
+from seqloom.training.loop import NotFinite, require_finite, updates
+from seqloom.training.optimizers import optimizer
 from seqloom.training.signals import Stop
 from seqloom.training.train import Say
 
@@ -88,9 +88,9 @@ def _found(cell: Cell, run: Run, stop: Stop, say: Say, show: Show) -> list[Row] 
     """What the model knows once it is trained; None where a signal came before, and it was saved."""
     training, probe, rows_seed = cell.config.training, cell.probe, cell.config.data.seed
     torch.manual_seed(training.seed)
-    model = Answers(cell.config.model, probe).to(chosen(training.device)).train()
+    model = Answers(cell.config.model, probe).to(chosen(training.device), training.dtype).train()
     told = _told(cell, model)
-    adam = optimizer(model, training)
+    updater = optimizer(model, training)
     batches = Batches(probe, rows_seed)
     inputs = batches.batch(0, training.batch)[:, 0, : cell.config.model.context]
     here, step, seconds = surroundings(model.decoder, inputs), 0, 0.0
@@ -98,12 +98,12 @@ def _found(cell: Cell, run: Run, stop: Stop, say: Say, show: Show) -> list[Row] 
         for difference in drifted(saved.meta["surroundings"], here):
             say(f"{cell.folder} goes on elsewhere: {difference}")
         model.load_state_dict(saved.tensors["model"])
-        fill_optimizer(adam, saved.tensors["optimizer"])
+        updater.load(saved.tensors["optimizer"])
         step, seconds = saved.step, float(saved.meta["seconds"])
-    update = updates(model, adam, batches, training)
+    update = updates(model, updater, batches, training)
 
     def save() -> None:
-        tensors = {"model": model.state_dict(), "optimizer": optimizer_tensors(adam)}
+        tensors = {"model": model.state_dict(), "optimizer": updater.tensors()}
         checkpoint.save(run.checkpoints, step, tensors, {"surroundings": here, "seconds": seconds})
         checkpoint.prune(run.checkpoints, keep_last=1)
 

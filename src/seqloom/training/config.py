@@ -1,7 +1,8 @@
 """The settings of a run: model, data, training, and the backends of its ops."""
 
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
+import torch
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.core.config import Config
@@ -9,9 +10,11 @@ from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.runs.layout import tokenizer_digest
+from seqloom.training.schedules import AnySchedule, Constant
 
 FREE = ("batches", "save_every", "evaluate_every", "device")
-"""training settings that do not change a step's result, so that a run may go on under others"""
+"""training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
+under a schedule that uses the length of the run"""
 LARGEST = 2**40
 """of what is counted in batches and windows"""
 
@@ -23,9 +26,9 @@ class TrainConfig(Config):
     batches: int = Field(60000, ge=1, le=LARGEST, description="optimizer steps of the whole run")
     batch: int = Field(64, ge=1, le=LARGEST, description="windows of a step")
     accumulate: int = Field(1, ge=1, description="pieces that a batch is read in, to save memory; divides batch")
-    lr: float = Field(1e-3, gt=0, description="learning rate, constant and without warm-up as in the paper")
+    lr: float = Field(1e-3, gt=0, description="highest learning rate; the schedule gives a share of it to each step")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW's averaging of gradients and of their squares")
-    weight_decay: float = Field(0.01, ge=0, description="AdamW's weight decay, on all parameters (torch's default)")
+    weight_decay: float = Field(0.01, ge=0, description="weight decay, AdamW's and Muon's (torch's default for AdamW)")
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient; none in the paper")
     precision: Literal["float32", "bf16"] = Field("float32", description="bf16: autocast of forward and loss")
     compile: bool = Field(False, description="torch.compile the model")
@@ -33,6 +36,21 @@ class TrainConfig(Config):
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
     evaluate_every: int = Field(0, ge=0, le=LARGEST, description="steps between held-out evaluations; 0: at the end")
     device: str = Field("auto", description="cpu, cuda, or auto: cuda where there is one")
+    schedule: AnySchedule = Field(Constant(), description="how the learning rate depends on the step")
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon: Muon for the weights of linear layers inside the blocks, AdamW for all others"
+    )
+    decay: Literal["all", "matrices"] = Field(
+        "all",
+        description="parameters with weight decay; matrices: those of linear layers and embeddings, not biases, gains, "
+        "taps and rates. A mixer that asks for another decay gets it",
+    )
+    later: ClassVar = ("schedule", "optimizer", "decay")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights."""
+        return torch.float32
 
     @field_validator("betas", mode="before")
     @classmethod
@@ -50,6 +68,11 @@ class TrainConfig(Config):
     def _divides(self) -> "TrainConfig":
         if self.batch % self.accumulate:
             raise ValueError(f"batch {self.batch} is not divisible by accumulate {self.accumulate}")
+        return self
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TrainConfig":
+        self.schedule.check(self.batches)
         return self
 
 
@@ -78,8 +101,10 @@ class RunConfig(Config):
         `tokenizer` is the text of the tokenizer.json that the run keeps, if it keeps one; its digest is said.
         """
         said = self.model_dump(mode="json")
+        fixed = {"batches"} if self.training.schedule.uses_length else set()
         for name in FREE:
-            del said["training"][name]
+            if name not in fixed:
+                del said["training"][name]
         said["data"].pop("source")
         said["data"]["identity"] = text
         return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer)}

@@ -29,6 +29,9 @@ class Learner(Protocol):
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """As `nn.Module` has them."""
 
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """As `nn.Module` has them."""
+
 
 class Batches(Protocol):
     """A source of batches, each a function of its step."""

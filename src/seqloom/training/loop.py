@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -18,14 +18,18 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.training.config import TrainConfig
 from seqloom.training.learner import Batches, Learner
+from seqloom.training.optimizers import Optimizer
+
+COST = "the training cost"
 
 
 @final
 @dataclass(frozen=True)
 class Update:
-    """What one step did: its batch's mean cost (nats a token), its time, and the part spent on the model."""
+    """What one step did: its batch's mean cost (nats a token), its learning rate, its time, and that of the model."""
 
     cost: float
+    lr: float
     seconds: float
     compute: float
     """seconds in forward, backward and optimizer"""
@@ -35,10 +39,36 @@ class NotFinite(ValueError):
     """A cost or a weight became NaN or infinite; the message names the step."""
 
 
-def updates(
-    model: Learner, optimizer: torch.optim.Optimizer, batches: Batches, config: TrainConfig
-) -> Callable[[int], Update]:
-    """The function that does the step of a given number. Raises NotFinite before learning from a cost not finite."""
+@final
+class Losses:
+    """The losses of a step's pieces, collected where they were computed and read from the device together."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._values: list[Tensor] = []
+
+    def add(self, name: str, value: Tensor) -> None:
+        """Takes in a scalar, without its gradient; `COST` is the one that each piece has."""
+        self._names.append(name)
+        self._values.append(value.detach().double())
+
+    def read(self, step: int) -> float:
+        """The mean of the costs. Raises NotFinite, which names the first loss that is not finite."""
+        values = torch.stack(self._values).tolist()
+        pieces, cost = self._names.count(COST), 0.0
+        for name, value in zip(self._names, values, strict=True):
+            if not math.isfinite(value):
+                raise NotFinite(_stopped(step, f"{name} is {value}"))
+            if name == COST:
+                cost += value / pieces
+        return cost
+
+
+def updates(model: Learner, optimizer: Optimizer, batches: Batches, config: TrainConfig) -> Callable[[int], Update]:
+    """The function that does the step of a given number, from 0. Raises NotFinite before such a cost changes a weight.
+
+    The device is waited for once in a step: where the costs of its pieces are read.
+    """
     device = model.token.weight.device
     run: Callable[[Tensor], Tensor] = torch.compile(model) if config.compile else model
     autocast = torch.autocast(device.type, dtype=torch.bfloat16) if config.precision == "bf16" else nullcontext()
@@ -49,27 +79,27 @@ def updates(
         batch = batches.batch(number, config.batch).to(device)
         _seed(config.seed, number, device)
         computing = time.perf_counter()
-        cost = 0.0
+        losses = Losses()
         for piece in batch.chunk(pieces):
             with autocast:
                 logits = run(piece[:, :-1])
-                loss = cross_entropy(logits.float().flatten(0, 1), piece[:, 1:].flatten())
-            cost += loss.item() / pieces
-            if not math.isfinite(cost):
-                raise NotFinite(_stopped(number + 1, f"the training cost is {cost}"))
+                wide = torch.promote_types(logits.dtype, torch.float32)
+                loss = cross_entropy(logits.to(wide).flatten(0, 1), piece[:, 1:].flatten())
+            losses.add(COST, loss)
             for name, extra in (entry for half in model.halves for entry in half.losses().items()):
-                if not math.isfinite(extra.item()):
-                    raise NotFinite(_stopped(number + 1, f"the auxiliary loss {name} is {extra.item()}"))
+                losses.add(f"the auxiliary loss {name}", extra)
                 loss = loss + extra
             (loss / pieces if pieces > 1 else loss).backward()
+        cost = losses.read(number + 1)
         if config.clip is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        share = config.schedule.share(number, config.batches)
+        optimizer.step(share)
+        optimizer.zero_grad()
         for half in model.halves:
             half.after_update(number + 1)
         ended = time.perf_counter()
-        return Update(cost, ended - began, ended - computing)
+        return Update(cost, config.lr * share, ended - began, ended - computing)
 
     return step
 
@@ -81,32 +111,6 @@ def require_finite(model: Learner, step: int, held_out: float | None = None) -> 
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise NotFinite(_stopped(step, f"the weight {name} is not finite"))
-
-
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's memory as named tensors: `3.exp_avg` is that of its parameter 3."""
-    state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
-    return {f"{number}.{name}": value for number, held in state.items() for name, value in held.items()}
-
-
-def fill_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Gives the optimizer back the memory that `optimizer_tensors` named.
-
-    ValueError where it does not fit the optimizer's parameters.
-    """
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        number, _, what = name.partition(".")
-        known = number.isdecimal() and len(number) < 10 and int(number) < len(parameters)
-        shape = {"step": torch.Size([])}.get(what, parameters[int(number)].shape) if known else None
-        if tensor.shape != shape or not tensor.is_floating_point():
-            raise ValueError(f"the optimizer of this model has no {name!r} of shape {tuple(tensor.shape)}")
-        state.setdefault(int(number), {})[what] = tensor
-    for position, entries in state.items():
-        if set(entries) != {"step", "exp_avg", "exp_avg_sq"}:
-            raise ValueError(f"the optimizer's memory of parameter {position} is only {', '.join(sorted(entries))}")
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def _seed(seed: int, step: int, device: torch.device) -> None:

@@ -44,6 +44,7 @@ def require_room(model: DecoderConfig, device: torch.device, training: TrainConf
     Counted are weights, gradients and the optimizer's two averages; with `training` also a step's batch.
     """
     numbers, need = weights(model)
+    need *= _width(training) // 4
     what = f"a model of {numbers:,} parameters, to be trained,"
     if training is not None:
         need += activations(model, training)
@@ -63,10 +64,16 @@ def activations(model: DecoderConfig, training: TrainConfig) -> int:
     keep of their own is not counted.
     """
     tokens = -(-training.batch // training.accumulate) * model.context
-    width = 2 if training.precision == "bf16" else 4
+    weight = _width(training)
+    width = 2 if training.precision == "bf16" else weight
     layer = model.dim if model.channel == "none" else 2 * model.dim + model.ffn
     ids = 8 * training.batch * (model.context + 1)
-    return ids + tokens * (width * model.depth * layer + 8 * model.vocab)
+    return ids + tokens * (width * model.depth * layer + 2 * weight * model.vocab)
+
+
+def _width(training: TrainConfig | None) -> int:
+    """Bytes of a weight."""
+    return 4 if training is None else training.dtype.itemsize
 
 
 def _held() -> int:
@@ -78,15 +85,20 @@ def _held() -> int:
 
 
 def weights(model: DecoderConfig) -> tuple[int, int]:
-    """The parameters of a model, and the bytes that training keeps of them: four numbers each, and the buffers.
+    """The parameters of a model, and the bytes in float32 that training keeps of them: four numbers each, and buffers.
 
-    The model is built on the meta device, which takes no memory, and only as deep as its mixers differ. ValueError
-    where it cannot be built.
+    ValueError where it cannot be built.
     """
-    period = len(model.mixer) if isinstance(model.mixer, tuple) else 1
-    with torch.device("meta"):
-        built = Decoder(model.model_copy(update={"depth": period}))
+    built = weightless(model)
+    period = len(built.blocks)
     further = [built.blocks[layer % period] for layer in range(period, model.depth)]
     numbers = sum(part.numel() for module in (built, *further) for part in module.parameters())
     buffers = sum(part.numel() for module in (built, *further) for part in module.buffers())
     return numbers, 16 * numbers + 4 * buffers
+
+
+def weightless(model: DecoderConfig) -> Decoder:
+    """The model on the meta device, where it takes no memory, and only as deep as its mixers differ."""
+    period = len(model.mixer) if isinstance(model.mixer, tuple) else 1
+    with torch.device("meta"):
+        return Decoder(model.model_copy(update={"depth": period}))

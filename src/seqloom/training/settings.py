@@ -3,7 +3,7 @@
     resolve("paper/small", ["model.mixer.kind=she", "training.batches=100"])
 
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
-mixer drops the settings of the one before it; changes that follow are the new one's.
+mixer, or of schedule, drops the settings of the one before it; changes that follow are the new one's.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.models.decoder import DecoderConfig
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
+from seqloom.training.memory import weightless
+from seqloom.training.optimizers import matrices_of
 from seqloom.training.recipes import recipe
 
 
@@ -41,6 +43,8 @@ def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None)
     config: RunConfig = read(RunConfig, values)
     backends.check(config.backends)
     _build(config.model)
+    if config.training.optimizer == "muon":
+        matrices_of(weightless(config.model))
     return config
 
 
@@ -60,7 +64,12 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
         values = inner
-    if path[-2:] == ["mixer", "kind"] and values.get("kind") != value:
+    if (
+        len(path) > 1
+        and path[-2] in ("mixer", "schedule")
+        and path[-1] == "kind"
+        and values.get("kind", value) != value
+    ):
         values.clear()
     values[path[-1]] = value
 

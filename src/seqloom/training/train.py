@@ -31,10 +31,11 @@ from seqloom.runs.model import fill
 from seqloom.runs.rows import START
 from seqloom.training.config import RunConfig
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
-from seqloom.training.loop import fill_optimizer, optimizer_tensors, require_finite, updates
+from seqloom.training.loop import require_finite, updates
 from seqloom.training.memory import keep_freed_memory, require_room
-from seqloom.training.optim import optimizer
+from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.resume import resume
+from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
 
 Say = Callable[[str], None]
@@ -70,7 +71,7 @@ def train(
     config, corpus = with_text(config)  # before the folder is made: a wrong source leaves nothing behind
     with lock(folder), use(**config.backends), ExitStack() as stack:
         torch.manual_seed(config.training.seed)
-        model = Decoder(config.model).to(device)
+        model = Decoder(config.model).to(device, config.training.dtype)
         tokenizer = corpus.tokenizer.json
         run = open_run(folder, config.identity(corpus.identity, tokenizer))
         run.keep_tokenizer(tokenizer)
@@ -109,7 +110,7 @@ def _go_on(
 ) -> Outcome:
     settings = config.training
     windows = Windows(corpus.train, config.model.context, config.data.seed, config.data.within_documents)
-    adam = optimizer(model, settings)
+    updater = optimizer(model, settings)
     step, best, mark = 0, None, START
     saved = checkpoint.newest(run.checkpoints, say)
     resumed = resume(saved, run) if saved is not None else None
@@ -120,17 +121,17 @@ def _go_on(
     if saved is not None and resumed is not None:
         _same(resumed.surroundings, here, allow_drift, say)
         fill(model, saved)
-        fill_optimizer(adam, saved.tensors["optimizer"])
+        updater.load(saved.tensors["optimizer"])
         step, best, mark = saved.step, resumed.best, resumed.rows
         say(f"going on after step {step:,} of {settings.batches:,}")
     scores: Scores | None = None
-    update = updates(model.train(), adam, windows, settings)
+    update = updates(model.train(), updater, windows, settings)
 
     def keep(rows: Metrics) -> None:
         require_finite(model, step)
         rows.sync()  # a checkpoint never knows more than the rows do
         meta = {"run": run.identity, "best": best, "surroundings": here, "config": config.model_dump(mode="json")}
-        _save(run, step, model, adam, {**meta, ROWS: rows.mark.row()})
+        _save(run, step, model, updater, {**meta, ROWS: rows.mark.row()})
 
     def weigh(rows: Metrics) -> None:
         nonlocal scores, best
@@ -146,7 +147,9 @@ def _go_on(
                 with use(**backends_of(before)):
                     done = update(step)
                 step += 1
-                rows.append({"step": step, "cost": done.cost, "seconds": done.seconds, "compute": done.compute})
+                rate = {} if settings.schedule == Constant() else {"lr": done.lr}
+                row = {"step": step, "cost": done.cost, **rate}
+                rows.append({**row, "seconds": done.seconds, "compute": done.compute})
                 advance(note=f"cost {done.cost:.3f}")
                 last = step == settings.batches
                 if last or (settings.evaluate_every and step % settings.evaluate_every == 0):
@@ -163,8 +166,8 @@ def _go_on(
     return Outcome(run, model.eval(), corpus, step, stop.asked if step < settings.batches else None, scores)
 
 
-def _save(run: Run, step: int, model: Decoder, adam: torch.optim.Optimizer, meta: dict[str, Any]) -> None:
-    tensors = {"model": model.state_dict(), "optimizer": optimizer_tensors(adam)}
+def _save(run: Run, step: int, model: Decoder, updater: Optimizer, meta: dict[str, Any]) -> None:
+    tensors = {"model": model.state_dict(), "optimizer": updater.tensors()}
     checkpoint.save(run.checkpoints, step, tensors, meta)
     checkpoint.prune(run.checkpoints, keep_last=2, best=meta["best"]["step"] if meta["best"] else None)
 

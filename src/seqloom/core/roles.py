@@ -1,0 +1,53 @@
+"""The role of a parameter in its model: what an optimizer goes by.
+
+    matrix      the 2-D weight of a linear layer
+    embedding   a table with a row per token or position
+    other       biases, gains, taps, convolutions, rates: everything else
+
+A module declares the roles of what is under it in a class field, by the name of a parameter or of a submodule:
+
+    roles: ClassVar[Mapping[str, Role]] = {"filter": "other"}         filter.0.weight, filter.1.weight, … too
+
+What an outer module declares holds before what an inner one does. Undeclared are torch's linear layers and embeddings,
+whose roles are known, and a module's own parameters, which are `other`.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from torch import nn
+
+Role: TypeAlias = Literal["matrix", "embedding", "other"]
+
+_OF_TORCH: dict[type[nn.Module], Role] = {nn.Linear: "matrix", nn.Embedding: "embedding"}
+"""the role of `weight` in torch's own modules and in classes derived from them"""
+
+
+def roles(named_modules: Iterable[tuple[str, nn.Module]]) -> dict[str, Role]:
+    """The role of every parameter of a model by name, given the model's `named_modules()`."""
+    modules = dict(named_modules)
+    found: dict[str, Role] = {}
+    for prefix, module in modules.items():
+        for name, _ in module.named_parameters(recurse=False):
+            path = [*prefix.split("."), name] if prefix else [name]
+            found[".".join(path)] = _declared(modules, path) or _of_torch(module, name)
+    return found
+
+
+def _declared(modules: dict[str, nn.Module], path: list[str]) -> Role | None:
+    """The role that the outermost module with a declaration for this parameter gives it."""
+    for depth in range(len(path)):
+        declared: dict[str, Role] = getattr(modules.get(".".join(path[:depth])), "roles", {})
+        for end in range(depth + 1, len(path) + 1):
+            role = declared.get(".".join(path[depth:end]))
+            if role is not None:
+                return role
+    return None
+
+
+def _of_torch(module: nn.Module, name: str) -> Role:
+    if name == "weight":
+        for kind, role in _OF_TORCH.items():
+            if isinstance(module, kind):
+                return role
+    return "other"

@@ -1,0 +1,148 @@
+"""The optimizers: AdamW for every parameter, or Muon for the matrices inside the blocks and AdamW for the others.
+
+    adamw   m ← β₁ m + (1 - β₁) g,   v ← β₂ v + (1 - β₂) g²,   p ← (1 - ηλ) p - η m̂ / (√v̂ + ε)
+    muon    m ← μ m + (1 - μ) g,     p ← (1 - ηλ) p - 0.2 η √max(A, B) · O((1 - μ) g + μ m)       p (A, B), μ = 0.95
+
+η is the learning rate, λ the weight decay; O replaces the singular values of a matrix by about 1, in bfloat16 whatever
+the model's dtype. Muon takes the parameters whose role (`seqloom.core.roles`) is `matrix` and which lie inside a block;
+the embeddings, the head and all that is no matrix are AdamW's.
+
+Source: Loshchilov and Hutter, arXiv:1711.05101 (AdamW); Jordan et al., kellerjordan.github.io/posts/muon; Liu et al.,
+Muon is Scalable for LLM Training, arXiv:2502.16982, Eq. 4, whose factor 0.2 √max(A, B) makes updates as large as
+AdamW's, so that η and λ serve both. The Extractor paper's Table 1 states no weight decay: torch's default of 0.01, on
+all parameters.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Muon
+
+from seqloom.core.roles import roles
+from seqloom.training.config import TrainConfig
+from seqloom.training.learner import Learner
+
+_MEMORY: dict[type[torch.optim.Optimizer], frozenset[str]] = {
+    AdamW: frozenset({"step", "exp_avg", "exp_avg_sq"}),
+    Muon: frozenset({"momentum_buffer"}),
+    SGD: frozenset(),
+}
+"""what each optimizer remembers of a parameter; all but `step` have the parameter's shape"""
+
+
+@final
+class Optimizer:
+    """One or several of torch's optimizers over the parameters of one model, driven as one.
+
+    `named` are the model's parameters by name; each is held by at most one of `parts`.
+    """
+
+    def __init__(self, parts: Sequence[torch.optim.Optimizer], named: Iterable[tuple[str, nn.Parameter]]) -> None:
+        self.parts = tuple(parts)
+        self._rates = [group["lr"] for group in self.groups]
+        self._names = {id(parameter): name for name, parameter in named}
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups of parameters with their settings, of all parts in order."""
+        return [group for part in self.parts for group in part.param_groups]
+
+    def step(self, share: float = 1.0) -> None:
+        """Changes the parameters by their gradients, each group with `share` of its own learning rate."""
+        for group, rate in zip(self.groups, self._rates, strict=True):
+            group["lr"] = rate * share
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self) -> None:
+        """Drops all gradients."""
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What is remembered, by the parameter's name: `head.bias.exp_avg`."""
+        return {
+            f"{self._names[id(parameter)]}.{what}": tensor
+            for part in self.parts
+            for parameter in _parameters(part)
+            for what, tensor in part.state.get(parameter, {}).items()
+        }
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Takes up what `tensors` gave. ValueError where it does not fit, and then nothing is changed."""
+        given: dict[str, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            owner, _, what = name.rpartition(".")
+            given.setdefault(owner, {})[what] = tensor
+        states = [self._state(part, given) for part in self.parts]
+        for owner, entries in given.items():
+            for what, tensor in entries.items():
+                raise ValueError(_unknown(f"{owner}.{what}" if owner else what, tensor))
+        for part, state in zip(self.parts, states, strict=True):
+            part.load_state_dict({**part.state_dict(), "state": state})
+
+    def _state(self, part: torch.optim.Optimizer, given: dict[str, dict[str, Tensor]]) -> dict[int, dict[str, Tensor]]:
+        """The state of one part, by the number of the parameter as torch counts; takes it out of `given`."""
+        state: dict[int, dict[str, Tensor]] = {}
+        for number, parameter in enumerate(_parameters(part)):
+            name = self._names[id(parameter)]
+            entries = given.pop(name, None)
+            if entries is None:  # it had no gradient so far
+                continue
+            for what, tensor in entries.items():
+                shape = torch.Size([]) if what == "step" else parameter.shape
+                if what not in _MEMORY[type(part)] or tensor.shape != shape or not tensor.is_floating_point():
+                    raise ValueError(_unknown(f"{name}.{what}", tensor))
+            if set(entries) != _MEMORY[type(part)]:
+                raise ValueError(f"the optimizer's memory of {name} is only {', '.join(sorted(entries))}")
+            state[number] = entries
+        return state
+
+
+def optimizer(model: Learner, config: TrainConfig) -> Optimizer:
+    """The optimizer of a model. What a mixer asks for its parameters in `param_groups` holds before `config`.
+
+    ValueError for Muon on a model without matrices inside its blocks.
+    """
+    role = roles(model.named_modules())
+    matrices = matrices_of(model) if config.optimizer == "muon" else frozenset()
+    wishes = {
+        id(parameter): {setting: value for setting, value in group.items() if setting != "params"}
+        for sublayer in model.halves
+        for group in sublayer.param_groups()
+        for parameter in group["params"]
+    }
+    groups: dict[type[torch.optim.Optimizer], dict[str, dict[str, Any]]] = {AdamW: {}, Muon: {}}
+    for name, parameter in model.named_parameters():
+        settings = {"weight_decay": 0.0} if config.decay == "matrices" and role[name] == "other" else {}
+        settings |= wishes.get(id(parameter), {})
+        alike = groups[Muon if name in matrices else AdamW]
+        alike.setdefault(repr(sorted(settings.items())), {"params": [], **settings})["params"].append(parameter)
+    shared: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
+    parts: list[torch.optim.Optimizer] = [AdamW([*groups[AdamW].values()], betas=config.betas, fused=True, **shared)]
+    if matrices:
+        parts.append(Muon([*groups[Muon].values()], adjust_lr_fn="match_rms_adamw", **shared))
+    return Optimizer(parts, model.named_parameters())
+
+
+def matrices_of(model: Learner) -> frozenset[str]:
+    """The names of the parameters that Muon takes. ValueError where there are none."""
+    role = roles(model.named_modules())
+    inside = {id(parameter) for sublayer in model.halves for parameter in sublayer.parameters()}
+    names = {name for name, parameter in model.named_parameters() if role[name] == "matrix" and id(parameter) in inside}
+    if not names:
+        raise ValueError(
+            "training.optimizer=muon needs 2-D weights of linear layers inside the blocks, and this model has none: "
+            "choose adamw"
+        )
+    return frozenset(names)
+
+
+def _parameters(part: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in part.param_groups for parameter in group["params"]]
+
+
+def _unknown(name: str, tensor: Tensor) -> str:
+    return f"the optimizer of this model has no {name!r} of shape {tuple(tensor.shape)}"

@@ -1,0 +1,94 @@
+"""Which parameters of each mixer are matrices, which Muon takes and `decay: matrices` decays; all others are not."""
+
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import nn
+
+import seqloom.mixers  # noqa: F401  # registers the mixers
+from seqloom.core.mixer import kinds
+from seqloom.core.roles import roles
+
+QKV = "w_k w_out w_q w_v"
+MATRICES = {
+    "attention": QKV,
+    "she": "w_adj w_out",
+    "he": "w_adj w_in w_out",
+    "we": "w_adj w_out",
+    "me": "",
+    "he_extraction": "w_in",
+    "extractor": "w_adj w_in w_out",
+    "modal_extractor": "w_adj w_in w_out",
+    "linear": QKV,
+    "performer": QKV,
+    "rfa": f"w_gate {QKV}",
+    "retention": "w_g w_k w_o w_q w_v",
+    "aft_full": QKV,
+    "aft_local": QKV,
+    "aft_conv": QKV,
+    "aft_simple": QKV,
+    "rwkv": "w_k w_out w_r w_v",
+    "rnn": "w_in w_out w_state",
+    "lstm": "w_in w_out w_state",
+    "gru": "w_in w_out w_state",
+    "ssm": "b c d",
+    "lssl": "w_out",
+    "s4": "w_out",
+    "s4d": "w_out",
+    "s5": "w_gate",
+    "gss": "w_out w_u w_v w_y",
+    "s6": "dt_proj x_proj",
+    "mamba": "dt_proj in_proj out_proj x_proj",
+    "spade": "far.w_in w_out",
+    "lightweight_conv": "w_in w_out",
+    "dynamic_conv": "w_in w_out w_taps",
+    "hyena": "in_proj out_proj",
+}
+"""the linear layers, over all examples of a mixer"""
+
+
+def test_every_mixer_has_a_line() -> None:
+    assert MATRICES.keys() == kinds().keys()
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_the_matrices_of_a_mixer(kind: str) -> None:
+    found: set[str] = set()
+    for example in kinds()[kind].examples:
+        with torch.device("meta"):
+            mixer = kinds()[kind].model_validate({"kind": kind, **example}).build(8, 6)
+        given = roles(mixer.named_modules())
+        assert given.keys() == dict(mixer.named_parameters()).keys()
+        assert set(given.values()) <= {"matrix", "other"}
+        found |= {name for name, role in given.items() if role == "matrix"}
+        assert all(mixer.get_parameter(name).ndim == 2 for name in found & given.keys())
+    assert found == {f"{name}.weight" for name in MATRICES[kind].split()}
+
+
+def test_what_is_declared_outside_holds_first() -> None:
+    class Inner(nn.Module):
+        roles: ClassVar = {"a": "matrix", "layers": "other"}
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Parameter(torch.zeros(2, 2))
+            self.b = nn.Parameter(torch.zeros(2, 2))
+            self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Embedding(2, 2)])
+            self.table = nn.Embedding(2, 2)
+
+    class Outer(nn.Module):
+        roles: ClassVar = {"inner.layers.1": "embedding"}
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+    assert roles(Outer().named_modules()) == {
+        "inner.a": "matrix",
+        "inner.b": "other",
+        "inner.layers.0.weight": "other",
+        "inner.layers.0.bias": "other",
+        "inner.layers.1.weight": "embedding",
+        "inner.table.weight": "embedding",
+    }
