@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from seqloom.contracts import Subject
+from seqloom.contracts.finding import Promise
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
 from seqloom.mixers import kinds, mixer_config
@@ -62,6 +64,13 @@ every_mixer = pytest.mark.parametrize(
 """each kind under its first example, the others in `make test-all`: so `make test` grows by seconds a kind"""
 every_kind = pytest.mark.parametrize("make", [case for case in CASES if case.first], ids=str)
 other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
+
+
+def holds(promise: Promise, make: Make) -> None:
+    """Fails with what the promise says unless it holds, or does not apply."""
+    finding = promise(Subject(str(make), DIM, lambda context, dtype: make(context=context, dtype=dtype), exact=True))
+    if finding.verdict == "breaks":
+        raise AssertionError(f"{finding.promise}: {finding.detail}") from finding.error
 
 
 def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

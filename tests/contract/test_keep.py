@@ -1,24 +1,13 @@
 """A dropped token is as if it had never been written, and a row does not depend on the others."""
 
-import math
-
 import torch
 from torch import Tensor
 
+from seqloom.contracts.padding import NOISE, anywhere, gaps
+from seqloom.contracts.rows import rows
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State, select
-from tests.contract.cases import DIM, Make, at_each_size, close, draw, every_mixer, fits, same_state, streams
-
-NOISE = (math.nan, 1e6, math.inf)
-
-
-def masks(B: int, T: int) -> Tensor:
-    """(B, T): all kept, none kept, only the last, only the first, then random ones."""
-    keep = torch.rand(B, T, generator=torch.Generator().manual_seed(5)) < 0.6
-    for row, kept in zip(range(B), (slice(0, T), slice(0, 0), slice(T - 1, T), slice(0, 1)), strict=False):
-        keep[row] = False
-        keep[row, kept] = True
-    return keep
+from tests.contract.cases import DIM, Make, at_each_size, close, draw, every_mixer, fits, holds, same_state, streams
 
 
 def alone(mixer: Mixer, x: Tensor, keep: Tensor, row: int) -> Tensor:
@@ -32,31 +21,7 @@ def at(state: State, row: int) -> State:
 
 def check_keep_forward(make: Make) -> None:
     """Promise 4 for the whole sequence: values, zeros, noise in dropped places, gradients."""
-    at_each_size(kept_alone, make, (5, 9), (16, 21))
-
-
-def kept_alone(mixer: Mixer, T: int) -> None:
-    x, keep = draw(7, T, DIM), masks(7, T)
-    with torch.no_grad():
-        y = mixer(x, keep)
-        close(mixer(x, torch.ones_like(keep)), mixer(x))
-        for row in range(7):
-            if keep[row].any():
-                wanted = mixer(alone(mixer, x, keep, row))[0]
-                close(y[row][keep[row]], wanted)
-                close(mixer(x[row : row + 1], keep[row : row + 1])[0][keep[row]], wanted)
-        assert bool((y[~keep] == 0).all()), "outputs at dropped places are not 0"
-        for noise in NOISE:
-            assert torch.equal(mixer(torch.where(keep[..., None], x, noise), keep), y), f"{noise} in dropped places"
-    gradients = []
-    for noise in (0.5, math.nan):
-        mixer.zero_grad()
-        noisy = torch.where(keep[..., None], x, noise).requires_grad_()
-        (mixer(noisy, keep) * draw(*x.shape, seed=2)).sum().backward()
-        assert bool((noisy.grad[~keep] == 0).all()), f"dropped inputs that hold {noise} have gradients"
-        gradients.append([noisy.grad, *(p.grad.clone() for p in mixer.parameters())])
-    for found, wanted in zip(*reversed(gradients), strict=True):
-        close(found, wanted)
+    holds(gaps, make)
 
 
 def check_keep_reading(make: Make) -> None:
@@ -65,7 +30,7 @@ def check_keep_reading(make: Make) -> None:
         return
     mixer = make()
     T = fits(mixer, 9)
-    x, keep = draw(7, T, DIM), masks(7, T)
+    x, keep = draw(7, T, DIM), anywhere(T)
     with torch.no_grad():
         whole = mixer(x, keep)
         y, after = mixer.extend(x, mixer.start(7), keep)
@@ -100,26 +65,14 @@ def goes_on_alike(mixer: Mixer, found: State, wanted: State) -> None:
 
 def check_rows(make: Make) -> None:
     """Promise 5: each row as if it were alone, whatever the others hold, also after different numbers of tokens."""
-    at_each_size(rows_alone, make, (5, 6), (16, 21))
+    holds(rows, make)
     if streams(make):
         at_each_size(ragged_rows_alone, make, (5, 9), (16, 21))
 
 
-def rows_alone(mixer: Mixer, T: int) -> None:
-    x = draw(4, T, DIM)
-    with torch.no_grad():
-        y = mixer(x)
-        for row in range(4):
-            close(y[row], mixer(x[row : row + 1])[0], 1e-12)
-            for noise in NOISE:
-                others = torch.full_like(x, noise)
-                others[row] = x[row]
-                close(mixer(others)[row], y[row], 1e-12)
-
-
 def ragged_rows_alone(mixer: Mixer, T: int) -> None:
     T = T - 3
-    x, keep = draw(7, T, DIM), masks(7, T)
+    x, keep = draw(7, T, DIM), anywhere(T)
     then, also = draw(7, 2, DIM, seed=4), draw(7, DIM, seed=5)
     with torch.no_grad():
         _, ragged = mixer.extend(x, mixer.start(7), keep)

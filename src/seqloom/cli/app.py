@@ -11,6 +11,7 @@ from seqloom.cli.compare import compare
 from seqloom.cli.folder import folder
 from seqloom.cli.paper import paper
 from seqloom.cli.recalling import recall
+from seqloom.cli.verify import verify
 
 app = typer.Typer(
     add_completion=False,
@@ -201,3 +202,4 @@ def demo(
 
 
 app.command()(paper)
+app.command()(verify)

@@ -1,0 +1,70 @@
+"""`seqloom verify`: whether a mixer, or any nn.Module from (B, T, D) to (B, T, D), keeps the promises."""
+
+import json
+import math
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+
+def verify(
+    target: Annotated[
+        str, typer.Argument(help="package.module:Thing, an nn.Module, its class or a function; or a mixer's name")
+    ],
+    dim: Annotated[int, typer.Option(help="channels", min=1, max=4096)] = 32,
+    context: Annotated[int | None, typer.Option(help="tokens it looks back on", min=1, max=1024)] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="an argument of the constructor, name=value")
+    ] = None,
+    bidirectional: Annotated[bool, typer.Option(help="it may look ahead: causality does not apply")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> int:
+    """Checks the promises of docs/contract.md on a mixer or any layer: `seqloom verify my_package.my_module:Thing`.
+
+    One line for each promise. Exit code 1 where one breaks.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # the user's own module, as `python -m` finds it
+    from seqloom.contracts import verify as findings_of
+    from seqloom.contracts.finding import Finding
+    from seqloom.contracts.target import subject_of
+
+    subject = subject_of(target, dim=dim, context=context, settings=_settings(change or []), causal=not bidirectional)
+    findings = findings_of(subject)
+    dtype = str(subject.working).removeprefix("torch.")
+
+    def row(finding: Finding) -> dict[str, Any]:
+        size = finding.difference
+        finite = size if size is not None and math.isfinite(size) else None
+        return {
+            "promise": finding.promise, "verdict": finding.verdict, "detail": finding.detail, "difference": finite
+        }  # fmt: skip
+
+    if as_json:
+        print(json.dumps({"target": target, "dim": dim, "dtype": dtype, "promises": [row(each) for each in findings]}))
+    else:
+        for each in findings:
+            print(f"{each.promise:<10} {each.verdict:<15} {_one_line(each.detail)}")
+    return int(any(each.verdict == "breaks" for each in findings))
+
+
+def _settings(changes: list[str]) -> dict[str, Any]:
+    from seqloom.core.yaml_text import parse_yaml
+
+    values: dict[str, Any] = {}
+    for change in changes:
+        name, sign, text = change.partition("=")
+        if not sign or not name:
+            raise ValueError(f"--set needs name=value, not {change!r}")
+        try:
+            values[name] = parse_yaml(text)
+        except ValueError as error:
+            raise ValueError(f"--set {name}: {error}") from None
+    return values
+
+
+def _one_line(text: str, most: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,0 +1,24 @@
+"""The promises of `docs/contract.md` as functions: `promise(subject)` gives a Finding.
+
+`seqloom verify` makes a Subject of what a user names, and `tests/contract` makes one of every registered mixer.
+"""
+
+from seqloom.contracts.causality import causality
+from seqloom.contracts.finding import Finding, Promise
+from seqloom.contracts.graphs import compiles
+from seqloom.contracts.numbers import bfloat16
+from seqloom.contracts.padding import gaps, padding
+from seqloom.contracts.price import price
+from seqloom.contracts.reading import pieces, token_steps
+from seqloom.contracts.rows import rows
+from seqloom.contracts.subject import Subject
+
+__all__ = ["PROMISES", "Finding", "Subject", "verify"]
+
+PROMISES: tuple[Promise, ...] = (causality, rows, padding, gaps, pieces, token_steps, price, bfloat16, compiles)
+"""in the order in which they are reported"""
+
+
+def verify(subject: Subject) -> list[Finding]:
+    """What each promise comes to for the subject."""
+    return [check(subject) for check in PROMISES]

@@ -1,0 +1,98 @@
+"""Promise 1: no output depends on a later input, by gradient and by perturbation."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.contracts.finding import Largest, NotApplicable, largest, promise
+from seqloom.contracts.subject import Subject, draw
+from seqloom.core.mixer import Mixer
+from seqloom.ops import backends
+
+CHANGES = (1.0, 100.0)
+"""by how much later inputs are moved: within the usual range, and out of it"""
+FAR = (1e6,)
+"""the same for a mixer, which must stand it"""
+
+
+@promise("causality")
+def causality(subject: Subject) -> Largest:
+    """An output depends on its own input and on no later one."""
+    module = subject.module()
+    ahead = isinstance(module, Mixer) and module.traits.causal != "always"
+    if ahead or not subject.causal:
+        raise NotApplicable("it may look ahead")
+    x = subject.draw(2, subject.fits(module, (subject.contexts[0] or 16) + 4), subject.dim)
+    worst = Largest()
+    for forced in ({"lag_sum": "direct"}, {"lag_sum": "reference"}) if subject.exact else ({},):
+        with backends.use(**forced):
+            worst = _larger(worst, _read(module, x, 0.0 if subject.exact else _share(subject, module, x)))
+    if len(subject.contexts) == 1:
+        return worst
+    wide = subject.module(subject.contexts[-1])
+    x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
+    for forced in ({}, {"lag_sum": "fft"}):  # by size, and in any case through the FFT
+        with backends.use(**forced):
+            worst = _larger(worst, _read(wide, x, _share(subject, wide, x)))
+    return worst
+
+
+def leak(module: nn.Module, T: int, change: float, eps: float = torch.finfo(torch.float64).eps) -> float:
+    """What the FFT may carry back of a change: 8 eps · change · Σ|w| · log2(2T), through the projections."""
+    return 8 * eps * change * gain(module) * math.log2(2 * T)
+
+
+def gain(module: nn.Module) -> float:
+    """By how much the projections and taps can enlarge a number, loosely: the product of their largest sums."""
+    product = 1.0
+    for parameter in module.parameters():
+        size = parameter.detach().abs().double().flatten(1) if parameter.ndim > 1 else parameter.detach().abs()[None]
+        columns = parameter.detach().abs().flatten(0, -2).sum(0).max() if parameter.ndim > 1 else size.sum()
+        product *= max(1.0, float(size.sum(1).max()), float(columns))
+    return product
+
+
+def _share(subject: Subject, module: nn.Module, x: Tensor) -> float:
+    """What rounding may carry back, as a share of a change; never so much that it could hide a leak."""
+    return min(10 * subject.rounding, leak(module, x.shape[1], 1.0, subject.eps))
+
+
+def _read(module: nn.Module, x: Tensor, share: float) -> Largest:
+    with largest() as by_perturbation:
+        _perturb(module, x, share, by_perturbation)
+    with largest() as by_gradient:
+        _differentiate(module, x, share, by_gradient)
+    return _larger(by_perturbation, by_gradient)
+
+
+def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
+    with torch.no_grad():
+        y = module(x)
+        for change in FAR if isinstance(module, Mixer) else CHANGES:
+            for place in range(1, x.shape[1]):
+                later = draw(*x[:, place:].shape, seed=place, dtype=x.dtype).sign()
+                changed = torch.cat([x[:, :place], x[:, place:] + change * later], 1)
+                gaps = (module(changed) - y)[:, :place].abs().amax((0, 2))
+                first = int((gaps > share * change).int().argmax())
+                where = f"output {first} moved by" if gaps[first] > share * change else "earlier outputs moved by"
+                moved = f"with inputs from {place} on moved by {change:g}, {where}"
+                worst.note(float(gaps.max()), share * change, moved)
+
+
+def _differentiate(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
+    x = x.clone().requires_grad_()
+    y = module(x)
+    for place in range(x.shape[1]):
+        out = draw(len(x), x.shape[2], seed=place, dtype=x.dtype)
+        (slope,) = torch.autograd.grad(y[:, place], x, out, retain_graph=True)
+        allowed = share * max(1.0, float(out.abs().max()))
+        later = slope[:, place + 1 :].abs()
+        if later.numel():
+            worst.note(float(later.max()), allowed, f"output {place} has a gradient to later inputs of")
+        if float(slope[:, place].abs().max()) == 0:
+            worst.note(torch.inf, 0.0, f"output {place} does not depend on its own input: difference")
+
+
+def _larger(one: Largest, other: Largest) -> Largest:
+    return other if other.difference > one.difference else one

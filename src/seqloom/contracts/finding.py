@@ -1,0 +1,121 @@
+"""What a promise came to for one subject: it holds, it breaks, or it does not apply, and why."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Literal, TypeAlias, final
+
+import torch
+from torch import Tensor
+
+from seqloom.contracts.subject import Subject
+
+Verdict: TypeAlias = Literal["holds", "breaks", "does not apply"]
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """The result of one promise."""
+
+    promise: str
+    verdict: Verdict
+    detail: str
+    """where it breaks and by how much, the largest difference where it holds, or why it does not apply"""
+    difference: float | None = None
+    """the largest that was measured; None where nothing was"""
+    error: Exception | None = field(default=None, compare=False, repr=False)
+    """what the subject raised, where that is how it broke"""
+
+
+class Broken(AssertionError):
+    """A promise does not hold: the message says where and by how much."""
+
+    def __init__(self, message: str, difference: float | None = None) -> None:
+        super().__init__(message)
+        self.difference = difference
+
+
+class NotApplicable(Exception):
+    """The subject lacks what the promise is about; the message says what."""
+
+
+@final
+class Largest:
+    """The largest difference of one kind of comparison, measured by the share of what is allowed."""
+
+    def __init__(self) -> None:
+        self.difference = 0.0
+        self._share = -1.0
+        self._message = ""
+
+    def note(self, difference: float, allowed: float, message: str) -> None:
+        """Remembers the difference if it is the largest so far; NaN is larger than any."""
+        size = torch.inf if math.isnan(difference) else difference
+        share = size / allowed if allowed else size * torch.inf if size else 0.0
+        if (share, size) > (self._share, self.difference):
+            self._share = share
+            self.difference = size
+            self._message = f"{message} {difference:.3g}, allowed {allowed:.3g}"
+
+    def close(self, found: Tensor, wanted: Tensor, rounding: float, where: str) -> None:
+        """Compares numbers: `rounding` of the largest wanted one is allowed, at least of 1. Broken for other shapes."""
+        if found.shape != wanted.shape:
+            raise Broken(f"{where}: shape {tuple(found.shape)}, wanted {tuple(wanted.shape)}")
+        if wanted.numel():
+            scale = max(1.0, float(wanted.detach().abs().max()))
+            gaps = (found.detach() - wanted.detach()).abs()
+            self.note(float(gaps.max()), rounding * scale, f"{where} is off by")
+
+    def settle(self) -> None:
+        """Raises Broken where more than what is allowed was noted."""
+        if self._share > 1:
+            raise Broken(self._message, self.difference)
+
+
+@contextmanager
+def largest() -> Iterator[Largest]:
+    """Comparisons of one kind: all are made, and then the worst of them breaks the promise if any does."""
+    worst = Largest()
+    yield worst
+    worst.settle()
+
+
+Check: TypeAlias = Callable[[Subject], Largest | str]
+Promise: TypeAlias = Callable[[Subject], Finding]
+
+
+def promise(name: str) -> Callable[[Check], Promise]:
+    """Makes a promise of a check, which returns what it measured, or raises Broken or NotApplicable.
+
+    Whatever else the subject raises breaks the promise too.
+    """
+
+    def made(check: Check) -> Promise:
+        @wraps(check)
+        def judge(subject: Subject) -> Finding:
+            try:
+                measured = check(subject)
+            except NotApplicable as why:
+                return Finding(name, "does not apply", str(why))
+            except Broken as why:
+                return Finding(name, "breaks", str(why), why.difference, why)
+            except Exception as error:
+                return Finding(name, "breaks", f"raised {type(error).__name__}: {first_line(error)}", None, error)
+            if isinstance(measured, str):
+                return Finding(name, "holds", measured)
+            exact = measured.difference == 0
+            detail = "exactly" if exact else f"largest difference {measured.difference:.2g}"
+            return Finding(name, "holds", detail, measured.difference)
+
+        return judge
+
+    return made
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else "without a message"

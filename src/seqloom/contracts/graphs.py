@@ -1,0 +1,41 @@
+"""Promise 12, of the forward: `torch.compile(fullgraph=True)` computes the same, and the same gradients."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.contracts.finding import Broken, Largest, first_line, promise
+from seqloom.contracts.subject import Subject
+
+BACKEND = "aot_eager"
+"""traces the forward and its gradients as graphs; what a code generator then makes of them is torch's"""
+
+
+@promise("compile")
+def compiles(subject: Subject) -> Largest:
+    """The forward is one graph, with its gradients."""
+    torch._dynamo.reset()
+    module = subject.module()
+    x = subject.draw(2, subject.fits(module, 5), subject.dim)
+    compiled = torch.compile(module, fullgraph=True, backend=BACKEND)
+    wanted = _with_gradients(module, module, x)
+    try:
+        found = _with_gradients(compiled, module, x)
+    except torch._dynamo.exc.TorchDynamoException as error:
+        raise Broken(f"it is not one graph: {first_line(error)}") from error
+    worst = Largest()
+    for name, value in wanted.items():
+        worst.close(found[name], value, 10 * subject.rounding, name)
+    worst.settle()
+    return worst
+
+
+def _with_gradients(run: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    module.zero_grad()
+    x = x.clone().requires_grad_()
+    y = run(x)
+    y.square().sum().backward()
+    assert x.grad is not None
+    own = {f"the gradient of {name}": each.grad for name, each in module.named_parameters() if each.grad is not None}
+    return {"the output": y.detach(), "the gradient of the input": x.grad, **own}

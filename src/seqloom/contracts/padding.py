@@ -1,0 +1,118 @@
+"""Promise 4: a dropped token is as if it had never been written.
+
+Mixers keep it wherever tokens are dropped, and write 0 there. Of other layers that take a mask two things are asked: of
+tokens dropped at either end of a row (`padding`), and within it (`gaps`).
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.contracts.finding import Broken, Largest, NotApplicable, largest, promise
+from seqloom.contracts.subject import MASKS, Subject, at_each_size, draw, forward, mask_of
+from seqloom.core.mixer import Mixer
+
+NOISE = (math.nan, 1e6, math.inf)
+ROWS = 7
+
+
+@promise("padding")
+def padding(subject: Subject) -> Largest:
+    """Tokens dropped at the beginning or the end of a row change no other output."""
+    return _read(subject, _at_the_ends)
+
+
+@promise("gaps")
+def gaps(subject: Subject) -> Largest:
+    """Tokens dropped anywhere change no other output."""
+    return _read(subject, anywhere)
+
+
+def anywhere(T: int) -> Tensor:
+    """(7, T): all kept, none kept, only the last, only the first, then random ones."""
+    keep = torch.rand(ROWS, T, generator=torch.Generator().manual_seed(5)) < 0.6
+    for row, kept in enumerate((slice(0, T), slice(0, 0), slice(T - 1, T), slice(0, 1))):
+        keep[row] = False
+        keep[row, kept] = True
+    return keep
+
+
+def _at_the_ends(T: int) -> Tensor:
+    """(7, T): all kept, some dropped at the end, some at the beginning."""
+    places = torch.arange(T)
+    left = torch.tensor([0, 0, 0, 0, 1, T // 2, T - 1])[:, None]
+    right = torch.tensor([0, 1, T // 2, T - 1, 0, 0, 0])[:, None]
+    return (places >= left) & (places < T - right)
+
+
+def _read(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
+    if mask_of(subject.module()) is None:
+        raise NotApplicable(f"its forward takes no mask: an argument {', '.join(MASKS)}")
+    worst = Largest()
+
+    def read(module: nn.Module, T: int) -> None:
+        x, keep = subject.draw(ROWS, T, subject.dim), masks(T)
+        y = _values(subject, module, x, keep, worst)
+        _noise(subject, module, x, keep, y)
+        if isinstance(module, Mixer):
+            _slopes(subject, module, x, keep)
+
+    at_each_size(read, subject, 4, 5)
+    return worst
+
+
+@torch.no_grad()
+def _values(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, worst: Largest) -> Tensor:
+    """The outputs, compared with those of the kept tokens alone."""
+    y = forward(module, x, keep)
+    worst.close(forward(module, x, torch.ones_like(keep)), forward(module, x), subject.rounding, "with nothing dropped")
+    for row in range(ROWS):
+        kept = keep[row]
+        if kept.any():
+            wanted = forward(module, x[row, kept][None])[0]
+            worst.close(y[row][kept], wanted, subject.rounding, f"row {row}, {_described(kept)},")
+            alone = forward(module, x[row : row + 1], keep[row : row + 1])[0]
+            worst.close(alone[kept], wanted, subject.rounding, f"row {row} at batch 1, {_described(kept)},")
+    worst.settle()
+    if isinstance(module, Mixer) and not bool((y[~keep] == 0).all()):
+        raise Broken("outputs at dropped places are not 0", float(y[~keep].abs().max()))
+    return y
+
+
+@torch.no_grad()
+def _noise(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, y: Tensor) -> None:
+    """What a dropped token holds is not read: bit for bit in a mixer, where it may be no number at all."""
+    for noise in NOISE if isinstance(module, Mixer) else (1e6,):
+        found = forward(module, torch.where(keep[..., None], x, noise), keep)
+        if isinstance(module, Mixer) and not torch.equal(found, y):
+            raise Broken(f"{noise} in dropped places changes the output")
+        with largest() as worst:
+            worst.close(found[keep], y[keep], subject.rounding, f"with {noise:g} in dropped places, the output")
+
+
+def _slopes(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> None:
+    """Dropped inputs have no gradient, and what they hold changes none."""
+    gradients = []
+    for noise in (0.5, math.nan):
+        module.zero_grad()
+        noisy = torch.where(keep[..., None], x, noise).requires_grad_()
+        (forward(module, noisy, keep) * draw(*x.shape, seed=2, dtype=x.dtype)).sum().backward()
+        assert noisy.grad is not None
+        if not bool((noisy.grad[~keep] == 0).all()):
+            raise Broken(f"dropped inputs that hold {noise} have gradients", float(noisy.grad[~keep].abs().max()))
+        gradients.append({"the input": noisy.grad, **slopes(module)})
+    wanted, found = gradients
+    with largest() as worst:
+        for name, slope in wanted.items():
+            worst.close(found[name], slope, subject.rounding, f"with nan in dropped places, the gradient of {name}")
+
+
+def slopes(module: nn.Module) -> dict[str, Tensor]:
+    """Copies of the gradients of all parameters that have one."""
+    return {name: each.grad.clone() for name, each in module.named_parameters() if each.grad is not None}
+
+
+def _described(keep: Tensor) -> str:
+    return "keeping " + "".join("x" if kept else "." for kept in keep.tolist())

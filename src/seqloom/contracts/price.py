@@ -1,0 +1,96 @@
+"""Promise 10: the price is what the forward executes, and adds up, token by token, with parameters and state."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from seqloom.analysis.count import Executed, count, unknown
+from seqloom.contracts.finding import Broken, NotApplicable, promise
+from seqloom.contracts.subject import Subject, forward, streams
+from seqloom.core.cost import NAMES, Cost
+from seqloom.core.mixer import Mixer
+from seqloom.ops.backends import known, use
+
+OPERATIONS = ("mul", "add", "div", "exp", "other")
+COUNTED = (1, 2, 5, 6, 9)
+"""lengths whose operations are counted: up to the context, at it and beyond it"""
+
+
+@promise("price")
+def price(subject: Subject) -> str:
+    """`cost(T)` equals the operations counted on the forward, with each op by its reference."""
+    module = subject.module()
+    cost: Any = getattr(module, "cost", None)
+    if not callable(cost):
+        raise NotApplicable("it has no cost(T)")
+    if not isinstance(cost(1), Cost):
+        raise NotApplicable(f"its cost(T) is {type(cost(1)).__name__}, not seqloom.core.cost.Cost")
+    prices: dict[int, Cost] = {T: cost(T) for T in range(1, subject.fits(module, 9) + 1)}
+    for T, said in prices.items():
+        _form(module, T, said)
+    for T in (T for T in COUNTED if T in prices):
+        _counted(subject, module, T, prices[T])
+    if isinstance(module, Mixer) and streams(module):
+        for T in prices:
+            _of_a_token(subject, module, T, prices)
+    total = prices[max(prices)].total
+    return f"exactly: {total:,} operations for {max(prices)} tokens, counted"
+
+
+def _form(module: nn.Module, T: int, said: Cost) -> None:
+    for name in NAMES:
+        value = getattr(said, name, None)
+        if type(value) is not int or value < 0:
+            raise Broken(f"{name} of {T} tokens is {value!r}, not a whole number of 0 or more")
+    held = sum(parameter.numel() for parameter in module.parameters())
+    if said.params != held:
+        raise Broken(f"the price says {said.params} parameters, the module has {held}", abs(said.params - held))
+    if not isinstance(module, Mixer):
+        return
+    if not said.path:
+        raise Broken("the price has no critical path")
+    if said != module.cost(T, per="sequence"):
+        raise Broken(f"cost({T}) is not that per sequence")
+
+
+def _counted(subject: Subject, module: nn.Module, T: int, said: Cost) -> None:
+    executed = _executed(subject, module, T)
+    for name in OPERATIONS:
+        priced, ran = getattr(said, name), getattr(executed, name)
+        if priced != ran:
+            raise Broken(
+                f"the price of {T} tokens says {name} {priced}, the reference executes {ran}", abs(priced - ran)
+            )
+
+
+def _executed(subject: Subject, module: nn.Module, T: int) -> Executed:
+    x = subject.draw(1, T, subject.dim)
+    reference = {op: "reference" for op, names in known().items() if "reference" in names}
+    with torch.no_grad(), use(**reference):
+        missing = unknown(lambda: forward(module, x))
+        if missing:
+            raise NotApplicable(f"its forward cannot be counted: {', '.join(missing)} have no price here")
+        return count(lambda: forward(module, x))
+
+
+def _of_a_token(subject: Subject, mixer: Mixer, T: int, prices: dict[int, Cost]) -> None:
+    """The tokens' prices sum to the sequence's, and the state is as large as is said."""
+    token, whole = mixer.cost(T, per="token"), prices[T]
+    if (token.params, token.state) != (whole.params, whole.state):
+        raise Broken(f"parameters and state of token {T} are not those of {T} tokens")
+    for name in OPERATIONS:
+        before = getattr(prices[T - 1], name) if T > 1 else 0
+        difference = getattr(whole, name) - before
+        if difference != getattr(token, name):
+            raise Broken(
+                f"{name} of {T} tokens exceeds that of {T - 1} by {difference}, token {T} is said to cost "
+                f"{getattr(token, name)}",
+                abs(difference - getattr(token, name)),
+            )
+    with torch.no_grad():
+        for batch in (1, 3):
+            state = mixer.trim(mixer.extend(subject.draw(batch, T, subject.dim), mixer.start(batch))[1])
+            numbers = sum(tensor.numel() for name, tensor in state.items() if name != "seen")
+            if numbers != batch * whole.state:
+                raise Broken(f"a row holds {numbers / batch} after {T}, priced {whole.state}")

@@ -1,0 +1,145 @@
+"""What is verified: a mixer or any nn.Module from (B, T, D) to (B, T, D), and how it is built, called and fed.
+
+context   the sizes that a mixer is built with: a small one, and one in which the lag sum runs through the FFT
+mask      the argument of `forward` that takes a bool (B, T), True for a real token; None where there is none
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from seqloom.core.mixer import Mixer
+from seqloom.ops import backends
+
+MASKS = ("keep", "mask", "attention_mask", "padding_mask")
+"""names of the argument that says which tokens are real"""
+
+
+class Build(Protocol):
+    """build(context, dtype): the module, with the same parameters and buffers at each call."""
+
+    def __call__(self, context: int | None, dtype: torch.dtype, /) -> nn.Module:
+        """The module for this context, in this dtype."""
+
+
+@final
+@dataclass(frozen=True)
+class Subject:
+    """A module under test."""
+
+    name: str
+    dim: int
+    build: Build
+    contexts: tuple[int | None, ...] = (5, 16)
+    """built with each of them in turn; the last is the widest"""
+    dtype: torch.dtype = torch.float64
+    """of the parameters and inputs with which it is compared"""
+    working: torch.dtype = torch.float64
+    """the narrowest in which it computes then"""
+    causal: bool = True
+    longest: int | None = None
+    """the most tokens it takes; of a mixer, its traits say it"""
+    exact: bool = False
+    """whether the direct forms must be causal exactly, and not up to rounding"""
+
+    def module(self, context: int | None = None) -> nn.Module:
+        """The module in the dtype of the comparison, of the smallest context unless another is given."""
+        return self.build(self.contexts[0] if context is None else context, self.dtype)
+
+    def fits(self, module: nn.Module, T: int) -> int:
+        """T, or the longest sequence that the module takes."""
+        longest = module.traits.longest if isinstance(module, Mixer) else self.longest
+        return T if longest is None else min(T, longest)
+
+    @property
+    def eps(self) -> float:
+        """The rounding of one operation."""
+        return torch.finfo(self.working).eps
+
+    @property
+    def rounding(self) -> float:
+        """What two orders of summation may differ by, as a share of the largest number."""
+        return {torch.float64: 1e-10, torch.float32: 1e-5}.get(self.working, 2e-2)
+
+    @property
+    def strict(self) -> float:
+        """What may differ where the same sums are made in the same order, as a share of the largest number."""
+        return max(self.rounding / 100, 32 * self.eps)
+
+    def draw(self, *shape: int, seed: int = 0) -> Tensor:
+        """Normal numbers that depend on the shape and the seed alone."""
+        return draw(*shape, seed=seed, dtype=self.dtype)
+
+
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Normal numbers in `dtype` that depend on the shape and the seed alone."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def at_each_size(read: Callable[[nn.Module, int], None], subject: Subject, small: int = 4, wide: int = 5) -> None:
+    """Calls read(module, T) at the first context plus `small` tokens, and at the last plus `wide`, by the FFT there."""
+    first, last = subject.contexts[0], subject.contexts[-1]
+    sizes: list[tuple[int | None, int, dict[str, str]]] = [(first, small, {})]
+    if len(subject.contexts) > 1:
+        sizes.append((last, wide, {"lag_sum": "fft"}))
+    for context, more, forced in sizes:
+        module = subject.module(context)
+        with backends.use(**forced):
+            read(module, subject.fits(module, (context or 16) + more))
+
+
+def forward(module: nn.Module, x: Tensor, keep: Tensor | None = None) -> Tensor:
+    """The whole sequence; dropped tokens by the mask that the module takes."""
+    y: Tensor = module(x) if keep is None else module(x, **{mask_of(module) or "keep": keep})
+    return y
+
+
+def mask_of(module: nn.Module) -> str | None:
+    """The argument of `forward` that says which tokens are real; None where it has none."""
+    known = inspect.signature(module.forward).parameters
+    return next((name for name in MASKS if name in known), None)
+
+
+def streams(module: nn.Module) -> bool:
+    """Whether the module reads on from a state: it has `start(batch)` and `step(x, state)`."""
+    if isinstance(module, Mixer):
+        return module.traits.streams
+    return callable(getattr(module, "start", None)) and callable(getattr(module, "step", None))
+
+
+def steps(module: nn.Module, x: Tensor, state: Any, reuse: bool = False) -> tuple[Tensor, Any]:
+    """One token (B, D) read from a state; `reuse` is for mixers alone."""
+    read: Any = module.step
+    y, state = read(x, state, reuse=reuse) if isinstance(module, Mixer) else read(x, state)
+    return y, state
+
+
+def working_dtype(module: nn.Module, x: Tensor) -> torch.dtype:
+    """The narrowest dtype of floating numbers that the forward on x computes in, whatever it was given."""
+    with torch.no_grad(), _Narrowest() as watch:
+        module(x)
+    return watch.dtype
+
+
+@final
+class _Narrowest(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.dtype = torch.float64
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            floats = isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.ndim
+            if floats and leaf.itemsize < self.dtype.itemsize:
+                self.dtype = leaf.dtype
+        return out

@@ -1,0 +1,211 @@
+"""The subject that a user names: `package.module:Thing`, or a registered mixer.
+
+A Thing is a MixerConfig or its class, an nn.Module or its class, or a function that makes one. `dim` and `context` are
+passed to arguments of the names that are usual for them; parameters that begin constant (zeros, ones) are moved a
+little, so that none hides what comes behind it.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.contracts.finding import first_line
+from seqloom.contracts.subject import Subject, working_dtype
+from seqloom.core.config import near, read
+from seqloom.core.mixer import Mixer, MixerConfig
+from seqloom.mixers import kinds
+
+DIM = ("dim", "d_model", "hidden_size", "embed_dim", "n_embd")
+CONTEXT = ("context", "context_length", "block_size", "max_len", "seq_len")
+WIDEST = 16
+"""the context where none is given"""
+SMALLEST = 5
+SHAKE = 0.1
+"""standard deviation of what is added to a constant parameter"""
+SEED = 7
+
+
+def subject_of(
+    target: str, *, dim: int, context: int | None = None, settings: dict[str, Any] | None = None, causal: bool = True
+) -> Subject:
+    """The subject behind a name. ValueError, in one line, for what cannot be imported or built, or is no module."""
+    make, bounded = _maker(target, found(target), dim, settings or {})
+    widest = context or WIDEST
+
+    def build(size: int | None, dtype: torch.dtype, /) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            module = make(size or widest)
+        return _shaken(module).to(dtype).eval()
+
+    sample = _built(target, lambda: build(widest, torch.float32))
+    mixer = isinstance(sample, Mixer)
+    if mixer:
+        _built(target, lambda: build(min(SMALLEST, widest), torch.float32))
+    _require_same(target, sample, build(widest, torch.float32))
+    dtype, working = _dtypes(target, lambda dtype: build(widest, dtype), dim)
+    return Subject(
+        target,
+        dim,
+        build,
+        contexts=(min(SMALLEST, widest), widest) if mixer else (widest,),
+        dtype=dtype,
+        working=working,
+        causal=causal,
+        longest=widest if bounded or context else None,
+    )
+
+
+def found(target: str) -> Any:
+    """The object of a name. ValueError where there is none."""
+    place, colon, name = target.partition(":")
+    if not colon:
+        if target in kinds():
+            return kinds()[target]
+        raise ValueError(f"{target!r} is no mixer and no package.module:Thing; {near(target, kinds())}")
+    if not place or not name:
+        raise ValueError(f"{target!r} is no package.module:Thing")
+    try:
+        value: Any = import_module(place)
+    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
+        raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise ValueError(f"{place} has no {name}; {near(part, [each for each in dir(value) if each[0] != '_'])}")
+        value = getattr(value, part)
+    return value
+
+
+def _maker(target: str, thing: Any, dim: int, settings: dict[str, Any]) -> tuple[Callable[[int], nn.Module], bool]:
+    """A function from a context to the module, and whether the module is told the context."""
+    if isinstance(thing, MixerConfig) or (isinstance(thing, type) and issubclass(thing, MixerConfig)):
+        config: MixerConfig = thing.model_copy() if isinstance(thing, MixerConfig) else _settings(thing, settings)
+        if isinstance(thing, MixerConfig) and settings:
+            raise ValueError(f"{target} has its settings already: --set is for a class")
+        return lambda context: config.build(dim=dim, context=context), False  # a mixer's traits bound its length
+    if isinstance(thing, nn.Module):
+        if settings:
+            raise ValueError(f"{target} is built already: --set is for a class or a function")
+        return lambda context: copy.deepcopy(thing), False
+    if not callable(thing):
+        raise ValueError(f"{target} is no module: it is {_described(thing)}, not an nn.Module, its class or a function")
+    if isinstance(thing, type) and not issubclass(thing, nn.Module):
+        raise ValueError(f"{target} is no module: it is a class that does not derive from nn.Module")
+    return _called(target, thing, dim, settings)
+
+
+def _settings(kind: type[MixerConfig], settings: dict[str, Any]) -> MixerConfig:
+    values = {"kind": kind.model_fields["kind"].default, **settings}
+    config: MixerConfig = read(kind, values)
+    return config
+
+
+def _called(
+    target: str, make: Callable[..., Any], dim: int, settings: dict[str, Any]
+) -> tuple[Callable[[int], nn.Module], bool]:
+    known = inspect.signature(make).parameters
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())
+    unknown = [name for name in settings if name not in known and not takes_any]
+    if unknown:
+        raise ValueError(f"{target} takes no argument {unknown[0]!r}; {near(unknown[0], known)}")
+    width = next((name for name in DIM if name in known), None)
+    room = next((name for name in CONTEXT if name in known), None)
+    given = {**({width: dim} if width else {}), **settings}
+    missing = [
+        name
+        for name, each in known.items()
+        if each.default is each.empty
+        and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        and name not in (*given, room)
+    ]
+    if missing:
+        raise ValueError(
+            f"{target} needs {', '.join(missing)}: give --set {missing[0]}=value, or name a function that builds it"
+        )
+
+    def build(context: int) -> nn.Module:
+        module = make(**{**({room: context} if room else {}), **given})
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"{target} is no module: it makes {_described(module)}")
+        return module
+
+    return build, room is not None and room not in settings
+
+
+def _built(target: str, build: Callable[[], nn.Module]) -> nn.Module:
+    try:
+        return build()
+    except ValueError as error:
+        if str(error).startswith(target):
+            raise
+        raise ValueError(f"{target} cannot be built: {first_line(error)}") from error
+    except Exception as error:
+        raise ValueError(f"{target} cannot be built: {type(error).__name__}: {first_line(error)}") from error
+
+
+def _shaken(module: nn.Module) -> nn.Module:
+    generator = torch.Generator().manual_seed(SEED)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            constant = (
+                parameter.is_floating_point() and parameter.numel() and bool((parameter == parameter.view(-1)[0]).all())
+            )
+            if constant and parameter.requires_grad:
+                noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                parameter.add_((SHAKE * noise).to(parameter.dtype))
+    return module
+
+
+def _require_same(target: str, one: nn.Module, other: nn.Module) -> None:
+    again = other.state_dict()
+    for name, tensor in one.state_dict().items():
+        if not torch.equal(tensor, again[name]):
+            raise ValueError(
+                f"{target} is another module each time: {name} differs under the same seed (was it ever initialized?)"
+            )
+
+
+def _dtypes(target: str, build: Callable[[torch.dtype], nn.Module], dim: int) -> tuple[torch.dtype, torch.dtype]:
+    """The dtype in which it is compared, float64 if it can, and the narrowest that it computes in."""
+    _read(target, build(torch.float32), torch.float32, dim)
+    try:
+        module = build(torch.float64)
+        _read(target, module, torch.float64, dim)
+    except ValueError:
+        return torch.float32, torch.float32
+    return torch.float64, working_dtype(module, _sample(torch.float64, dim))
+
+
+def _sample(dtype: torch.dtype, dim: int) -> Tensor:
+    return torch.randn(2, 4, dim, generator=torch.Generator().manual_seed(SEED)).to(dtype)
+
+
+def _read(target: str, module: nn.Module, dtype: torch.dtype, dim: int) -> None:
+    """Raises ValueError unless the module gives finite numbers of the same shape and dtype."""
+    x = _sample(dtype, dim)
+    try:
+        with torch.no_grad():
+            y = module(x)
+    except Exception as error:
+        raise ValueError(
+            f"{target} cannot read {tuple(x.shape)}, dim {dim}: {type(error).__name__}: {first_line(error)}"
+        ) from error
+    if not isinstance(y, Tensor) or y.shape != x.shape:
+        raise ValueError(
+            f"{target} makes {_described(y)} of {tuple(x.shape)}: wrap it in a module that keeps the shape"
+        )
+    if y.dtype != dtype or not bool(y.isfinite().all()):
+        raise ValueError(
+            f"{target} makes {_described(y)} of finite numbers in {dtype}: not all are finite numbers in it"
+        )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)} in {str(value.dtype).removeprefix('torch.')}"
+    return f"a {type(value).__name__}"
