@@ -102,14 +102,14 @@ def _slopes(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> Non
         assert noisy.grad is not None
         if not bool((noisy.grad[~keep] == 0).all()):
             raise Broken(f"dropped inputs that hold {noise} have gradients", float(noisy.grad[~keep].abs().max()))
-        gradients.append({"the input": noisy.grad, **slopes(module)})
+        gradients.append({"the input": noisy.grad, **_gradients(module)})
     wanted, found = gradients
     with largest() as worst:
         for name, slope in wanted.items():
             worst.close(found[name], slope, subject.rounding, f"with nan in dropped places, the gradient of {name}")
 
 
-def slopes(module: nn.Module) -> dict[str, Tensor]:
+def _gradients(module: nn.Module) -> dict[str, Tensor]:
     """Copies of the gradients of all parameters that have one."""
     return {name: each.grad.clone() for name, each in module.named_parameters() if each.grad is not None}
 

@@ -274,11 +274,20 @@ _kinds: dict[str, type[MixerConfig]] = {}
 
 
 def register(config: type[MixerConfig]) -> type[MixerConfig]:
-    """Adds a kind of mixer to the registry, under the default of its `kind`; returns it, as a decorator does."""
+    """Adds a kind of mixer to the registry, under the default of its `kind`; returns it, as a decorator does.
+
+    Raises ValueError where another has that name.
+    """
     name = config.model_fields["kind"].default
-    assert name not in _kinds, f"two mixers are called {name!r}"
+    if name in _kinds:
+        raise ValueError(f"a mixer is called {name!r} already, by {_kinds[name].__module__}: choose another kind")
     _kinds[name] = config
     return config
+
+
+def unregister(name: str) -> None:
+    """Takes a kind of mixer out of the registry."""
+    del _kinds[name]
 
 
 def kinds() -> dict[str, type[MixerConfig]]:

@@ -1,11 +1,15 @@
 """One equation per file, in folders by family. A new mixer is one file and one name below.
 
-Who asks for mixers by name imports this package, so that they are registered by then, in the order of this list.
+Who asks for mixers by name imports this package, so that they are registered by then, in the order of this list; those
+of other installed packages follow (`plugins`).
 """
 
 from importlib import import_module
+from typing import Any
 
-from seqloom.core.mixer import kinds, mixer_config
+from seqloom.core import mixer as registry
+from seqloom.core.mixer import MixerConfig
+from seqloom.mixers.plugins import load_plugins
 
 __all__ = ["FAMILIES", "kinds", "mixer_config"]
 
@@ -23,3 +27,17 @@ FAMILIES = {
 for _family, _files in FAMILIES.items():
     for _file in _files:
         import_module(f"{__name__}.{_family}.{_file}")
+
+
+def kinds() -> dict[str, type[MixerConfig]]:
+    """Every kind of mixer by name: ours in the order above, then those of installed packages."""
+    load_plugins()
+    return registry.kinds()
+
+
+def mixer_config(values: dict[str, Any]) -> MixerConfig:
+    """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting."""
+    kind = values.get("kind")
+    if isinstance(kind, str) and kind not in registry.kinds():
+        load_plugins()
+    return registry.mixer_config(values)
