@@ -63,8 +63,10 @@ format: .venv/installed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-# A page for each mixer, as it is committed; `docs` makes the site of them too, in site/, with pictures and results.
+# What the command line knows without torch, and a page for each mixer, as they are committed; `docs` makes the site of
+# them too, in site/, with pictures and results.
 pages: .venv/installed
+	$(BIN)/python -m seqloom.cli.described
 	$(BIN)/python -m docs.pages
 
 docs: pages .venv/docs

@@ -6,7 +6,7 @@ A typo is an error that says what was near. A field's description is its help on
 import difflib
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -16,6 +16,9 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+
+LARGEST = 2**24
+"""of each size in a mixer's settings"""
 
 
 class Config(BaseModel):
@@ -46,6 +49,18 @@ class Config(BaseModel):
 
 def _python(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
+
+
+class SizedConfig(Config):
+    """Settings in which no whole number is larger than `LARGEST`."""
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, int) and value > LARGEST:
+                raise ValueError(f"{name} must be at most {LARGEST:,}, not {value}")
+        return self
 
 
 def near(name: str, known: Iterable[str]) -> str:

@@ -11,21 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import torch
-from pydantic import model_validator
 from torch import Tensor, nn
 
 from seqloom.core import memory as declared
 from seqloom.core.arguments import autocasts, count, described, deviation, mask, stream
-from seqloom.core.config import Config, near, read
+from seqloom.core.config import SizedConfig, near, read
 from seqloom.core.cost import Cost, Per
 from seqloom.core.memory import Memory
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
 from seqloom.core.view import View
-
-LARGEST = 2**24
-"""of each size in a mixer's settings"""
 
 
 @dataclass(frozen=True)
@@ -241,7 +237,7 @@ class Rounding:
     reason: str = "√4096 eps: what rounding adds up to, in random directions, over 4,096 terms"
 
 
-class MixerConfig(Config, ABC):
+class MixerConfig(SizedConfig, ABC):
     """The settings of one kind of mixer. `dim` and `context` belong to the model and are given when it is built."""
 
     kind: str
@@ -255,14 +251,6 @@ class MixerConfig(Config, ABC):
 
         By default all layers begin alike.
         """
-        return self
-
-    @model_validator(mode="after")
-    def _sizes(self) -> Self:
-        for name in type(self).model_fields:
-            value = getattr(self, name)
-            if isinstance(value, int) and value > LARGEST:
-                raise ValueError(f"{name} must be at most {LARGEST:,}, not {value}")
         return self
 
     @abstractmethod

@@ -108,7 +108,7 @@ class AFTConv(PackedMixer):
 
 @register
 class AFTConvConfig(MixerConfig):
-    """AFT-conv: looks back on everything; the context only sizes the model's positions."""
+    """AFT with biases by distance. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["aft_conv"] = "aft_conv"
     heads: int = Field(4, ge=1, description="heads, each with a key and biases of its own; divides dim")

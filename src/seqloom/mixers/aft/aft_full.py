@@ -125,7 +125,7 @@ class AFTFull(PackedMixer):
 
 @register
 class AFTFullConfig(MixerConfig):
-    """AFT-full: reads at most `context` tokens, as it has a bias for each pair of so many places."""
+    """AFT with a bias for each pair of places. It reads at most `context` tokens."""
 
     kind: Literal["aft_full"] = "aft_full"
     bias_dim: int = Field(128, ge=0, description="width of the factors of the biases; 0 for a plain table of them")

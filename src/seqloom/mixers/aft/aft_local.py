@@ -102,7 +102,7 @@ class AFTLocal(PackedMixer):
 
 @register
 class AFTLocalConfig(MixerConfig):
-    """AFT-local: reads at most `context` tokens, all of them, and has biases for the latest `window` of each place."""
+    """AFT with biases inside a window. It reads all of at most `context` tokens."""
 
     kind: Literal["aft_local"] = "aft_local"
     window: int = Field(32, ge=1, description="tokens with a bias of their own, the current one included")

@@ -89,7 +89,7 @@ class AFTSimple(PackedMixer):
 
 @register
 class AFTSimpleConfig(MixerConfig):
-    """AFT-simple. It looks back on everything; the context only sizes the model's positions."""
+    """AFT without positional biases. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["aft_simple"] = "aft_simple"
     traits: ClassVar = TRAITS

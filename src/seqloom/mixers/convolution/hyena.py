@@ -149,7 +149,7 @@ class Hyena(PackedMixer):
 
 @register
 class HyenaConfig(MixerConfig):
-    """Hyena, whose filters reach as far as the context."""
+    """Long convolutions with gates (Hyena), whose filters reach as far as the context."""
 
     kind: Literal["hyena"] = "hyena"
     order: int = Field(2, ge=1, description="gates, and long convolutions (the authors' code at its order 2 has one)")

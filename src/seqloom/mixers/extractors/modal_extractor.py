@@ -171,7 +171,7 @@ class ModalExtractor(PackedMixer):
 
 @register
 class ModalExtractorConfig(MixerConfig):
-    """HE, WE or ME with taps that are sums of fading waves: a memory of one size for all lags."""
+    """An Extractor whose taps are fading waves: HE, WE or ME with a memory of one size for all lags."""
 
     kind: Literal["modal_extractor"] = "modal_extractor"
     order: int = Field(16, ge=1, le=2**16, description="waves, and so complex numbers of state, in a channel")

@@ -122,7 +122,7 @@ AXES = ("place", "unit")
 
 @register
 class GRUConfig(MixerConfig):
-    """The GRU. It looks back on everything; the context only sizes the model's positions."""
+    """Gated recurrent units (GRU). It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["gru"] = "gru"
     state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")

@@ -118,7 +118,7 @@ AXES = ("place", "unit")
 
 @register
 class LSTMConfig(MixerConfig):
-    """The LSTM. It looks back on everything; the context only sizes the model's positions."""
+    """Long short-term memory (LSTM). It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["lstm"] = "lstm"
     state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")

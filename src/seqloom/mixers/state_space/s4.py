@@ -141,7 +141,7 @@ class S4(PackedMixer):
 
 @register
 class S4Config(MixerConfig):
-    """S4. It looks back on everything; the context only sizes the model's positions."""
+    """The structured state space S4. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["s4"] = "s4"
     state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")

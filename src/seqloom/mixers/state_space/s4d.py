@@ -172,7 +172,7 @@ def frequencies(init: Init, state_dim: int) -> Tensor:
 
 @register
 class S4DConfig(MixerConfig):
-    """S4D. It looks back on everything; the context only sizes the model's positions."""
+    """S4 with diagonal states. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["s4d"] = "s4d"
     state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")

@@ -173,7 +173,7 @@ class S5(PackedMixer):
 
 @register
 class S5Config(MixerConfig):
-    """S5. It looks back on everything; the context only sizes the model's positions."""
+    """S5, one system for all channels. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["s5"] = "s5"
     state_dim: int = Field(64, ge=2, description="states P, of which each conjugate pair is held once")

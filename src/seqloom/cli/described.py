@@ -1,0 +1,146 @@
+"""What registry.json says, read from the classes: mixers with their settings, traits and sources, and a run's settings.
+
+    python -m seqloom.cli.described        writes registry.json, which everything that must not load torch reads
+
+Needs no torch itself, so that a mixer that was registered in this process is described alike.
+"""
+
+import json
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
+
+PLACE = Path(__file__).with_name("registry.json")
+WIDEST = 40
+"""characters of a summary"""
+BOUNDS = ("ge", "gt", "le", "lt", "multiple_of", "min_length")
+PLAIN: dict[type, str] = {int: "int", float: "float", bool: "bool", str: "str", NoneType: "null"}
+
+
+def registry() -> dict[str, Any]:
+    """The contents of registry.json: of our own mixers alone. Imports torch, which the classes need."""
+    from seqloom.mixers import kinds
+    from seqloom.training.config import RunConfig
+
+    own = {name: config for name, config in kinds().items() if config.__module__.startswith("seqloom.mixers.")}
+    return {"mixers": {name: described(config) for name, config in own.items()}, "run": settings(RunConfig)}
+
+
+def text() -> str:
+    """registry.json as it is written."""
+    return json.dumps(registry(), indent=1, ensure_ascii=False) + "\n"
+
+
+def described(config: type[Any]) -> dict[str, Any]:
+    """One kind of mixer, from the class of its settings."""
+    document = sys.modules[config.__module__].__doc__ or ""
+    about = " ".join((config.__doc__ or "").split("\n\n")[0].split())
+    equation, source = _divided(document)
+    return {
+        "family": _family(config.__module__),
+        "summary": summary(about),
+        "about": about,
+        "equation": equation,
+        "source": source,
+        "traits": asdict(config.traits),
+        "settings": [each for each in settings(config) if each["name"] != "kind"],
+    }
+
+
+def summary(about: str) -> str:
+    """The first sentence in at most `WIDEST` characters: whole, or its first clause, or its first words."""
+    sentence = about.split(". ")[0].removesuffix(".")
+    for part in (sentence, sentence.split(": ")[0], sentence.split(", ")[0]):
+        if len(part) <= WIDEST:
+            return part
+    return sentence[: WIDEST - 1].rsplit(" ", 1)[0] + "…"
+
+
+def settings(config: type[BaseModel]) -> list[dict[str, Any]]:
+    """The settings of a class of settings, in order, each with those inside of it."""
+    return [_setting(name, field, config) for name, field in config.model_fields.items()]
+
+
+def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, Any]:
+    said: dict[str, Any] = {"name": name, "description": field.description or "", "types": types(field.annotation)}
+    if choices := _choices(field.annotation):
+        said["choices"] = choices
+    if not field.is_required():
+        said["default"] = _default(field)
+    bounds = {word: getattr(rule, word) for rule in field.metadata for word in BOUNDS if hasattr(rule, word)}
+    if bounds:
+        said["bounds"] = bounds
+    if _is_read_by_itself(name, config):
+        said["converted"] = True
+    inner = field.annotation
+    if isinstance(inner, type) and said["types"] == ["settings"]:
+        said["settings"] = settings(inner)
+    return said
+
+
+def types(annotation: Any) -> list[str]:
+    """The names of what a setting may be: int, float, bool, str, choice, null, or a few words for anything else."""
+    if get_origin(annotation) in (Union, UnionType):
+        return list(dict.fromkeys(name for part in get_args(annotation) for name in types(part)))
+    if get_origin(annotation) is Literal:
+        return ["choice"]
+    if annotation in PLAIN:
+        return [PLAIN[annotation]]
+    if get_origin(annotation) is tuple:
+        parts = get_args(annotation)
+        if parts[-1] is Ellipsis:
+            return [f"list of {types(parts[0])[0]}s"]
+        return [f"[{', '.join(types(part)[0] for part in parts)}]"]
+    if get_origin(annotation) is dict:
+        return ["mapping"]
+    if hasattr(annotation, "__origin__"):  # Annotated
+        return types(annotation.__origin__)
+    return ["mixer"] if annotation.__name__ == "MixerConfig" else ["settings"]
+
+
+def _choices(annotation: Any) -> list[Any]:
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    if get_origin(annotation) in (Union, UnionType):
+        return [choice for part in get_args(annotation) for choice in _choices(part)]
+    return []
+
+
+def _default(field: FieldInfo) -> Any:
+    value = field.get_default(call_default_factory=True)
+    if not isinstance(value, BaseModel):
+        return to_jsonable_python(value)
+    kind = {"kind": value.kind} if hasattr(value, "kind") else {}
+    return {**kind, **value.model_dump(mode="json", exclude_defaults=True)}
+
+
+def _is_read_by_itself(name: str, config: type[BaseModel]) -> bool:
+    """Whether a validator sees the value before its type does, and may turn it into one that fits."""
+    validators = config.__pydantic_decorators__.field_validators.values()
+    return any(name in each.info.fields and each.info.mode != "after" for each in validators)
+
+
+def _divided(document: str) -> tuple[str, str]:
+    """A file's docstring without the paragraph of its source, and that paragraph."""
+    found = re.search(r"^Source: (.+?)(?=\n\n|\Z)", document, flags=re.S | re.M)
+    if found is None:
+        return document.strip(), ""
+    rest = document[: found.start()] + document[found.end() :]
+    return re.sub(r"\n{3,}", "\n\n", rest).strip(), " ".join(found[1].split())
+
+
+def _family(module: str) -> str:
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["seqloom", "mixers"] and len(parts) == 4 else "other"
+
+
+if __name__ == "__main__":
+    PLACE.write_text(text(), encoding="utf-8")
+    print(f"{PLACE.name} is written")
