@@ -28,6 +28,56 @@ def test_help_loads_no_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+MISTAKES = """
+import contextlib, io, json, sys
+from seqloom.cli import command
+answers = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = command(words)
+    heavy = sorted({"torch", "numpy", "scipy", "tokenizers"} & set(sys.modules))
+    answers.append([code, out.getvalue(), err.getvalue(), heavy])
+print(json.dumps(answers))
+"""
+WRONG = {
+    "train tiny --out new --set model.mixer.kind=atention": "did you mean 'attention'?",
+    "train tiny --out new --set model.mixer.group=2": "did you mean 'groups'?",
+    "train tiny --out new --set training.lr=-1": "training.lr: input should be greater than 0, not -1",
+    "train tiny --out new --set training.lrr=1": "did you mean 'lr'?",
+    "train tiny --out new --set model.mixer.groups=99999999": "groups must be at most 16,777,216, not 99999999",
+    "train tiyn --out new": "unknown preset 'tiyn'",
+    "cost shee": "unknown mixer 'shee'; did you mean 'she'?",
+    "cost she --groups 0": "groups: input should be greater than or equal to 1, not 0",
+    "cost she --grops 1": "unknown option '--grops'; did you mean '--groups'?",
+    "cost tiny --set model.depth=0": "model.depth: input should be greater than or equal to 1, not 0",
+    "cost tiny --all --sort totl": "did you mean 'total'?",
+    "bench shee --against he": "unknown mixer 'shee'",
+    "bench she --against attention:heads=none": "heads: input should be a valid integer, not 'none'",
+    "compare she attention:head=2 --out new --data books": "did you mean 'heads'?",
+    "compare --all --out new --set training.batch=0": "training.batch: input should be greater than or equal to 1",
+    "recall mamba:state=4 --out new": "did you mean 'state_dim'?",
+}
+"""what a command is, and what its one line holds; none of it loads torch"""
+
+
+def asked_without_torch(commands: list[str]) -> list[tuple[int, str, str]]:
+    """The answers of the commands in a process of their own, which has not loaded what is heavy."""
+    words = json.dumps([command.split() for command in commands])
+    done = subprocess.run([sys.executable, "-c", MISTAKES, words], capture_output=True, text=True, check=True)
+    answers = json.loads(done.stdout)
+    for command, (*_, heavy) in zip(commands, answers, strict=True):
+        assert not heavy, (command, heavy)
+    return [(code, out, err) for code, out, err, _ in answers]
+
+
+def test_mistakes_load_no_torch() -> None:
+    for command, (code, out, err) in zip(WRONG, asked_without_torch(list(WRONG)), strict=True):
+        assert (code, out) == (2, ""), command
+        assert WRONG[command] in err
+        assert len(err.splitlines()) == 1, err
+
+
 def test_debug_shows_a_traceback() -> None:
     done = subprocess.run([*PROGRAM, "trian", "--debug"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

@@ -62,9 +62,12 @@ def cost(
     training, prefill and for one more token; `--set` changes its settings. `seqloom cost --all --sort total` prices it
     with every mixer in turn.
     """
+    from seqloom.cli.priced import wanted
+
+    asked = wanted(kind, context.args)
     from seqloom.cli.pricing import price
 
-    print(price(kind, context.args))
+    print(price(asked))
 
 
 @app.command()
@@ -87,11 +90,14 @@ def train(
 
     On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
     """
+    from seqloom.cli.checked import require_settings
+
+    changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
+    require_settings(preset, changes, data)
     from seqloom.core.table import written
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
 
-    changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
     outcome = run(resolve(preset, changes, source=data), out, allow_drift=allow_drift)
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)

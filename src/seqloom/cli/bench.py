@@ -22,6 +22,9 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Times mixers side by side, after checking that each computes what its reference does."""
+    from seqloom.cli.checked import require_contenders
+
+    require_contenders([*mixers, against], preset or "paper/small", ["data.source=stories"])
     from seqloom.cli.timing import timed
 
     sizes = {"dim": dim, "context": context, "batch": batch}

@@ -40,6 +40,10 @@ def compare(
     probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,
 ) -> int:
     """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
+    from seqloom.cli.checked import require_contenders
+
+    named = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
+    require_contenders(named, preset, change or [], data)
     from seqloom.cli.comparing import compared
 
     return compared(

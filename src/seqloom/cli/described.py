@@ -56,7 +56,7 @@ def described(config: type[Any]) -> dict[str, Any]:
 
 def summary(about: str) -> str:
     """The first sentence in at most `WIDEST` characters: whole, or its first clause, or its first words."""
-    sentence = about.split(". ")[0].removesuffix(".")
+    sentence = about.split(". ", maxsplit=1)[0].removesuffix(".")
     for part in (sentence, sentence.split(": ")[0], sentence.split(", ")[0]):
         if len(part) <= WIDEST:
             return part
@@ -81,28 +81,30 @@ def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, 
         said["converted"] = True
     inner = field.annotation
     if isinstance(inner, type) and said["types"] == ["settings"]:
+        said["class"] = inner.__name__
         said["settings"] = settings(inner)
     return said
 
 
 def types(annotation: Any) -> list[str]:
     """The names of what a setting may be: int, float, bool, str, choice, null, or a few words for anything else."""
-    if get_origin(annotation) in (Union, UnionType):
-        return list(dict.fromkeys(name for part in get_args(annotation) for name in types(part)))
-    if get_origin(annotation) is Literal:
-        return ["choice"]
-    if annotation in PLAIN:
-        return [PLAIN[annotation]]
-    if get_origin(annotation) is tuple:
-        parts = get_args(annotation)
-        if parts[-1] is Ellipsis:
-            return [f"list of {types(parts[0])[0]}s"]
-        return [f"[{', '.join(types(part)[0] for part in parts)}]"]
-    if get_origin(annotation) is dict:
-        return ["mapping"]
-    if hasattr(annotation, "__origin__"):  # Annotated
-        return types(annotation.__origin__)
-    return ["mixer"] if annotation.__name__ == "MixerConfig" else ["settings"]
+    parts = get_args(annotation)
+    match get_origin(annotation):
+        case origin if origin in (Union, UnionType):
+            names = [name for part in parts for name in types(part)]
+        case origin if origin is Literal:
+            names = ["choice"]
+        case origin if origin is tuple and parts[-1] is Ellipsis:
+            names = [f"list of {types(parts[0])[0]}s"]
+        case origin if origin is tuple:
+            names = [f"[{', '.join(types(part)[0] for part in parts)}]"]
+        case origin if origin is dict:
+            names = ["mapping"]
+        case _ if hasattr(annotation, "__origin__"):  # Annotated
+            names = types(annotation.__origin__)
+        case _:
+            names = [PLAIN.get(annotation) or ("mixer" if annotation.__name__ == "MixerConfig" else "settings")]
+    return names
 
 
 def _choices(annotation: Any) -> list[Any]:

@@ -4,24 +4,12 @@ import json
 from typing import Any, get_args
 
 from seqloom.analysis.whole import Refused, Use, Whole, each
-from seqloom.cli.price_options import choice, options, whole
-from seqloom.core.config import near
+from seqloom.cli.price_options import whole
+from seqloom.cli.priced import SHORT, PricedModel
 from seqloom.core.cost import Cost
 from seqloom.core.table import table
 from seqloom.training.settings import resolve
 
-SHORT = {
-    "mul": "multiplications",
-    "add": "additions",
-    "div": "divisions",
-    "exp": "exponentiations",
-    "other": "others",
-    "total": "total",
-    "params": "parameters",
-    "state": "state",
-    "path": "path",
-}
-COLUMNS = ("mixer", *SHORT)
 TITLES: dict[Use, str] = {
     "training": "training, the forward of one row of {T:,} tokens",
     "prefill": "prefill, a prompt of {T:,} tokens of which the last predicts",
@@ -34,27 +22,23 @@ NOTES = (
 )
 
 
-def priced(preset: str, arguments: list[str]) -> str:
-    """One table for each use, or the one that --per names. ValueError for unknown names, with what was near."""
-    given, changes = options(arguments, ("all", "set", "tokens", "per", "sort", "json"))
-    by = given.get("sort")
-    if by is not None and by not in COLUMNS:
-        raise ValueError(f"--sort {by!r} is no column; {near(by, COLUMNS)}")
-    use = choice(given, "per", ("sequence", "prefill", "token"))
-    config = resolve(preset, ["data.source=stories", *changes]).model
-    T = whole(given, "tokens", config.context)
+def priced(wanted: PricedModel) -> str:
+    """One table for each use, or the one that --per names. ValueError where no mixer fits the model."""
+    use = wanted.per
+    config = resolve(wanted.preset, wanted.changes).model
+    T = whole(wanted.given, "tokens", config.context)
     found = list(each(config, T))
     models = [one for one in found if isinstance(one, Whole)]
     refused = {one.mixer: one.reason for one in found if isinstance(one, Refused)}
     if not models:
-        raise ValueError(f"the model of {preset} with any mixer: {next(iter(refused.values()))}")
+        raise ValueError(f"the model of {wanted.preset} with any mixer: {next(iter(refused.values()))}")
     uses: tuple[Use, ...] = get_args(Use) if use is None else ("training" if use == "sequence" else use,)
-    rows = {use: _sorted([_row(one.mixer, one.costs[use]) for one in models], by) for use in uses}
-    if "json" in given:
-        return json.dumps({"preset": preset, "tokens": T, **rows, "refused": refused})
+    rows = {use: _sorted([_row(one.mixer, one.costs[use]) for one in models], wanted.sort) for use in uses}
+    if wanted.as_json:
+        return json.dumps({"preset": wanted.preset, "tokens": T, **rows, "refused": refused})
     head = ("mixer", *SHORT.values())
     parts = [
-        f"the model of {preset} with each mixer: {TITLES[use].format(T=T)}\n\n"
+        f"the model of {wanted.preset} with each mixer: {TITLES[use].format(T=T)}\n\n"
         + table(head, [tuple(row.values()) for row in lines])
         for use, lines in rows.items()
     ]

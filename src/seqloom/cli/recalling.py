@@ -38,6 +38,9 @@ def recall(
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.positions=none")] = None,
 ) -> int:
     """Trains mixers on probes of one skill each and says how often each is right, by distance; Ctrl-C saves."""
+    from seqloom.cli.checked import require_contenders
+
+    require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
     from seqloom.cli.comparing import typed
     from seqloom.experiments.compare import Stopped
     from seqloom.experiments.contenders import contender

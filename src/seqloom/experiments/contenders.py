@@ -5,39 +5,18 @@ sized(peer, mixer, ...)                  the peer's model, resized until it is a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any, final, get_args
+from typing import Any, get_args
 
 from seqloom.analysis.match import By, Equal, Match, match
 from seqloom.experiments.clock import clock
+from seqloom.experiments.contender import Contender, contender
 from seqloom.models.decoder import DecoderConfig
 from seqloom.runs.layout import read_json, write_json
 from seqloom.training.config import RunConfig, TrainConfig
 
-
-@final
-@dataclass(frozen=True)
-class Contender:
-    """One model of a comparison: what its folder and its row are called, and the settings that make it."""
-
-    name: str
-    changes: tuple[str, ...]
-    beside: str | None = None
-    """the name of the contender that it was sized for"""
-    matched: str | None = None
-    """what was changed for that, in words"""
-
-
-def contender(text: str) -> Contender:
-    """Reads `KIND` or `KIND:NAME=VALUE,NAME=VALUE`, as `attention:heads=32`."""
-    kind, _, rest = text.partition(":")
-    settings = [entry for entry in rest.split(",") if entry]
-    if not kind or any("=" not in entry for entry in settings):
-        raise ValueError(f"a contender is KIND or KIND:NAME=VALUE,…, as attention:heads=32, not {text!r}")
-    changes = (f"model.mixer.kind={kind}", *(f"model.mixer.{entry}" for entry in settings))
-    return Contender("-".join([kind, *settings]), changes)
+__all__ = ["Contender", "beside", "contender", "sized"]
 
 
 def sized(

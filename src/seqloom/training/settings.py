@@ -2,25 +2,20 @@
 
     resolve("paper/small", ["model.mixer.kind=she", "training.batches=100"])
 
-A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
-mixer, or of schedule, drops the settings of the one before it; changes that follow are the new one's.
+How presets and changes are read: `preset_values`.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from seqloom.core.config import read
-from seqloom.core.files import read_text
-from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.models.decoder import DecoderConfig
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import weightless
 from seqloom.training.optimizers import matrices_of
-from seqloom.training.recipes import recipe
+from seqloom.training.preset import preset_values, short
 
 
 def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None) -> RunConfig:
@@ -28,19 +23,7 @@ def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None)
 
     ValueError, in one line, for what is unknown or does not fit, sizes that a mixer refuses included.
     """
-    values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
-    for change in changes:
-        place, sign, text = change.partition("=")
-        if not sign or not place:
-            raise ValueError(f"--set needs name=value, such as model.mixer.kind=she, not {change!r}")
-        _put(values, place.split("."), _value(text, change))
-    if source is not None:
-        _put(values, ["data", "source"], source)
-    if isinstance(values.get("model"), dict) and isinstance(values.get("data"), dict):
-        vocab = values["data"].get("vocab", 5000)
-        if values["model"].setdefault("vocab", vocab) != vocab:
-            raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
-    config: RunConfig = read(RunConfig, values)
+    config: RunConfig = read(RunConfig, preset_values(preset, changes, source))
     backends.check(config.backends)
     _build(config.model)
     if config.training.optimizer == "muon":
@@ -55,47 +38,4 @@ def _build(model: DecoderConfig) -> None:
             try:
                 mixer.build(model.dim, model.context)
             except RuntimeError as error:  # torch cannot count that far
-                raise ValueError(f"{mixer.kind} cannot be built of these sizes ({_short(str(error))})") from None
-
-
-def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
-    for depth, name in enumerate(path[:-1]):
-        inner = values.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
-        values = inner
-    if (
-        len(path) > 1
-        and path[-2] in ("mixer", "schedule")
-        and path[-1] == "kind"
-        and values.get("kind", value) != value
-    ):
-        values.clear()
-    values[path[-1]] = value
-
-
-def _value(text: str, change: str) -> Any:
-    try:
-        return parse_yaml(text)
-    except ValueError as error:
-        raise ValueError(f"--set {_short(change)}: the value is not readable YAML ({error})") from None
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _file(path: Path) -> dict[str, Any]:
-    try:
-        text = read_text(path, LONGEST)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: there is no such preset file") from None
-    except OSError as error:
-        raise ValueError(f"{path}: the preset file cannot be read ({error.strerror})") from None
-    try:
-        values = parse_yaml(text)
-    except ValueError as error:
-        raise ValueError(f"{path} is not readable YAML: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no settings: it needs model, data and training")
-    return values
+                raise ValueError(f"{mixer.kind} cannot be built of these sizes ({short(str(error))})") from None

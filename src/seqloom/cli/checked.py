@@ -1,0 +1,89 @@
+"""Mistakes in names, types and bounds, found from registry.json before torch is loaded.
+
+The settings become pydantic classes again, so that a mistake reads here as it does in the full check, which follows:
+`resolve`. What needs the classes themselves (one setting against another, sizes, conversions) is left to it; nothing
+that it accepts is an error here.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal, Union
+
+from pydantic import Field, create_model, field_validator
+
+from seqloom.cli import registry
+from seqloom.core.config import Config, SizedConfig, near, read
+from seqloom.experiments.contender import contender
+from seqloom.training.preset import preset_values
+
+TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "null": None}
+
+
+def require_settings(preset: str, changes: Sequence[str] = (), source: str | None = None) -> None:
+    """ValueError, in one line, where a preset with changes has an unknown name, or a value of another type or size."""
+    read(_run(), preset_values(preset, changes, source))
+
+
+def require_contenders(
+    texts: Sequence[str], preset: str, changes: Sequence[str] = (), source: str | None = None
+) -> None:
+    """ValueError as of `require_settings` for each of the models `KIND` or `KIND:NAME=VALUE,…`."""
+    for text in dict.fromkeys(texts):
+        require_settings(preset, [*changes, *contender(text).changes], source)
+
+
+def require_mixer(values: dict[str, Any]) -> None:
+    """ValueError where a mixer's kind is unknown, or a setting is not one of that kind's or does not fit it."""
+    known = registry.mixers()
+    if "kind" not in values:
+        raise ValueError(f"a mixer needs a kind; there is {', '.join(known)}")
+    kind = values["kind"]
+    if isinstance(kind, str) and kind not in known and registry.load(kind):
+        known = registry.mixers()
+    if not isinstance(kind, str) or kind not in known:
+        raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), known)}")
+    settings = known[kind]["settings"]
+    base = Config if any(each.get("converted") for each in settings) else SizedConfig  # sizes come after conversion
+    read(_settings(kind, [_kind(kind), *settings], base), values)
+
+
+@cache
+def _run() -> type[Config]:
+    return _settings("run", registry.run(), Config)
+
+
+def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config]) -> type[Config]:
+    """A class of settings with the names, types, defaults and bounds of the registry."""
+    fields: dict[str, Any] = {each["name"]: (_type(each), _field(each)) for each in settings}
+    mixers = [each["name"] for each in settings if each["types"][0] == "mixer" and "default" not in each]
+    validators: Any = {"mixers": field_validator(*mixers, mode="before")(_mixers)} if mixers else {}
+    return create_model(name, __base__=base, __validators__=validators, **fields)
+
+
+def _type(setting: dict[str, Any]) -> Any:
+    if "settings" in setting:
+        return _settings(setting["class"], setting["settings"], Config)
+    types = setting["types"]
+    if setting.get("converted") or not all(name in TYPES or name == "choice" for name in types):
+        return Any
+    choices = Literal[tuple(setting.get("choices", ()))]
+    return Union[tuple(choices if name == "choice" else TYPES[name] for name in types)]  # noqa: UP007  # made at run time
+
+
+def _field(setting: dict[str, Any]) -> Any:
+    bounds = {} if setting.get("converted") else setting.get("bounds", {})
+    if "settings" in setting and "default" in setting:  # made of its own settings' defaults
+        return Field(None, **bounds)
+    return Field(setting.get("default", ...), **bounds)
+
+
+def _kind(kind: str) -> dict[str, Any]:
+    return {"name": "kind", "types": ["choice"], "choices": [kind], "default": kind}
+
+
+def _mixers(cls: type[Config], value: Any) -> Any:
+    """The mixer of every layer, or a list of them; anything else is left to the full check."""
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, dict):
+            require_mixer(each)
+    return value

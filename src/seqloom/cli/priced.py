@@ -1,0 +1,94 @@
+"""What `seqloom cost` is asked to price: its words, checked before torch is loaded."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+from seqloom.cli import registry
+from seqloom.cli.checked import require_mixer, require_settings
+from seqloom.cli.price_options import choice, options, plain, whole
+from seqloom.core.config import near
+from seqloom.training.recipes import RECIPES
+
+OWN = ("dim", "context", "tokens", "per", "json")
+SHORT = {
+    "mul": "multiplications",
+    "add": "additions",
+    "div": "divisions",
+    "exp": "exponentiations",
+    "other": "others",
+    "total": "total",
+    "params": "parameters",
+    "state": "state",
+    "path": "path",
+}
+COLUMNS = ("mixer", *SHORT)
+
+
+@final
+@dataclass(frozen=True)
+class PricedMixer:
+    """A mixer alone."""
+
+    kind: str
+    settings: dict[str, Any]
+    dim: int
+    context: int
+    tokens: int
+    per: Literal["sequence", "token"]
+    as_json: bool
+
+
+@final
+@dataclass(frozen=True)
+class PricedModel:
+    """The whole model of a preset, or with `every` that model with each mixer in turn."""
+
+    preset: str
+    changes: tuple[str, ...]
+    given: dict[str, str]
+    """the options as they were typed: `tokens` is the model's context unless given"""
+    per: Literal["sequence", "prefill", "token"] | None
+    sort: str | None
+    every: bool
+    as_json: bool
+
+
+def wanted(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
+    """What is to be priced. ValueError for unknown names, with what was near, and for values that do not fit."""
+    if kind.startswith("--"):  # `seqloom cost --all`: no preset is named
+        kind, arguments = "paper/table1", [kind, *arguments]
+        if "--all" not in arguments:
+            raise ValueError("what is to be priced? Name a mixer or a preset, or say --all")
+    if kind in RECIPES or kind.endswith((".yaml", ".yml")):
+        return _model(kind, arguments)
+    if kind not in registry.mixers() and not registry.load(kind):
+        raise ValueError(f"unknown mixer {kind!r}; {near(kind, [*registry.mixers(), *RECIPES])}")
+    return _mixer(kind, arguments)
+
+
+def _mixer(kind: str, arguments: list[str]) -> PricedMixer:
+    for word in ("--set", "--all"):
+        if any(argument.partition("=")[0] == word for argument in arguments):
+            raise ValueError(
+                f"{word} is for whole models, as in seqloom cost paper/table1 {word}; {kind}'s fields are options"
+            )
+    fields = [each["name"] for each in registry.mixers()[kind]["settings"]]
+    given, _ = options(arguments, (*OWN, *fields))
+    dim, context = whole(given, "dim", 128), whole(given, "context", 128)
+    settings = {name: plain(value) for name, value in given.items() if name in fields}
+    require_mixer({"kind": kind, **settings})
+    tokens = whole(given, "tokens", context)
+    per = choice(given, "per", ("sequence", "token")) or "sequence"
+    return PricedMixer(kind, settings, dim, context, tokens, per, "json" in given)
+
+
+def _model(preset: str, arguments: list[str]) -> PricedModel:
+    every = "--all" in arguments
+    given, changes = options(arguments, ("set", "tokens", "per", "json", *(("all", "sort") if every else ())))
+    sort = given.get("sort")
+    if sort is not None and sort not in COLUMNS:
+        raise ValueError(f"--sort {sort!r} is no column; {near(sort, COLUMNS)}")
+    per = choice(given, "per", ("sequence", "prefill", "token"))
+    changes = ["data.source=stories", *changes]
+    require_settings(preset, changes)
+    return PricedModel(preset, tuple(changes), given, per, sort, every, "json" in given)

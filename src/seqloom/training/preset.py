@@ -1,0 +1,74 @@
+"""From a preset and changes to plain values, before they are checked. Needs no torch.
+
+    preset_values("paper/small", ["model.mixer.kind=she", "training.batches=100"])
+
+A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
+mixer, or of schedule, drops the settings of the one before it; changes that follow are the new one's.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from seqloom.core.files import read_text
+from seqloom.core.yaml_text import LONGEST, parse_yaml
+from seqloom.training.recipes import recipe
+
+
+def preset_values(preset: str, changes: Sequence[str] = (), source: str | None = None) -> dict[str, Any]:
+    """The values of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
+
+    ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the wrong place.
+    """
+    values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
+    for change in changes:
+        place, sign, text = change.partition("=")
+        if not sign or not place:
+            raise ValueError(f"--set needs name=value, such as model.mixer.kind=she, not {change!r}")
+        _put(values, place.split("."), _value(text, change))
+    if source is not None:
+        _put(values, ["data", "source"], source)
+    if isinstance(values.get("model"), dict) and isinstance(values.get("data"), dict):
+        vocab = values["data"].get("vocab", 5000)
+        if values["model"].setdefault("vocab", vocab) != vocab:
+            raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
+    return values
+
+
+def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
+    for depth, name in enumerate(path[:-1]):
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
+        values = inner
+    if path[-1] == "kind" and path[-2:-1] in (["mixer"], ["schedule"]) and values.get("kind", value) != value:
+        values.clear()
+    values[path[-1]] = value
+
+
+def _value(text: str, change: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"--set {short(change)}: the value is not readable YAML ({error})") from None
+
+
+def short(text: str) -> str:
+    """A text of a user's, cut to what a message has room for."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        text = read_text(path, LONGEST)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: there is no such preset file") from None
+    except OSError as error:
+        raise ValueError(f"{path}: the preset file cannot be read ({error.strerror})") from None
+    try:
+        values = parse_yaml(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no settings: it needs model, data and training")
+    return values
