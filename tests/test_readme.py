@@ -120,6 +120,6 @@ def test_the_added_mixer_is_priced_and_listed(kind: str, tmp_path: Path, capsys:
     """Under README's name, and under the name that a reader gives it."""
     with added(ADDED.replace(KIND, kind), tmp_path) as config:
         assert command(["list"]) == 0
-        assert str(config.__doc__).splitlines()[0] in capsys.readouterr().out
+        assert str(config.__doc__).splitlines()[0].removesuffix(".") in capsys.readouterr().out
         assert command(["cost", kind, "--dim", "8"]) == 0
         assert kind in capsys.readouterr().out

@@ -10,13 +10,12 @@ import pytest
 
 from seqloom.cli import command, run
 from seqloom.data.corpora import read
-from seqloom.mixers import kinds
 from seqloom.runs.layout import find_run
 from tests.cli.conftest import STEP, TINY, Answer
 
 Seqloom = Callable[..., Answer]
 NAMES = (
-    *("list", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
+    *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
     *("recall", "paper", "distil-taps", "report", "bench"),
 )
 
@@ -55,13 +54,6 @@ def test_a_preset_file(seqloom: Seqloom, tmp_path: Path) -> None:
     assert settings["model"]["mixer"] == {"kind": "me"}
     assert (settings["model"]["ffn"], settings["model"]["vocab"]) == (16, 260)
     assert (settings["training"]["lr"], settings["training"]["betas"]) == (1e-3, [0.9, 0.95])
-
-
-def test_list(seqloom: Seqloom) -> None:
-    answer = seqloom("list")
-    assert answer.code == 0
-    assert [line.split()[0] for line in answer.out.splitlines()[2:]] == list(kinds())
-    assert answer.out.splitlines()[2].split()[-7:] == ["always", "yes", "grows", "any", "no", "heads,", "window"]
 
 
 def test_data(seqloom: Seqloom) -> None:

@@ -71,6 +71,13 @@ def asked_without_torch(commands: list[str]) -> list[tuple[int, str, str]]:
     return [(code, out, err) for code, out, err, _ in answers]
 
 
+def test_lists_load_no_torch() -> None:
+    commands = ["list", "list she", "list --family aft --wide --json", "settings", "settings lr", "settings --json"]
+    for command, (code, out, err) in zip(commands, asked_without_torch(commands), strict=True):
+        assert (code, err) == (0, ""), command
+        assert out.strip()
+
+
 def test_mistakes_load_no_torch() -> None:
     for command, (code, out, err) in zip(WRONG, asked_without_torch(list(WRONG)), strict=True):
         assert (code, out) == (2, ""), command

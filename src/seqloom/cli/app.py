@@ -28,27 +28,36 @@ Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 @app.command("list")
 def list_mixers(
+    name: Annotated[str | None, typer.Argument(help="a mixer, to show it whole")] = None,
+    family: Annotated[str | None, typer.Option(help="only this family, as extractors or state_space")] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="with traits and the names of settings")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with everything")] = False,
     which: Annotated[bool, typer.Option("--backends", help="each op's backends, and what runs here")] = False,
 ) -> None:
-    """The mixers, with what each can do; or the backends of the ops that they are made of."""
+    """The mixers, or one of them whole: equation, settings, traits, price, source."""
     if which:
+        if name or family or wide or as_json:
+            raise typer.BadParameter("--backends is a list of its own: give nothing else with it")
         from seqloom.cli.listing import backends
 
         print(backends())
         return
-    from seqloom.core.table import table
-    from seqloom.mixers import kinds
+    from seqloom.cli.mixers import listed, shown
 
-    rows = [
-        (
-            *(name, (config.__doc__ or "").splitlines()[0]),
-            *(traits.causal, traits.streams, traits.state, traits.longest or "any", traits.selects_ahead),
-            ", ".join(field for field in config.model_fields if field != "kind"),
-        )
-        for name, config in kinds().items()
-        for traits in [config.traits]
-    ]
-    print(table(("mixer", "what it is", "causal", "streams", "state", "longest", "selects ahead", "options"), rows))
+    if name is not None and (family or wide):
+        raise typer.BadParameter("--family and --wide are of the whole list: leave out the mixer")
+    print(listed(family, wide=wide, as_json=as_json) if name is None else shown(name, as_json=as_json))
+
+
+@app.command()
+def settings(
+    path: Annotated[str | None, typer.Argument(help="as training, training.lr, she, or a part of a name")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Every setting of a run with type, bounds, default and meaning; or those of a path, a mixer or a name."""
+    from seqloom.cli.settings_tree import settings as shown
+
+    print(shown(path, as_json=as_json))
 
 
 @app.command(context_settings=Options)
@@ -130,8 +139,8 @@ def generate(
     """Writes on from a prompt, as it is drawn."""
     from seqloom.cli.writing import write
 
-    settings: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **settings)
+    sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **sampling)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
     python -m seqloom.cli.described        writes registry.json, which everything that must not load torch reads
 
-Needs no torch itself, so that a mixer that was registered in this process is described alike.
+A mixer that was registered in this process is described alike.
 """
 
 import json
@@ -20,6 +20,9 @@ from pydantic_core import to_jsonable_python
 PLACE = Path(__file__).with_name("registry.json")
 WIDEST = 40
 """characters of a summary"""
+DIM, CONTEXT = 128, 128
+"""the sizes that a mixer is priced at"""
+COUNTED = ("total", "params", "state")
 BOUNDS = ("ge", "gt", "le", "lt", "multiple_of", "min_length")
 PLAIN: dict[type, str] = {int: "int", float: "float", bool: "bool", str: "str", NoneType: "null"}
 
@@ -51,6 +54,7 @@ def described(config: type[Any]) -> dict[str, Any]:
         "source": source,
         "traits": asdict(config.traits),
         "settings": [each for each in settings(config) if each["name"] != "kind"],
+        "price": _price(config),
     }
 
 
@@ -127,6 +131,19 @@ def _is_read_by_itself(name: str, config: type[BaseModel]) -> bool:
     """Whether a validator sees the value before its type does, and may turn it into one that fits."""
     validators = config.__pydantic_decorators__.field_validators.values()
     return any(name in each.info.fields and each.info.mode != "after" for each in validators)
+
+
+def _price(config: type[Any]) -> dict[str, Any]:
+    """What a layer of `DIM` channels costs for a row of `CONTEXT` tokens and for the last of them; or nothing."""
+    import torch
+
+    try:
+        with torch.device("meta"):
+            mixer = config().build(DIM, CONTEXT)
+        costs = {"row": mixer.cost(CONTEXT), "token": mixer.cost(CONTEXT, "token")}
+    except ValueError:  # no layer of these sizes
+        return {}
+    return {use: {name: getattr(cost, name) for name in COUNTED} for use, cost in costs.items()}
 
 
 def _divided(document: str) -> tuple[str, str]:
