@@ -22,7 +22,7 @@ TINY = ["data.vocab=300", "training.batches=4", "model.dim=32", "model.context=1
 SMALLER = {
     "paper": ["--scale", "tiny", "--only", "he"],
     "recall": ["--dim", "8", "--batches", "2"],
-    "distil-taps": ["--order", "4"],
+    "distill": ["--order", "4"],
 }
 """what a command of README gets so that the test is quick; the last of an option counts"""
 
@@ -48,7 +48,7 @@ def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[1] for line in lines] == [
         *("train", "generate", "evaluate", "cost"),
         *("compare", "report", "bench", "paper", "recall"),
-        *("train", "distil-taps", "generate"),
+        *("train", "distill", "generate"),
     ]
     for line in lines:
         words = shlex.split(line)[1:]

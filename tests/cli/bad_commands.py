@@ -33,6 +33,8 @@ WORDS = [
     ("list-family", ["list", "--family", "linaer"], ("unknown family 'linaer'", "did you mean 'linear'")),
     ("list-mixer-wide", ["list", "she", "--wide"], ("--wide", "leave out the mixer")),
     ("list-backends-json", ["list", "--backends", "--json"], ("--backends", "nothing else")),
+    ("doctor-no-run", ["doctor", "{shelf}"], ("is not a run", "config.json")),
+    ("doctor-nowhere", ["doctor", "nowhere"], ("nowhere does not exist",)),
     ("settings-path", ["settings", "training.lrr"], ("no setting 'training.lrr'", "did you mean 'training.lr'")),
     ("settings-nothing", ["settings", ""], ("no setting ''",)),
     ("data-nothing", ["data"], ("Missing argument 'source'",)),

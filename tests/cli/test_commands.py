@@ -1,5 +1,6 @@
 """The commands do their work, at a scale of seconds."""
 
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from tests.cli.conftest import STEP, TINY, Answer
 Seqloom = Callable[..., Answer]
 NAMES = (
     *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
-    *("recall", "paper", "distil-taps", "report", "bench"),
+    *("recall", "paper", "distill", "report", "bench", "doctor"),
 )
+
+COLOR = r"\x1b\[(?:\d+;)*3[0-7]m"
 
 
 def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> None:
@@ -70,6 +73,23 @@ def test_help(seqloom: Seqloom, name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert (answer.code, answer.err) == (0, "")
     assert f"seqloom {name}" in answer.out
     assert name in seqloom("--help").out
+
+
+def test_the_help_groups_the_commands(seqloom: Seqloom) -> None:
+    lines = [line.strip("│ ") for line in seqloom("--help").out.splitlines()]
+    heads = [line.split()[1] for line in lines if line.startswith("╭")]
+    assert heads == ["Options", "Models", "Comparisons", "Information", "More", "Studies"]
+    names = [line.split()[0] for line in lines if line.split() and line.split()[0] in NAMES]
+    assert names[:6] == ["train", "generate", "evaluate", "compare", "bench", "cost"]
+
+
+def test_the_help_has_no_color_where_none_is_wanted(seqloom: Seqloom, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("typer.rich_utils.FORCE_TERMINAL", True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert re.search(COLOR, seqloom("--help").out)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(COLOR, seqloom("--help").out)
 
 
 def test_the_help_of_train_says_how_to_hand_freed_memory_back(seqloom: Seqloom) -> None:

@@ -25,7 +25,7 @@ HEALTHY = {
     "compare": ["--out", "new", "she", "--preset", "tiny"],
     "data": ["stories:20"],
     "demo": ["--out", "new", "--scale", "tiny"],
-    "distil-taps": ["{run}", "--out", "new", "--order", "2"],
+    "distill": ["{run}", "--out", "new", "--order", "2"],
     "evaluate": ["{run}", "--data", "stories:3"],
     "generate": ["{run}", "Once"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
@@ -35,7 +35,7 @@ HEALTHY = {
 """arguments under which a command would run, so that it is the value under test that is refused"""
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
-    *(("evaluate", "--batch"), ("distil-taps", "--batch")),
+    *(("evaluate", "--batch"), ("distill", "--batch")),
 }
 """counts that only say how long it lasts, or are cut to what there is"""
 WRONG = {"absent": None, "empty": "", "word": "ten", "not-finite": "nan", "negative": "-1", "too-large": str(10**22)}

@@ -1,6 +1,7 @@
 """The commands. Each imports what it needs when it runs, so that `--help` answers without loading torch."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,11 +23,27 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from seqloom.cli.environment import versions
+
+        print(versions())
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="seqloom, torch, device, native code")
+    ] = False,
+) -> None:
+    """Holds the options of `seqloom` itself; the help is the app's."""
+
+
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-@app.command("list")
 def list_mixers(
     name: Annotated[str | None, typer.Argument(help="a mixer, to show it whole")] = None,
     family: Annotated[str | None, typer.Option(help="only this family, as extractors or state_space")] = None,
@@ -49,7 +66,6 @@ def list_mixers(
     print(listed(family, wide=wide, as_json=as_json) if name is None else shown(name, as_json=as_json))
 
 
-@app.command()
 def settings(
     path: Annotated[str | None, typer.Argument(help="as training, training.lr, she, or a part of a name")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
@@ -60,7 +76,6 @@ def settings(
     print(shown(path, as_json=as_json))
 
 
-@app.command(context_settings=Options)
 def cost(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(help="a mixer, or a preset for its whole model; a mixer's fields are options")],
@@ -79,7 +94,6 @@ def cost(
     print(price(asked))
 
 
-@app.command()
 def train(
     preset: Annotated[str, typer.Argument(help="paper/table1, paper/small, demo, tiny, or a .yaml file")],
     out: Annotated[
@@ -122,7 +136,6 @@ def train(
     return 0
 
 
-@app.command()
 def generate(
     run: Run,
     prompt: Annotated[str, typer.Argument(help="the text to go on from")],
@@ -143,7 +156,6 @@ def generate(
     write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **sampling)
 
 
-@app.command()
 def evaluate(
     run: Run,
     data: Annotated[str, typer.Option(help="the text to predict: a file, a folder, a .jsonl, stories")],
@@ -157,7 +169,6 @@ def evaluate(
     print(scored(run, data, batch=batch, step=step, as_json=as_json))
 
 
-@app.command()
 def data(
     source: Annotated[str, typer.Argument(help="a text file, a folder, a .jsonl, gutenberg-children, stories")],
     vocab: Annotated[int, typer.Option(help="entries of the vocabulary")] = 5000,
@@ -168,11 +179,6 @@ def data(
     print(prepare(source, vocab=vocab, context=1).description)
 
 
-app.command()(compare)
-app.command()(recall)
-
-
-@app.command()
 def report(
     comparison: Annotated[Path, typer.Argument(help="the folder of a comparison: the --out of seqloom compare")],
 ) -> None:
@@ -182,11 +188,7 @@ def report(
     print(f"the report is {write(comparison)}")
 
 
-app.command()(bench)
-
-
-@app.command("distil-taps")
-def distil_taps(
+def distill(
     run: Run,
     order: Annotated[int, typer.Option(help="poles of each channel: complex numbers of its state")],
     out: Annotated[Path, typer.Option(help="the folder of the new run", parser=folder, metavar="PATH")],
@@ -203,7 +205,6 @@ def distil_taps(
     print(distilled(run, order, out, data=data, batch=batch, step=step))
 
 
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = Path(
         "runs/demo"
@@ -216,5 +217,33 @@ def demo(
     return shown(out, scale)
 
 
-app.command()(paper)
-app.command()(verify)
+def doctor(
+    run: Annotated[Path | None, typer.Argument(help="the folder of a run, whose files are checked instead")] = None,
+) -> int:
+    """What is installed and what runs here; or whether every file of a run is as it was written (exit 1 if not)."""
+    if run is None:
+        from seqloom.cli.environment import environment
+
+        print(environment())
+        return 0
+    from seqloom.cli.run_health import checked
+
+    lines, whole = checked(run)
+    print(lines)
+    return 0 if whole else 1
+
+
+PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "Models": (train, generate, evaluate),
+    "Comparisons": (compare, bench, cost, verify),
+    "Information": (report, list_mixers, settings, doctor),
+    "More": (data, distill, demo),
+    "Studies": (recall, paper),
+}
+"""the commands as the help groups them"""
+NAMES = {list_mixers: "list"}
+
+for _panel, _commands in PANELS.items():
+    for _command in _commands:
+        _settings = Options if _command is cost else None
+        app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings)(_command)

@@ -1,4 +1,4 @@
-"""`seqloom distil-taps`: what poles in the place of taps cost, and what they save."""
+"""`seqloom distill`: what poles in the place of taps cost, and what they save."""
 
 from pathlib import Path
 

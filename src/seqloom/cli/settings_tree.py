@@ -37,7 +37,7 @@ def _found(path: str) -> dict[str, list[dict[str, Any]]]:
     """The settings by where they are: in a section of a run, or in a mixer `model.mixer (KIND)`."""
     trees = dict(_sections("", registry.run()))
     mixers = {f"{MIXER} ({kind})": tree for kind, tree in _by_mixer().items()}
-    if path in trees:
+    if path and path in trees:
         return {path: trees[path]}
     if path == MIXER:
         return {**_named(trees, path), **mixers}
@@ -49,7 +49,7 @@ def _found(path: str) -> dict[str, list[dict[str, Any]]]:
     names = {word.rsplit(".", 1)[-1] for word in words}
     found = _named(everywhere, path) if path in words | names else _containing(everywhere, path)
     if not found:
-        raise ValueError(f"no setting {path!r}; {near(path, {*words, *names, *trees, *_by_mixer()})}")
+        raise ValueError(f"no setting {path!r}; {near(path, {*words, *names, *trees, *_by_mixer()} - {''})}")
     return found
 
 

@@ -58,6 +58,25 @@ def sizes(folder: Path) -> dict[str, int]:
     return {name: written["size"] for name, written in files.items()}
 
 
+def damage(folder: Path) -> dict[str, str]:
+    """Every file that the manifest names, with what is wrong with it: "" for one that is as it was written.
+
+    Errors as of `verify` where the manifest itself cannot be read or trusted.
+    """
+    return {name: _damage(folder, name, written) for name, written in _read(folder).items()}
+
+
+def _damage(folder: Path, name: str, written: dict[str, Any]) -> str:
+    try:
+        _check_size(folder, name, written["size"])
+        _check_sum(folder, name, written["sha256"])
+    except Damaged as error:
+        return str(error).removeprefix(f"{folder}: {name} ")
+    except OSError as error:
+        return f"is unreadable ({error.strerror})"
+    return ""
+
+
 def read(folder: Path, name: str) -> bytes:
     """The contents of one document of the checkpoint, verified, the other files unread. Errors as of `verify`."""
     files = _read(folder)

@@ -1,4 +1,4 @@
-"""`distil-taps` from a tiny trained run to one that generates from a state of one size; and what it refuses."""
+"""`distill` from a tiny trained run to one that generates from a state of one size; and what it refuses."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ def distilled(extractors: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def test_the_table(seqloom: Seqloom, extractors: Path, tmp_path: Path) -> None:
-    answer = seqloom("distil-taps", extractors, "--order", 5, "--out", tmp_path / "out")
+    answer = seqloom("distill", extractors, "--order", 5, "--out", tmp_path / "out")
     assert answer.code == 0
     for kind in ("he", "we", "me", "he_extraction", "extractor"):
         assert f" {kind} " in answer.out
@@ -101,7 +101,7 @@ def test_what_is_not_taps_stays(extractors: Path, distilled: Path) -> None:
 def test_generation_keeps_a_state_of_one_size(seqloom: Seqloom, extractors: Path, tmp_path: Path) -> None:
     """Far beyond the context, token by token; attention alone would grow."""
     run = run_of(tmp_path / "run", {"kind": "he"}, {"kind": "me"})
-    assert seqloom("distil-taps", run, "--order", 4, "--out", tmp_path / "out").code == 0
+    assert seqloom("distill", run, "--order", 4, "--out", tmp_path / "out").code == 0
     model, sizes = face.load(tmp_path / "out"), []
     with torch.no_grad():
         state = model.start(1)
@@ -138,7 +138,7 @@ def test_a_run_without_its_text(
     run = tmp_path / "run"
     shutil.copytree(extractors, run)
     change(run)
-    answer = seqloom("distil-taps", run, "--order", 2, "--out", tmp_path / "out")
+    answer = seqloom("distill", run, "--order", 2, "--out", tmp_path / "out")
     assert words in answer.out + answer.err
 
 
@@ -154,7 +154,7 @@ def test_a_text_that_changed_is_not_predicted(seqloom: Seqloom, tmp_path: Path) 
     ]
     for number, (change, words) in enumerate(changes):
         change()
-        answer = seqloom("distil-taps", run, "--order", 2, "--out", tmp_path / f"out{number}")
+        answer = seqloom("distill", run, "--order", 2, "--out", tmp_path / f"out{number}")
         assert answer.code == 0
         assert words in answer.out
         assert ("not measured" in answer.out) == bool(number)
@@ -168,13 +168,11 @@ def test_the_run_says_where_it_is_from(extractors: Path, distilled: Path) -> Non
 
 def test_a_model_that_was_never_trained_names_no_text(seqloom: Seqloom, tmp_path: Path) -> None:
     face.save(face.decoder("we", vocab=300, dim=8, depth=1, context=12), tmp_path / "run")
-    answer = seqloom("distil-taps", tmp_path / "run", "--order", 2, "--out", tmp_path / "out")
+    answer = seqloom("distill", tmp_path / "run", "--order", 2, "--out", tmp_path / "out")
     assert answer.code == 0
     assert "not measured: the run has no tokenizer" in answer.out
     assert face.load(tmp_path / "out").config.mixer.kind == "modal_extractor"
-    assert (
-        seqloom("distil-taps", tmp_path / "run", "--order", 2, "--out", tmp_path / "o", "--data", "stories:3").code == 2
-    )
+    assert seqloom("distill", tmp_path / "run", "--order", 2, "--out", tmp_path / "o", "--data", "stories:3").code == 2
 
 
 REFUSED = [
@@ -202,7 +200,7 @@ def test_refusals(
     words: tuple[str, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = seqloom("distil-taps", *(word.format(run=extractors, she=trained) for word in arguments))
+    answer = seqloom("distill", *(word.format(run=extractors, she=trained) for word in arguments))
     assert answer.code == 2
     assert answer.out == ""
     assert answer.err.count("\n") == 1
@@ -212,7 +210,7 @@ def test_refusals(
 
 def test_what_was_distilled_has_no_taps_left(seqloom: Seqloom, tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", {"kind": "he"}, {"kind": "attention"})
-    assert seqloom("distil-taps", run, "--order", 2, "--out", tmp_path / "once").code == 0
-    again = seqloom("distil-taps", tmp_path / "once", "--order", 2, "--out", tmp_path / "twice")
+    assert seqloom("distill", run, "--order", 2, "--out", tmp_path / "once").code == 0
+    again = seqloom("distill", tmp_path / "once", "--order", 2, "--out", tmp_path / "twice")
     assert again.code == 2
     assert "attention is no Extractor; modal_extractor is no Extractor" in again.err

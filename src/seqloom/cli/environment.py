@@ -1,0 +1,72 @@
+"""What is installed and what runs here: `seqloom --version` and `seqloom doctor`."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+import seqloom.ops  # noqa: F401  # its ops make their backends known
+from seqloom import __version__
+from seqloom.core.available_memory import available_memory, written
+from seqloom.core.table import table
+from seqloom.data import cache
+from seqloom.ops import backends
+
+NEEDED = ("torch", "numpy", "scipy", "tokenizers", "safetensors", "pydantic", "typer", "rich")
+OPTIONAL = {
+    "plotly": "the figures of a report: pip install 'seqloom[report]'",
+    "triton": "kernels on a GPU: pip install 'seqloom[kernels]'",
+    "submitit": "jobs of a cluster: pip install 'seqloom[cluster]'",
+}
+"""what an extra brings, and for what"""
+
+
+def versions() -> str:
+    """seqloom, torch, the device and whether native code runs, a line each."""
+    lines = [("seqloom", __version__), ("torch", torch.__version__), ("device", device()), ("native code", native())]
+    return "\n".join(f"{name:<12} {value}" for name, value in lines)
+
+
+def environment() -> str:
+    """The versions of what is installed, device, memory, cache, and every backend with what it lacks here."""
+    installed = [("python", platform.python_version()), ("seqloom", __version__)]
+    installed += [(name, _version(name) or "not installed") for name in NEEDED]
+    installed += [(name, _version(name) or f"not installed ({why})") for name, why in OPTIONAL.items()]
+    machine = [
+        ("device", device()),
+        ("native code", native()),
+        ("threads", str(torch.get_num_threads())),
+        ("memory available", written(available_memory())),
+        ("cache", str(cache.folder())),
+    ]
+    rows = []
+    for op, names in sorted(backends.known().items()):
+        lacking = backends.lacking(op)
+        rows += [(op, name, lacking.get(name, "yes")) for name in names]
+    parts = [_listed("installed", installed), _listed("machine", machine), table(("op", "backend", "runs here"), rows)]
+    return "\n\n".join(parts)
+
+
+def device() -> str:
+    """The device that `training.device=auto` takes."""
+    if torch.cuda.is_available():
+        return f"cuda: {torch.cuda.get_device_name()}, {written(torch.cuda.mem_get_info()[0])} free"
+    return f"cpu ({platform.machine()}); no GPU that torch can use"
+
+
+def native() -> str:
+    """`yes`, or why no C source of ours becomes a library here."""
+    reasons = {lacking for op in backends.known() for name, lacking in backends.lacking(op).items() if name == "native"}
+    return f"no: {'; '.join(sorted(reasons))}" if reasons else "yes"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _listed(title: str, lines: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in lines)
+    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines)])
