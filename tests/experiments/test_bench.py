@@ -18,6 +18,7 @@ from seqloom.mixers import kinds
 from seqloom.mixers.attention.attention import Attention
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.ops import attention, lag_sum
+from seqloom.ops.op import Backend
 from seqloom.training.recipes import RECIPES
 
 SMALL: dict[str, Any] = {"dim": 8, "context": 12, "batch": 3, "repeats": 2}
@@ -112,16 +113,16 @@ def breaks(name: str) -> Callable[[Callable[[pytest.MonkeyPatch], str]], None]:
 @breaks("values of a lag sum")
 def _(patch: pytest.MonkeyPatch) -> str:
     patch.setattr(lag_sum, "by_size", lambda x, w: "fft")
-    real = lag_sum.RUN["fft"]
-    patch.setitem(lag_sum.RUN, "fft", lambda x, w: off(real(x, w)))
+    real = lag_sum.OP["fft"]
+    patch.setitem(lag_sum.OP.backends, "fft", Backend(lambda x, w: off(real(x, w))))
     return "forward on lag_sum fft"
 
 
 @breaks("gradients of a lag sum")
 def _(patch: pytest.MonkeyPatch) -> str:
     patch.setattr(lag_sum, "by_size", lambda x, w: "fft")
-    real = lag_sum.RUN["fft"]
-    patch.setitem(lag_sum.RUN, "fft", lambda x, w: Wrong.apply(real(x, w)))
+    real = lag_sum.OP["fft"]
+    patch.setitem(lag_sum.OP.backends, "fft", Backend(lambda x, w: Wrong.apply(real(x, w))))
     return "the input's gradient on lag_sum fft"
 
 
@@ -135,8 +136,8 @@ def _(patch: pytest.MonkeyPatch) -> str:
 @breaks("not a number")
 def _(patch: pytest.MonkeyPatch) -> str:
     patch.setattr(lag_sum, "by_size", lambda x, w: "fft")
-    real = lag_sum.RUN["fft"]
-    patch.setitem(lag_sum.RUN, "fft", lambda x, w: real(x, w) * float("nan"))
+    real = lag_sum.OP["fft"]
+    patch.setitem(lag_sum.OP.backends, "fft", Backend(lambda x, w: real(x, w) * float("nan")))
     return "is nan of"
 
 
@@ -215,7 +216,7 @@ def test_the_table(fake: Callable[..., None], capsys: pytest.CaptureFixture[str]
     lines = shown.splitlines()
     assert "dim 8, context 12, batch 3; medians of 2 interleaved runs" in lines[0]
     assert [line.split()[0] for line in lines[5:7]] in (["me", "she"], ["she", "me"])
-    assert any(f"lag_sum {name}" in shown for name in lag_sum.RUN)
+    assert any(f"lag_sum {name}" in shown for name in lag_sum.OP.backends)
     assert shown.endswith("other processes used the cores meanwhile: trust the ratios more than the times")
     fake({"she": (0.002,) * 2, "me": (0.001, 0.003)})
     assert "other processes" not in timed(["she"], "me", **SMALL)
