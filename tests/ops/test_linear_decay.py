@@ -12,10 +12,12 @@ from seqloom.ops.linear_decay import chunked, chunks, decay, inplace
 from seqloom.ops.linear_decay.quotient import parts, quotient
 
 B, H, K, V = 2, 3, 4, 5
-GIVEN = ("nothing", "a number a head", "a number a head and token")
+BY_HEAD = ("nothing", "a number a head", "a number a head and token")
+BY_CHANNEL = "by channel of the keys"
 every_backend = pytest.mark.parametrize("backend", ["reference", "chunked", "parallel"])
 every_fast = pytest.mark.parametrize("backend", ["chunked", "parallel"])
-every_decay = pytest.mark.parametrize("given", GIVEN)
+every_decay = pytest.mark.parametrize("given", [*BY_HEAD, BY_CHANNEL])
+every_decay_by_head = pytest.mark.parametrize("given", BY_HEAD)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -25,7 +27,8 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 def forgetting(given: str, T: int, scale: float = 0.5) -> Tensor | None:
     if given == "nothing":
         return None
-    return -scale * (draw(H, seed=5) if given == "a number a head" else draw(B, H, T, seed=5)).abs()
+    sizes = {"a number a head": (H,), "a number a head and token": (B, H, T), BY_CHANNEL: (B, H, T, K)}
+    return -scale * draw(*sizes[given], seed=5).abs()
 
 
 def inputs(T: int, given: str, state: bool = True) -> list[Tensor | None]:
@@ -34,20 +37,22 @@ def inputs(T: int, given: str, state: bool = True) -> list[Tensor | None]:
 
 
 def loop(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, S: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
-    """y_t = Σ_j e^{g_{j+1} + … + g_t} (q_t · k_j) v_j and what is left of S, pair by pair; and the last S."""
+    """y_t = Σ_j q_t diag(e^{g_{j+1} + … + g_t}) k_jᵀ v_j and what is left of S, pair by pair; and the last S."""
     T = q.shape[2]
-    each = np.zeros((B, H, T)) if g is None else (g[None, :, None] if g.ndim == 1 else g).expand(B, H, T).numpy()
+    if g is None or g.ndim < 4:
+        g = torch.zeros(1) if g is None else g[None, :, None, None] if g.ndim == 1 else g[..., None]
+    each = g.expand(B, H, T, K).numpy()
     y, after = np.zeros((B, H, T, V)), np.zeros((B, H, K, V))
     before = np.zeros((B, H, K, V)) if S is None else S.numpy()
     for b, h in np.ndindex(B, H):
         queries, keys, values = (x[b, h].numpy() for x in (q, k, v))
         for t in range(T):
-            y[b, h, t] = queries[t] @ before[b, h] * np.exp(each[b, h, : t + 1].sum())
+            y[b, h, t] = queries[t] * np.exp(each[b, h, : t + 1].sum(0)) @ before[b, h]
             for j in range(t + 1):
-                y[b, h, t] += queries[t] @ keys[j] * np.exp(each[b, h, j + 1 : t + 1].sum()) * values[j]
-        after[b, h] = before[b, h] * np.exp(each[b, h].sum())
+                y[b, h, t] += queries[t] * np.exp(each[b, h, j + 1 : t + 1].sum(0)) @ keys[j] * values[j]
+        after[b, h] = before[b, h] * np.exp(each[b, h].sum(0))[:, None]
         for j in range(T):
-            after[b, h] += np.outer(keys[j], values[j]) * np.exp(each[b, h, j + 1 :].sum())
+            after[b, h] += np.outer(keys[j] * np.exp(each[b, h, j + 1 :].sum(0)), values[j])
     return y, after
 
 
@@ -232,10 +237,42 @@ def test_strides_do_not_matter() -> None:
     torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
 
 
+@every_backend
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("wipe", [-1000.0, -torch.inf])
+def test_channels_that_forget_all_hold_their_last_token(wipe: float, dtype: torch.dtype, backend: str) -> None:
+    """And no gradient is NaN; what is wiped out has none."""
+    leaves = [x.to(dtype) for x in inputs(70, BY_CHANNEL)]
+    leaves[3][..., :2] = wipe
+    q, k, v, g, S = (x.requires_grad_() for x in leaves)
+    with backends.use(linear_decay=backend):
+        y, after = decay(q, k, v, g, S)
+    (y.sum() + after.sum()).backward()
+    torch.testing.assert_close(after[:, :, :2], k[:, :, -1, :2, None] * v[:, :, -1, None])
+    alone = (q[..., :2] * k[..., :2]).sum(-1, keepdim=True) * v
+    with backends.use(linear_decay=backend):
+        rest, _ = decay(q[..., 2:], k[..., 2:], v, g[..., 2:], S[:, :, 2:])
+    torch.testing.assert_close(y, alone + rest)
+    assert all(bool(x.grad.isfinite().all()) for x in (q, k, v, g, S))
+    assert not g.grad[..., :2].any()
+    assert not S.grad[:, :, :2].any()
+
+
+def test_decay_of_a_channel_below_the_range_of_float32() -> None:
+    """Over 200 tokens e^{-2·200} is 0 in float32: outputs, states and gradients are those of float64."""
+    q, k, v, _, S = inputs(200, BY_CHANNEL)
+    g = -2 * draw(B, H, 200, K, seed=5).abs()
+    found, wanted = (
+        with_gradients([x.to(dtype) for x in (q, k, v, g, S)], "chunked") for dtype in (torch.float32, torch.float64)
+    )
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (H, 7), (B, H, 1), (B, H, 7, 1)])
 def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
     q, k, v, _, S = inputs(7, "nothing")
-    with pytest.raises(ValueError, match=r"log_decay must be \(3,\) or \(2, 3, 7\)"):
+    with pytest.raises(ValueError, match=r"log_decay must be \(3,\), \(2, 3, 7\) or \(2, 3, 7, 4\)"):
         decay(q, k, v, torch.zeros(shape), S)
 
 
@@ -257,7 +294,7 @@ def slopes(
     return list(torch.autograd.grad(loss, asked, allow_unused=True, materialize_grads=True))
 
 
-@every_decay
+@every_decay_by_head
 @pytest.mark.parametrize("state", [False, True])
 @pytest.mark.parametrize("ends", ["y", "S", "yS"])
 @pytest.mark.parametrize("T", [8, 24])
@@ -270,7 +307,7 @@ def test_the_backward_in_place_is_that_of_the_plain_chunks(given: str, state: bo
             torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
-@every_decay
+@every_decay_by_head
 @pytest.mark.parametrize("wide", [False, True])
 def test_keys_and_values_of_any_width(given: str, wide: bool) -> None:
     """The narrower of the two is what is faded."""
@@ -296,7 +333,7 @@ def test_what_was_wiped_out_has_no_slope(wipe: float) -> None:
     assert not found[3][:, :, 3::4].any()
 
 
-@every_decay
+@every_decay_by_head
 def test_second_slopes_where_one_input_is_made_of_another(given: str) -> None:
     def both(equal: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
         x, _, v, g, S = inputs(16, given)

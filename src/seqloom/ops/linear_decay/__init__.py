@@ -1,12 +1,13 @@
 """The sum over all earlier tokens that is kept as one matrix, and forgets exponentially.
 
-    S_t = e^{g_t} S_{t-1} + k_tᵀ v_t,     y_t = q_t S_t                 per head; g ≤ 0
+    S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t,     y_t = q_t S_t           per head; g ≤ 0
 
-g is nothing (no forgetting), a number a head, or a number a head and token. A normaliser z_t = Σ_j e^{…} k_j is the
-same sum with one more channel of v, all ones: the caller adds it.
+g is nothing (no decay), or one decay per head, per head and token, or per head, token and channel of the keys. A
+normaliser z_t = Σ_j e^{…} k_j is the same sum with one more channel of v, all ones: the caller adds it.
 
 Source: Katharopoulos et al., arXiv:2006.16236, Eq. 9-12, where g = 0; Sun et al., arXiv:2307.08621, Eq. 5-7, where g is
-fixed; Peng et al., arXiv:2103.02143, where it is a gate. Nothing differs.
+fixed; Peng et al., arXiv:2103.02143, where it is a gate; Yang et al., arXiv:2312.06635, and Qin et al.,
+arXiv:2404.07904, where each channel of the keys has one. Nothing differs.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -28,19 +29,22 @@ def decay(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the number type of v, and the state S (B, H, K, V) after the last token.
 
-    `log_decay` is g: None, (H,) or (B, H, T), nowhere above 0 (which is not looked at). `state` is S before the first
-    token, None for zeros. Sums are kept in float32 or better, so the state is too. Where a row is padded on the right,
-    zero k and g there, and the state is that of its last real token. Raises ValueError where log_decay does not fit.
+    `log_decay` is g: None, (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S
+    before the first token, None for zeros. Sums are kept in float32 or better, so the state is too. Where a row is
+    padded on the right, zero k and g there, and the state is that of its last real token. Raises ValueError where
+    log_decay does not fit.
 
     Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
-    twice too; `triton` the chunks on a GPU. Later inputs move no output even in the last bit, unless they are infinite.
+    twice too; `triton` the chunks on a GPU, for one decay per head. Later inputs move no output even in the last bit,
+    unless they are infinite.
     """
     B, H, T, _ = q.shape
-    if log_decay is not None and log_decay.shape not in ((H,), (B, H, T)):
-        raise ValueError(f"log_decay must be ({H},) or ({B}, {H}, {T}), not {tuple(log_decay.shape)}")
+    by_channel = log_decay is not None and log_decay.ndim == 4
+    if log_decay is not None and log_decay.shape not in ((H,), (B, H, T), q.shape):
+        raise ValueError(f"log_decay must be {(H,)}, {(B, H, T)} or {tuple(q.shape)}, not {tuple(log_decay.shape)}")
     kind = v.dtype
     exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
-    run = OP[OP.choose(q)]
+    run = OP[OP.choose(q, by_channel)]
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
     g = None if log_decay is None else log_decay.to(exact)
     before = None if state is None else state.to(exact)
@@ -52,11 +56,11 @@ def decay(
     return y.to(kind), after
 
 
-def by_size(q: Tensor) -> str:
-    """The fastest backend for these queries."""
+def by_size(q: Tensor, by_channel: bool) -> str:
+    """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay."""
     if q.shape[2] == 1:
         return "reference"
-    return "triton" if device.best(q.device) else "chunked"
+    return "triton" if device.best(q.device) and not by_channel else "chunked"
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:
@@ -64,9 +68,14 @@ def _unrounded(device: str) -> AbstractContextManager[object]:
     return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
-def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+def _by_token(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return decay(q, k, v, -draw(B, 4, T).square(), draw(B, 4, CHANNELS // 4, CHANNELS // 4))
+
+
+def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    q, k, v, g = (draw(B, 4, T, CHANNELS // 4) for _ in range(4))
+    return decay(q, k, v, -g.square(), draw(B, 4, CHANNELS // 4, CHANNELS // 4))
 
 
 OP = Op(
@@ -75,8 +84,8 @@ OP = Op(
         "reference": Backend(reference.decay),
         "chunked": Backend(chunked.decay),
         "parallel": Backend(chunked.parallel),
-        "triton": Backend(gpu.decay, device.lacking, lambda q: device.able(q.device)),
+        "triton": Backend(gpu.decay, device.lacking, lambda q, by_channel: device.able(q.device) and not by_channel),
     },
     rule=by_size,
-    examples=(_example,),
+    examples=(_by_token, _by_channel),
 )

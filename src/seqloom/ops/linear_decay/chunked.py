@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from seqloom.ops.linear_decay import chunks, inplace
+from seqloom.ops.linear_decay import channels, chunks, inplace
 
 CHUNK = 64
 """tokens of a chunk: on one CPU core, with heads of width 64, 32 was even with it and 128 behind it by 13% to 67%"""
@@ -12,10 +12,13 @@ LEAST = torch.float32
 
 
 def decay(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, chunk: int = CHUNK
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, chunk: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
     T = q.shape[2]
+    if g is not None and g.ndim == 4:
+        return channels.decay(q, k, v, g, state, min(chunk or channels.CHUNK, T))
+    chunk = chunk or CHUNK
     run = chunks.equal if torch.compiler.is_compiling() else inplace.equal
     whole = T - T % chunk
     if whole in (0, T):

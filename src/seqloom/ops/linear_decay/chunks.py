@@ -28,17 +28,20 @@ def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
         q, k, across = q * since[..., None], k * between[..., -1, :].exp()[..., None], since[..., -1]
     y = a.tril() @ v
     added = k.mT @ v  # (B, H, N, K, V)
-    before, state = _carried(added, across, state)
+    before, state = carried(added, None if across is None else across[..., None, None], state)
     return (y if before is None else y + q @ before).flatten(2, 3), state
 
 
-def _carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
-    """The state before each of N chunks (B, H, N, K, V), None where it is zero, and the state after the last."""
+def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    """The state before each of N chunks (B, H, N, K, V), None where it is zero, and the state after the last.
+
+    `across`, what a chunk leaves of the state, spreads to (B, H, N, K, V).
+    """
     N = added.shape[2]
     if N == 1 and state is None:
         return None, added[:, :, 0]
     S = torch.zeros_like(added[:, :, 0]) if state is None else state
-    fading = None if across is None else across.expand(*added.shape[:3])[..., None, None].unbind(2)
+    fading = None if across is None else across.expand(*added.shape[:3], *across.shape[-2:]).unbind(2)
     before = []
     for n, new in enumerate(added.unbind(2)):
         before.append(S)

@@ -10,7 +10,8 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
     outputs = []
     for t in range(q.shape[2]):
         if g is not None:
-            S = S * torch.exp(g if g.ndim == 1 else g[:, :, t])[..., None, None]
+            factor = torch.exp(g if g.ndim == 1 else g[:, :, t])
+            S = S * (factor[..., None] if g.ndim == 4 else factor[..., None, None])
         S = S + k[:, :, t, :, None] * v[:, :, t, None, :]
         outputs.append(q[:, :, t, None, :] @ S)
     return torch.cat(outputs, 2), S
