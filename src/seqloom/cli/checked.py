@@ -66,7 +66,7 @@ def _type(setting: dict[str, Any]) -> Any:
     types = setting["types"]
     if setting.get("converted") or not all(name in TYPES or name == "choice" for name in types):
         return Any
-    choices = Literal[tuple(setting.get("choices", ()))]
+    choices: Any = Literal.__getitem__(tuple(setting.get("choices", ())))
     return Union[tuple(choices if name == "choice" else TYPES[name] for name in types)]  # noqa: UP007  # made at run time
 
 

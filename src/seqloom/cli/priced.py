@@ -78,7 +78,7 @@ def _mixer(kind: str, arguments: list[str]) -> PricedMixer:
     settings = {name: plain(value) for name, value in given.items() if name in fields}
     require_mixer({"kind": kind, **settings})
     tokens = whole(given, "tokens", context)
-    per = choice(given, "per", ("sequence", "token")) or "sequence"
+    per: Any = choice(given, "per", ("sequence", "token")) or "sequence"
     return PricedMixer(kind, settings, dim, context, tokens, per, "json" in given)
 
 

@@ -68,7 +68,7 @@ def _model(wanted: PricedModel) -> str:
         costs = whole_model(config, tokens)
     except ValueError as error:
         raise ValueError(f"the model of {wanted.preset}: {error}") from None
-    one = costs["training" if per in (None, "sequence") else per]
+    one = costs["training" if per is None or per == "sequence" else per]
     if wanted.as_json:
         rest = {use: _counts(cost) for use, cost in costs.items() if per is None}
         return json.dumps({"equation": _counts(one) | {"path": list(one.path)}, **rest})
