@@ -105,7 +105,7 @@ def test_mixers_are_subjects(name: str) -> None:
 
 
 def test_the_largest_difference_is_remembered() -> None:
-    worst = Largest()
+    worst = Largest(1.0)
     worst.note(1.0, 2.0, "half")
     worst.note(3.0, 4.0, "more")
     worst.note(1.0, 9.0, "less")

@@ -24,17 +24,17 @@ def causality(subject: Subject) -> Largest:
     if ahead or not subject.causal:
         raise NotApplicable("it may look ahead")
     x = subject.draw(2, subject.fits(module, (subject.contexts[0] or 16) + 4), subject.dim)
-    worst = Largest()
+    worst = Largest(subject.scale)
     for forced in ({"lag_sum": "direct"}, {"lag_sum": "reference"}) if subject.exact else ({},):
         with backends.use(**forced):
-            worst = _larger(worst, _read(module, x, 0.0 if subject.exact else _share(subject, module, x)))
+            worst = _larger(worst, _read(subject, module, x, 0.0 if subject.exact else _share(subject, module, x)))
     if len(subject.contexts) == 1:
         return worst
     wide = subject.module(subject.contexts[-1])
     x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
     for forced in ({}, {"lag_sum": "fft"}):  # by size, and in any case through the FFT
         with backends.use(**forced):
-            worst = _larger(worst, _read(wide, x, _share(subject, wide, x)))
+            worst = _larger(worst, _read(subject, wide, x, _share(subject, wide, x)))
     return worst
 
 
@@ -55,13 +55,13 @@ def gain(module: nn.Module) -> float:
 
 def _share(subject: Subject, module: nn.Module, x: Tensor) -> float:
     """What rounding may carry back, as a share of a change; never so much that it could hide a leak."""
-    return min(10 * subject.rounding, leak(module, x.shape[1], 1.0, subject.eps))
+    return min(10 * subject.rounding * subject.scale, leak(module, x.shape[1], 1.0, subject.eps))
 
 
-def _read(module: nn.Module, x: Tensor, share: float) -> Largest:
-    with largest() as by_perturbation:
+def _read(subject: Subject, module: nn.Module, x: Tensor, share: float) -> Largest:
+    with largest(subject.scale) as by_perturbation:
         _perturb(module, x, share, by_perturbation)
-    with largest() as by_gradient:
+    with largest(subject.scale) as by_gradient:
         _differentiate(module, x, share, by_gradient)
     return _larger(by_perturbation, by_gradient)
 

@@ -46,7 +46,9 @@ class NotApplicable(Exception):
 class Largest:
     """The largest difference of one kind of comparison, measured by the share of what is allowed."""
 
-    def __init__(self) -> None:
+    def __init__(self, least: float = 1.0) -> None:
+        """`least`: the size that numbers are taken to have at least, where they are compared."""
+        self.least = least
         self.difference = 0.0
         self._share = -1.0
         self._message = ""
@@ -61,11 +63,11 @@ class Largest:
             self._message = f"{message} {difference:.3g}, allowed {allowed:.3g}"
 
     def close(self, found: Tensor, wanted: Tensor, rounding: float, where: str) -> None:
-        """Compares numbers: `rounding` of the largest wanted one is allowed, at least of 1. Broken for other shapes."""
+        """Compares numbers: `rounding` of the largest wanted one is allowed. Broken for other shapes."""
         if found.shape != wanted.shape:
             raise Broken(f"{where}: shape {tuple(found.shape)}, wanted {tuple(wanted.shape)}")
         if wanted.numel():
-            scale = max(1.0, float(wanted.detach().abs().max()))
+            scale = max(self.least, float(wanted.detach().abs().max()))
             gaps = (found.detach() - wanted.detach()).abs()
             self.note(float(gaps.max()), rounding * scale, f"{where} is off by")
 
@@ -76,9 +78,9 @@ class Largest:
 
 
 @contextmanager
-def largest() -> Iterator[Largest]:
+def largest(least: float) -> Iterator[Largest]:
     """Comparisons of one kind: all are made, and then the worst of them breaks the promise if any does."""
-    worst = Largest()
+    worst = Largest(least)
     yield worst
     worst.settle()
 

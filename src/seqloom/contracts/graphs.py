@@ -24,7 +24,7 @@ def compiles(subject: Subject) -> Largest:
         found = _with_gradients(compiled, module, x)
     except torch._dynamo.exc.TorchDynamoException as error:
         raise Broken(f"it is not one graph: {first_line(error)}") from error
-    worst = Largest()
+    worst = Largest(subject.scale)
     for name, value in wanted.items():
         worst.close(found[name], value, 10 * subject.rounding, name)
     worst.settle()

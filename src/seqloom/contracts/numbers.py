@@ -22,7 +22,7 @@ def bfloat16(subject: Subject) -> Largest:
         found = forward(small, x)
     if found.dtype != torch.bfloat16:
         raise Broken(f"bfloat16 in, {str(found.dtype).removeprefix('torch.')} out")
-    worst = Largest()
+    worst = Largest(subject.scale)
     worst.note(float((found.double() - wanted).norm() / wanted.norm()), BOUND, "the relative error is")
     worst.settle()
     return worst

@@ -50,7 +50,7 @@ def _at_the_ends(T: int) -> Tensor:
 def _read(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
     if mask_of(subject.module()) is None:
         raise NotApplicable(f"its forward takes no mask: an argument {', '.join(MASKS)}")
-    worst = Largest()
+    worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
         x, keep = subject.draw(ROWS, T, subject.dim), masks(T)
@@ -88,7 +88,7 @@ def _noise(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, y: Tens
         found = forward(module, torch.where(keep[..., None], x, noise), keep)
         if isinstance(module, Mixer) and not torch.equal(found, y):
             raise Broken(f"{noise} in dropped places changes the output")
-        with largest() as worst:
+        with largest(subject.scale) as worst:
             worst.close(found[keep], y[keep], subject.rounding, f"with {noise:g} in dropped places, the output")
 
 
@@ -104,7 +104,7 @@ def _slopes(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> Non
             raise Broken(f"dropped inputs that hold {noise} have gradients", float(noisy.grad[~keep].abs().max()))
         gradients.append({"the input": noisy.grad, **_gradients(module)})
     wanted, found = gradients
-    with largest() as worst:
+    with largest(subject.scale) as worst:
         for name, slope in wanted.items():
             worst.close(found[name], slope, subject.rounding, f"with nan in dropped places, the gradient of {name}")
 

@@ -22,7 +22,7 @@ def pieces(subject: Subject) -> Largest:
     _require(subject)
     if not callable(getattr(subject.module(), "extend", None)):
         raise NotApplicable("it has no extend(x, state): it reads on by single tokens")
-    worst = Largest()
+    worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
         _pieces_are_the_whole(subject, module, T, worst)
@@ -36,7 +36,7 @@ def pieces(subject: Subject) -> Largest:
 def token_steps(subject: Subject) -> Largest:
     """Token by token gives the whole, whoever keeps the states, whatever room there is."""
     _require(subject)
-    worst = Largest()
+    worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
         if isinstance(module, Mixer):
@@ -91,7 +91,10 @@ def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: La
     _, after = in_pieces(module, x, [])
     two = [[cut] for cut in range(T + 1)] if T < 10 else [[1], [T // 2], [T - 1]]
     more = [sorted(draws.choices(range(T + 1), k=k)) for k in (2, 3, 4, 6)]
-    for cuts in [*two, *more, [0, 0, min(3, T), min(3, T), T, T], list(range(1, T))]:
+    ways = [*two, *more, [0, 0, min(3, T), min(3, T), T, T], list(range(1, T))]
+    if not isinstance(module, Mixer):  # pieces of no tokens are read by mixers alone
+        ways = [sorted({*cuts} - {0, T}) for cuts in ways]
+    for cuts in ways:
         y, state = in_pieces(module, x, cuts)
         _by_place(worst, y, whole, subject.rounding, f"cut at {cuts}")
         if isinstance(module, Mixer):
@@ -131,7 +134,7 @@ def same_state(worst: Largest, found: Any, wanted: Any, rounding: float, where: 
 def _by_place(worst: Largest, found: Tensor, wanted: Tensor, rounding: float, where: str) -> None:
     """Compares outputs (B, T, D), and names the first token that is off."""
     if found.shape == wanted.shape and wanted.numel():
-        allowed = rounding * max(1.0, float(wanted.abs().max()))
+        allowed = rounding * max(worst.least, float(wanted.abs().max()))
         off = ~((found - wanted).abs().amax((0, 2)) <= allowed)
         if bool(off.any()):
             where = f"{where} from token {int(off.int().argmax())} on, the output"

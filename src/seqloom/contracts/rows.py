@@ -14,7 +14,7 @@ NOISE = (math.nan, 1e6, math.inf)
 @promise("rows")
 def rows(subject: Subject) -> Largest:
     """Each row of a batch comes out as if it had been alone."""
-    worst = Largest()
+    worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
         _rows_alone(subject, module, subject.draw(4, T, subject.dim), worst)
@@ -29,7 +29,7 @@ def _rows_alone(subject: Subject, module: nn.Module, x: Tensor, worst: Largest) 
     for row in range(len(x)):
         worst.close(y[row], forward(module, x[row : row + 1])[0], subject.strict, f"row {row} next to others")
     worst.settle()
-    with largest() as noisy:
+    with largest(subject.scale) as noisy:
         for row in range(len(x)):
             for noise in NOISE:
                 others = torch.full_like(x, noise)

@@ -42,6 +42,8 @@ class Subject:
     """of the parameters and inputs with which it is compared"""
     working: torch.dtype = torch.float64
     """the narrowest in which it computes then"""
+    scale: float = 1.0
+    """the size of its outputs: smaller ones are compared as if they were as large"""
     causal: bool = True
     longest: int | None = None
     """the most tokens it takes; of a mixer, its traits say it"""

@@ -48,7 +48,8 @@ def subject_of(
     if mixer:
         _built(target, lambda: build(min(SMALLEST, widest), torch.float32))
     _require_same(target, sample, build(widest, torch.float32))
-    dtype, working = _dtypes(target, lambda dtype: build(widest, dtype), dim)
+    scale = _read(target, sample, torch.float32, dim)
+    dtype, working = _dtypes(target, build(widest, torch.float64), dim)
     return Subject(
         target,
         dim,
@@ -56,6 +57,7 @@ def subject_of(
         contexts=(min(SMALLEST, widest), widest) if mixer else (widest,),
         dtype=dtype,
         working=working,
+        scale=scale,
         causal=causal,
         longest=widest if bounded or context else None,
     )
@@ -170,23 +172,21 @@ def _require_same(target: str, one: nn.Module, other: nn.Module) -> None:
             )
 
 
-def _dtypes(target: str, build: Callable[[torch.dtype], nn.Module], dim: int) -> tuple[torch.dtype, torch.dtype]:
+def _dtypes(target: str, wide: nn.Module, dim: int) -> tuple[torch.dtype, torch.dtype]:
     """The dtype in which it is compared, float64 if it can, and the narrowest that it computes in."""
-    _read(target, build(torch.float32), torch.float32, dim)
     try:
-        module = build(torch.float64)
-        _read(target, module, torch.float64, dim)
+        _read(target, wide, torch.float64, dim)
     except ValueError:
         return torch.float32, torch.float32
-    return torch.float64, working_dtype(module, _sample(torch.float64, dim))
+    return torch.float64, working_dtype(wide, _sample(torch.float64, dim))
 
 
 def _sample(dtype: torch.dtype, dim: int) -> Tensor:
     return torch.randn(2, 4, dim, generator=torch.Generator().manual_seed(SEED)).to(dtype)
 
 
-def _read(target: str, module: nn.Module, dtype: torch.dtype, dim: int) -> None:
-    """Raises ValueError unless the module gives finite numbers of the same shape and dtype."""
+def _read(target: str, module: nn.Module, dtype: torch.dtype, dim: int) -> float:
+    """The largest output. Raises ValueError unless all are finite numbers of the input's shape and dtype."""
     x = _sample(dtype, dim)
     try:
         with torch.no_grad():
@@ -203,6 +203,7 @@ def _read(target: str, module: nn.Module, dtype: torch.dtype, dim: int) -> None:
         raise ValueError(
             f"{target} makes {_described(y)} of finite numbers in {dtype}: not all are finite numbers in it"
         )
+    return float(y.abs().max()) or 1.0
 
 
 def _described(value: Any) -> str:

@@ -1,0 +1,27 @@
+"""The wrappers of public layers fit `seqloom verify`: what these layers are known to keep, they keep here."""
+
+import pytest
+
+pytest.importorskip("transformers")
+pytest.importorskip("mambapy")
+
+from seqloom.contracts.causality import causality
+from seqloom.contracts.padding import padding
+from seqloom.contracts.reading import token_steps
+from seqloom.contracts.rows import rows
+from seqloom.contracts.target import subject_of
+
+
+@pytest.mark.parametrize(
+    ("layer", "promises"),
+    [
+        ("TransformersMamba", (causality, rows, padding, token_steps)),
+        ("TransformersRwkv", (causality, rows)),
+        ("MambapyBlock", (causality, rows, token_steps)),
+    ],
+)
+def test_public_layers(layer: str, promises: tuple) -> None:
+    subject = subject_of(f"examples.public_layers:{layer}", dim=16, context=6)
+    for promise in promises:
+        found = promise(subject)
+        assert found.verdict == "holds", found
