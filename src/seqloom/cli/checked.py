@@ -63,6 +63,9 @@ def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config])
 def _type(setting: dict[str, Any]) -> Any:
     if "settings" in setting:
         return _settings(setting["class"], setting["settings"], Config)
+    if "kinds" in setting:
+        kinds = setting["kinds"].items()
+        return Union[tuple(_settings(kind, [_kind(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007
     types = setting["types"]
     if setting.get("converted") or not all(name in TYPES or name == "choice" for name in types):
         return Any
@@ -74,6 +77,8 @@ def _field(setting: dict[str, Any]) -> Any:
     bounds = {} if setting.get("converted") else setting.get("bounds", {})
     if "settings" in setting and "default" in setting:  # made of its own settings' defaults
         return Field(None, **bounds)
+    if "kinds" in setting:
+        return Field(None, discriminator="kind")
     return Field(setting.get("default", ...), **bounds)
 
 

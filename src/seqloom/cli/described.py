@@ -53,7 +53,7 @@ def described(config: type[Any]) -> dict[str, Any]:
         "equation": equation,
         "source": source,
         "traits": asdict(config.traits),
-        "settings": [each for each in settings(config) if each["name"] != "kind"],
+        "settings": _without_kind(settings(config)),
         "price": _price(config),
     }
 
@@ -74,7 +74,11 @@ def settings(config: type[BaseModel]) -> list[dict[str, Any]]:
 
 def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, Any]:
     said: dict[str, Any] = {"name": name, "description": field.description or "", "types": types(field.annotation)}
-    if choices := _choices(field.annotation):
+    if isinstance(field.discriminator, str):  # settings of one of several kinds
+        members = {member.model_fields["kind"].default: member for member in get_args(field.annotation)}
+        said |= {"types": ["choice"], "choices": list(members)}
+        said["kinds"] = {kind: _without_kind(settings(member)) for kind, member in members.items()}
+    elif choices := _choices(field.annotation):
         said["choices"] = choices
     if not field.is_required():
         said["default"] = _default(field)
@@ -88,6 +92,10 @@ def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, 
         said["class"] = inner.__name__
         said["settings"] = settings(inner)
     return said
+
+
+def _without_kind(tree: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in tree if each["name"] != "kind"]
 
 
 def types(annotation: Any) -> list[str]:

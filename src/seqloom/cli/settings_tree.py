@@ -39,8 +39,8 @@ def _found(path: str) -> dict[str, list[dict[str, Any]]]:
     mixers = {f"{MIXER} ({kind})": tree for kind, tree in _by_mixer().items()}
     if path and path in trees:
         return {path: trees[path]}
-    if path == MIXER:
-        return {**_named(trees, path), **mixers}
+    if of_kinds := {place: tree for place, tree in (trees | mixers).items() if place.startswith(f"{path} (")}:
+        return {**_named(trees, path), **of_kinds}
     if f"{MIXER} ({path.removeprefix(f'{MIXER}.')})" in mixers:
         place = f"{MIXER} ({path.removeprefix(f'{MIXER}.')})"
         return {place: mixers[place]}
@@ -57,8 +57,11 @@ def _sections(place: str, tree: list[dict[str, Any]]) -> Iterator[tuple[str, lis
     """Each section with its settings: the run itself under "", then its parts."""
     yield place, [each for each in tree if "settings" not in each]
     for each in tree:
+        name = f"{_dotted(place)}{each['name']}"
         if "settings" in each:
-            yield from _sections(f"{_dotted(place)}{each['name']}", each["settings"])
+            yield from _sections(name, each["settings"])
+        for kind, inner in each.get("kinds", {}).items():
+            yield f"{name} ({kind})", inner
 
 
 def _by_mixer() -> dict[str, list[dict[str, Any]]]:
@@ -72,7 +75,7 @@ def _dotted(place: str) -> str:
 
 def _title(place: str) -> str:
     kind = place.partition(" ")[2].strip("()")
-    return f"{MIXER}, of kind {kind}" if kind else place or "run"
+    return f"{place.split(' ', maxsplit=1)[0]}, of kind {kind}" if kind else place or "run"
 
 
 def _named(trees: dict[str, list[dict[str, Any]]], path: str) -> dict[str, list[dict[str, Any]]]:
