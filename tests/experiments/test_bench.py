@@ -112,7 +112,7 @@ def breaks(name: str) -> Callable[[Callable[[pytest.MonkeyPatch], str]], None]:
 
 @breaks("values of a lag sum")
 def _(patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(lag_sum, "by_size", lambda x, w: "fft")
+    patch.setattr(lag_sum.OP, "rule", lambda x, w: "fft")
     real = lag_sum.OP["fft"]
     patch.setitem(lag_sum.OP.backends, "fft", Backend(lambda x, w: off(real(x, w))))
     return "forward on lag_sum fft"
@@ -120,7 +120,7 @@ def _(patch: pytest.MonkeyPatch) -> str:
 
 @breaks("gradients of a lag sum")
 def _(patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(lag_sum, "by_size", lambda x, w: "fft")
+    patch.setattr(lag_sum.OP, "rule", lambda x, w: "fft")
     real = lag_sum.OP["fft"]
     patch.setitem(lag_sum.OP.backends, "fft", Backend(lambda x, w: Wrong.apply(real(x, w))))
     return "the input's gradient on lag_sum fft"
@@ -128,14 +128,14 @@ def _(patch: pytest.MonkeyPatch) -> str:
 
 @breaks("values of attention")
 def _(patch: pytest.MonkeyPatch) -> str:
-    real = attention.fast.formed
-    patch.setattr(attention.fast, "formed", lambda *given: off(real(*given)))
+    real = attention.OP["formed"]
+    patch.setitem(attention.OP.backends, "formed", Backend(lambda *given: off(real(*given))))
     return "forward on attention formed"
 
 
 @breaks("not a number")
 def _(patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(lag_sum, "by_size", lambda x, w: "fft")
+    patch.setattr(lag_sum.OP, "rule", lambda x, w: "fft")
     real = lag_sum.OP["fft"]
     patch.setitem(lag_sum.OP.backends, "fft", Backend(lambda x, w: real(x, w) * float("nan")))
     return "is nan of"
