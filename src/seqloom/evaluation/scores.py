@@ -54,7 +54,7 @@ def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
     windows = min(batch, int((-(-(tokens.ends - tokens.starts) // context)).sum()))
     require_memory(
         f"predicting {windows:,} windows of {context:,} tokens at once",
-        8 * windows * context * model.config.vocab,  # their logits, twice
+        2 * model.token.weight.itemsize * windows * context * model.config.vocab,  # their logits, twice
         "choose a smaller batch",
         available=torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None,
     )
@@ -65,7 +65,8 @@ def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
         with torch.no_grad():
             for inputs, targets, keep in held_out(tokens, context, batch):
                 logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
-                nats = cross_entropy(logits.float().transpose(1, 2), targets.to(device), reduction="none").cpu()
+                wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+                nats = cross_entropy(wide.transpose(1, 2), targets.to(device), reduction="none").cpu()
                 sums += torch.where(keep, nats.double(), 0.0).sum(0)
                 counts += keep.sum(0)
     finally:

@@ -102,7 +102,7 @@ def _distilled(model: Decoder, order: int) -> tuple[Decoder, tuple[Layer, ...]]:
         for n, mixer in extractors.items():
             mixers[n] = modal(mixer, order)
             poles[n] = fit(mixer.w_ext, order, advance=advance)
-    after = Decoder(_config(model.config, mixers))
+    after = Decoder(_config(model.config, mixers)).to(model.token.weight.dtype)
     kept, wanted = model.state_dict(), after.state_dict()
     after.load_state_dict({name: kept.get(name, value) for name, value in wanted.items()})
     layers = []

@@ -32,6 +32,8 @@ class Stored(Protocol):
 def settings(model: Decoder, tokenizer: Stored | None = None) -> dict[str, Any]:
     """What config.json says of a model alone, and of its tokenizer."""
     said = {"format": FORMAT, "model": model.config.model_dump(mode="json")}
+    if model.token.weight.dtype == torch.float64:
+        said["precision"] = "float64"
     return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer.json)}
 
 
@@ -63,7 +65,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
     _require_fit(weights, saved)  # before it is built, which takes long where there are many layers
-    model = Decoder(config)
+    model = Decoder(config).to(dtype(run))
     fill(model, saved)
     return model.to(device).eval(), run
 
@@ -91,6 +93,14 @@ def model_config(run: Run) -> DecoderConfig:
     return config
 
 
+def dtype(run: Run) -> torch.dtype:
+    """The dtype of the weights: float64 where a training or a model that was saved alone says so."""
+    settings = run.settings
+    training = settings.get("training")
+    sections = (settings, training if isinstance(training, dict) else {})
+    return torch.float64 if any(section.get("precision") == "float64" for section in sections) else torch.float32
+
+
 def described(run: Run, config: DecoderConfig) -> dict[str, torch.Tensor]:
     """The weights of a model of these settings, by name, without memory: one layer of each kind is built for it.
 
@@ -99,7 +109,7 @@ def described(run: Run, config: DecoderConfig) -> dict[str, torch.Tensor]:
     kinds = len(config.mixer) if isinstance(config.mixer, tuple) else 1
     try:
         with torch.device("meta"):
-            sample = Decoder(config.model_copy(update={"depth": kinds}))
+            sample = Decoder(config.model_copy(update={"depth": kinds})).to(dtype(run))
     except (RuntimeError, TypeError, OverflowError):  # what torch says where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
     layers = [layer.state_dict() for layer in sample.layers]

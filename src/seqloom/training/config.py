@@ -30,7 +30,9 @@ class TrainConfig(Config):
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW's averaging of gradients and of their squares")
     weight_decay: float = Field(0.01, ge=0, description="weight decay, AdamW's and Muon's (torch's default for AdamW)")
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient; none in the paper")
-    precision: Literal["float32", "bf16"] = Field("float32", description="bf16: autocast of forward and loss")
+    precision: Literal["float32", "bf16", "float64"] = Field(
+        "float32", description="of weights, forward and loss; bf16: autocast over float32 weights"
+    )
     compile: bool = Field(False, description="torch.compile the model")
     seed: Seed = Field(0, description="of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
@@ -50,7 +52,7 @@ class TrainConfig(Config):
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the weights."""
-        return torch.float32
+        return torch.float64 if self.precision == "float64" else torch.float32
 
     @field_validator("betas", mode="before")
     @classmethod
