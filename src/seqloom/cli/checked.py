@@ -38,7 +38,8 @@ def require_mixer(values: dict[str, Any]) -> None:
     if "kind" not in values:
         raise ValueError(f"a mixer needs a kind; there is {', '.join(known)}")
     kind = values["kind"]
-    if isinstance(kind, str) and kind not in known and registry.load(kind):
+    if isinstance(kind, str) and kind not in known:
+        registry.load()
         known = registry.mixers()
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), known)}")

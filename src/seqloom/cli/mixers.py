@@ -32,7 +32,7 @@ def listed(family: str | None = None, *, wide: bool = False, as_json: bool = Fal
 def shown(name: str, *, as_json: bool = False) -> str:
     """One mixer: equation, settings, traits, price, source. ValueError for an unknown one, with what was near."""
     if name not in registry.mixers():
-        registry.load(name)
+        registry.load()
     known = registry.mixers()
     if name not in known:
         raise ValueError(f"unknown mixer {name!r}; {near(name, known)}")

@@ -61,7 +61,9 @@ def wanted(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
             raise ValueError("what is to be priced? Name a mixer or a preset, or say --all")
     if kind in RECIPES or kind.endswith((".yaml", ".yml")):
         return _model(kind, arguments)
-    if kind not in registry.mixers() and not registry.load(kind):
+    if kind not in registry.mixers():
+        registry.load()
+    if kind not in registry.mixers():
         raise ValueError(f"unknown mixer {kind!r}; {near(kind, [*registry.mixers(), *RECIPES])}")
     return _mixer(kind, arguments)
 

@@ -1,7 +1,7 @@
 """The mixers and the settings of a run, as registry.json has them: known without torch.
 
-A mixer that this process registered by itself is described from its class. Of an installed package's mixer only the
-name is known, by its entry point in the group `seqloom.mixers`: the package is imported when the mixer is used.
+A mixer that this process registered by itself is described from its class. Of an installed package only the name of
+its entry point is known: it is imported when a mixer is named that is not one of ours (`seqloom.mixers.plugins`).
 """
 
 import json
@@ -34,26 +34,17 @@ def mixers() -> dict[str, dict[str, Any]]:
 
 
 def installed() -> dict[str, str]:
-    """The names of mixers of installed packages, each with its package's name; nothing is imported."""
+    """The entry points of installed packages by name, each with its package's name; nothing is imported."""
     found = entry_points(group=GROUP)
     return {point.name: point.dist.name if point.dist else point.module for point in found}
 
 
-def load(name: str) -> bool:
-    """Imports an installed package's mixer, which registers itself; False where no package has one of that name.
+def load() -> None:
+    """Imports the mixers of installed packages, which register under names of their own; nothing where none is."""
+    if entry_points(group=GROUP):
+        from seqloom.mixers.plugins import load_plugins
 
-    ValueError, in one line, where it cannot be imported or registers no mixer of its name.
-    """
-    if name not in installed():
-        return False
-    (point,) = list(entry_points(group=GROUP, name=name))[:1]
-    try:
-        point.load()
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"the mixer {name!r} of {installed()[name]} cannot be imported ({error})") from None
-    if name not in mixers():
-        raise ValueError(f"{point.value} of {installed()[name]} registers no mixer {name!r}")
-    return True
+        load_plugins()
 
 
 def run() -> list[dict[str, Any]]:
