@@ -22,7 +22,7 @@ PROMPT = "Once upon a time there was a little princess who"
 
 
 def main() -> None:
-    gate("tests/ops", "tests/mixers", "tests/training/test_optimizer.py", "tests/evaluation/test_scores.py")
+    gate("tests/ops", "tests/mixers", "tests/training/test_optimizers.py", "tests/evaluation/test_scores.py")
     source, *rest = sys.argv[1:]
     out, batches = Path(rest[0] if rest else "runs/books"), int(rest[1]) if len(rest) > 1 else 1500
     sys.argv[1] = "BOOKS"  # the folder's own place is nobody's business

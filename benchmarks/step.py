@@ -12,7 +12,7 @@ from seqloom.training.settings import resolve
 
 
 def main() -> None:
-    gate("tests/ops", "tests/mixers", "tests/training/test_optimizer.py")
+    gate("tests/ops", "tests/mixers", "tests/training/test_optimizers.py")
     kept = "--freed" not in sys.argv and keep_freed_memory()
     preset = next((word for word in sys.argv[1:] if not word.startswith("--")), "paper/small")
     steps = {}

@@ -132,8 +132,9 @@ def test_every_benchmark_is_gated_and_loads(script: Script, monkeypatch: pytest.
         asked.clear()
         with pytest.raises(Gated):
             script(name).main()
-        assert asked, name
-        assert [test for test in asked if not (root / test).exists()] == []
+        paths = [word for word in asked if word.startswith("tests")]
+        assert paths, name
+        assert [path for path in paths if not (root / path).exists()] == []
 
 
 def test_a_row_of_a_step_keeps_its_columns(script: Script) -> None:

@@ -31,6 +31,7 @@ HEALTHY = {
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
     "train": ["tiny", "--out", "new"],
+    "verify": ["he"],
 }
 """arguments under which a command would run, so that it is the value under test that is refused"""
 UNBOUNDED = {
@@ -65,7 +66,7 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 def test_every_command_is_in_the_table() -> None:
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    without = {"list", "settings", "doctor", "cost", "report", "verify"}
+    without = {"list", "settings", "doctor", "cost", "report"}
     assert known - set(HEALTHY) == without, "these have no option of a number"
     assert len(list(_numeric())) > 100
 

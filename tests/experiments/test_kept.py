@@ -18,6 +18,7 @@ from seqloom.experiments.weigh import last_tenth, quality
 from seqloom.generation.decode import generate
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
+from seqloom.runs.rows import encode
 from seqloom.training.settings import resolve
 from tests.experiments.comparing import SMALL, THREE
 
@@ -55,7 +56,7 @@ def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
 def test_a_training_cost_is_of_the_last_tenth(batches: int, last: int, tmp_path: Path) -> None:
     rows = [{"step": step, "cost": float(step > batches - last)} for step in range(1, batches + 1)]
     rows.append({"step": batches, "held_out": 4.0, "bits_per_byte": 2.0})
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "metrics.jsonl").write_bytes(b"".join(map(encode, rows)))
     assert quality(Run(tmp_path))["training cost"] == 1.0
     assert last_tenth(batches) == last
 

@@ -230,12 +230,12 @@ WRECKS: dict[str, tuple[Wreck, str]] = {
     "checkpoints that are a link": (_moved, "checkpoints is a link"),
     "a model of terabytes": (settings(lambda said: said["model"].update(vocab=2**24, dim=2**17)), "TiB of memory"),
     "a mixer of terabytes": (
-        settings(lambda said: said["model"].update(mixer={"kind": "performer", "features": 10**12})),
+        settings(lambda said: said["model"].update(mixer={"kind": "rnn", "state_dim": 2**24})),
         "TiB of memory",
     ),
     "a mixer beyond all sizes": (
         settings(lambda said: said["model"].update(mixer={"kind": "rnn", "state_dim": 10**18})),
-        "sizes that no machine can hold",
+        "state_dim must be at most 16,777,216",
     ),
     "a thousand layers of terabytes": (
         settings(lambda said: said["model"].update(depth=1000, dim=2**16, ffn=2**20)),
