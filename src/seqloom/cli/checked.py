@@ -66,7 +66,7 @@ def _type(setting: dict[str, Any]) -> Any:
         return _settings(setting["class"], setting["settings"], Config)
     if "kinds" in setting:
         kinds = setting["kinds"].items()
-        return Union[tuple(_settings(kind, [_kind(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007
+        return Union[tuple(_settings(kind, [_kind(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007  # as below
     types = setting["types"]
     if setting.get("converted") or not all(name in TYPES or name == "choice" for name in types):
         return Any
