@@ -34,7 +34,7 @@ def latency(reading):
         mixer._adjusted(x, online.read(mixer._in(x), mixer.w_ext, state))
         out = perf_counter()
         online.push(mixer.w_ext, state)
-        state["seen"] += 1
+        state["length"] += 1
         times.append((out - begun, perf_counter() - out))
     return torch.tensor(times, dtype=torch.float64).unbind(1)
 

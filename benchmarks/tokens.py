@@ -37,10 +37,10 @@ class Reading:
         self.state = {
             name: torch.randn(tensor.shape) for name, tensor in self.mixer.start(batch, capacity=context).items()
         } | unread(batch, None)
-        self.state["seen"] += context + context // 3  # so that rings have wrapped, and begin somewhere
+        self.state["length"] += context + context // 3  # so that rings have wrapped, and begin somewhere
         self.tokens = ATTENDED
         if "origin" in self.state:  # -1: what is paid ahead is worked out from the window, at the first token
-            self.state["origin"] = torch.full_like(self.state["seen"], -1)
+            self.state["origin"] = torch.full_like(self.state["length"], -1)
             period = longest(context)
             self.tokens = -(-LEAST // period) * period
 

@@ -34,7 +34,7 @@ def test_the_plan_of_the_house(tmp_path: Path, tokenizer: Tokenizer) -> None:
     prompt = torch.randn(1, 5, 16)
     y, state = mixer.extend(prompt, mixer.start(batch=1))
     torch.testing.assert_close(y, mixer(prompt))
-    assert state["seen"].tolist() == [5]
+    assert state["length"].tolist() == [5]
     cost = mixer.cost(8)
     assert isinstance(cost, Cost)
     assert min(cost.mul, cost.add, cost.params, cost.state, len(cost.path)) > 0

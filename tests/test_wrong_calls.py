@@ -88,6 +88,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "read": (MODEL.read, {"ids": IDS, "state": MODEL.start(B)}),
     "step": (MODEL.step, {"ids": IDS[:, 0], "state": MODEL.start(B)}),
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
+    "crop": (MODEL.crop, {"state": MODEL.start(B), "tokens": 1}),
 }
 """each function with arguments that it takes"""
 
@@ -146,8 +147,13 @@ WRONG: dict[str, list[Any]] = {
         *(torch.zeros(B, T, DIM, device="meta"), torch.zeros(B, T, DIM).double(), torch.zeros(B, T, DIM).half()),
     ],
     "state": [
-        *(None, 3, [], "state", {}, {"seen": [0, 0]}, torch.zeros(2), {**STATE, "seen": STATE["seen"][0]}),
-        *({**STATE, "layers.1.seen": None}, {name: STATE[name] for name in STATE if "layers.1" not in name}),
+        *(None, 3, [], "state", {}, {"length": [0, 0]}, torch.zeros(2), (), STATE.layers, STATE.extra),
+        *(
+            STATE._replace(extra=wrong)
+            for wrong in (None, {}, {"length": [0, 0]}, {"length": STATE.extra["length"][0]})
+        ),
+        *(STATE._replace(layers=wrong) for wrong in (None, (), 3, (None, None), ((), ()), STATE.layers[:1])),
+        STATE._replace(layers=(({}, {}), ({}, {}))),
         *(decoder(depth=1).start(B), decoder(depth=3).start(B), {1: 2}),
     ],
     "capacity": COUNTS[1:],
@@ -155,6 +161,7 @@ WRONG: dict[str, list[Any]] = {
 }
 """malformed values by the name of the parameter"""
 OWN: dict[tuple[str, str], list[Any]] = {
+    ("crop", "tokens"): COUNTS,
     ("save", "folder"): [None, 3, b"run", "", ["run"], "file"],
     ("judged", "tokens"): [*COUNTS, 0],
     ("judged", "model"): [None, MIXER, decoder()],  # the last has no tokenizer
@@ -225,7 +232,7 @@ def test_the_right_call_passes(name: str) -> None:
 
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
-    verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim"}
+    verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim", "crop"}
     own = {name for name, value in vars(Decoder).items() if inspect.isfunction(value) and not name.startswith("_")}
     assert own - {"reset"} == verbs <= set(CALLS)
 
@@ -263,7 +270,7 @@ def test_nothing_to_read(kind: str) -> None:
     assert model(IDS[:0]).shape == (0, T, VOCAB)
     logits, after = model.extend(IDS[:, :0], model.start(B))
     assert logits.shape == (B, 0, VOCAB)
-    assert after["seen"].tolist() == [0] * B
+    assert after.extra["length"].tolist() == [0] * B
 
 
 @pytest.mark.parametrize("positions", ["learned", "none"])

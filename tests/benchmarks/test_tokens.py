@@ -46,7 +46,7 @@ def test_the_context_is_full_and_every_block_comes(tokens: Any, context: int) ->
         reading = tokens.Reading(kind, settings, context=context, batch=2)
         sizes = {each: tensor.shape for each, tensor in reading.state.items()}
         reading()
-        assert reading.state["seen"].tolist() == [context + context // 3 + reading.tokens] * 2
+        assert reading.state["length"].tolist() == [context + context // 3 + reading.tokens] * 2
         assert {each: tensor.shape for each, tensor in reading.state.items()} == sizes
         if name != tokens.PEER:
             assert reading.state["origin"].tolist() == [context + context // 3] * 2, "nothing was paid ahead"

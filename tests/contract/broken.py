@@ -48,7 +48,7 @@ class PretendsNotToStream(Ahead):
     """Says that it does not read on, and starts all the same."""
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
-        return {"seen": torch.zeros(batch, dtype=torch.long)}
+        return {"length": torch.zeros(batch, dtype=torch.long)}
 
 
 FAULTS.extend((check, PretendsNotToStream, "DID NOT RAISE") for check in NEED_STREAMS)

@@ -58,8 +58,8 @@ class TrustsTheFirstRow(Cached):
     """Every row is taken to have read as many tokens as the first."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
-        y, after = super().carry(x, {**state, "seen": state["seen"][:1].expand_as(state["seen"])}, lengths)
-        return y, {**after, "seen": state["seen"] + lengths}
+        y, after = super().carry(x, {**state, "length": state["length"][:1].expand_as(state["length"])}, lengths)
+        return y, {**after, "length": state["length"] + lengths}
 
 
 @caught_by(check_rows="off by nan")

@@ -73,7 +73,7 @@ class CountsEmptyPieces(Average):
 
     def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
         y, state = super().extend(x, state, keep)
-        return y, {**state, "seen": state["seen"] + (x.shape[1] == 0)}
+        return y, {**state, "length": state["length"] + (x.shape[1] == 0)}
 
 
 @caught_by(check_step="off by")
@@ -82,7 +82,7 @@ class StepsOneLate(Average):
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         y, after = super().advance(x, state, reuse)
-        return (self.read(after["total"], (after["seen"] - 1).clamp(min=1)) if reuse else y), after
+        return (self.read(after["total"], (after["length"] - 1).clamp(min=1)) if reuse else y), after
 
 
 @caught_by(check_step="off by", check_state_size="another number of tokens")
@@ -92,8 +92,8 @@ class DropsWhatIsFull(Cached):
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         if not reuse or state["cache"].shape[1] == 0:
             return super().advance(x, state, reuse)
-        cache, seen = write_(state["cache"], state["seen"], x), state["seen"] + 1
-        return self.read(cache.sum(1), seen), {"cache": cache, "seen": seen}
+        cache, seen = write_(state["cache"], state["length"], x), state["length"] + 1
+        return self.read(cache.sum(1), seen), {"cache": cache, "length": seen}
 
 
 @caught_by(check_gradients_through_pieces="off by", check_refusals="carries no gradient")

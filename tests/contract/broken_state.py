@@ -18,7 +18,7 @@ class CountsInShort(Average):
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         state = super().start(batch)
-        return {**state, "seen": state["seen"].int()}
+        return {**state, "length": state["length"].int()}
 
 
 @caught_by(check_state_form="batch first")
@@ -45,7 +45,7 @@ class BroadcastsRows(Average):
     """A state of one row is silently taken for all rows."""
 
     def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
-        if len(state["seen"]) != len(x):
+        if len(state["length"]) != len(x):
             state = {name: tensor[:1].expand(len(x), *tensor.shape[1:]) for name, tensor in state.items()}
         return super().extend(x, state, keep)
 
@@ -83,7 +83,7 @@ class HoldsTheInput(Average):
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, state, lengths)
-        first = x.shape[1] == 1 and not bool(state["seen"].any()) and bool(lengths.all())
+        first = x.shape[1] == 1 and not bool(state["length"].any()) and bool(lengths.all())
         return y, ({**after, "total": x[:, 0]} if first else after)
 
 
@@ -115,7 +115,7 @@ class TrimsTooMuch(Cached):
     """The trimmed state has lost its last token."""
 
     def trim(self, state: State) -> State:
-        return {**state, "cache": state["cache"][:, : int(state["seen"].max()) - 1].contiguous()}
+        return {**state, "cache": state["cache"][:, : int(state["length"].max()) - 1].contiguous()}
 
 
 @caught_by(check_fork_and_trim="larger than", check_cost="a row holds")

@@ -126,8 +126,8 @@ def streams(make: Make) -> bool:
         return True
     assert mixer.traits.state == "none"
     refused(lambda: mixer.start(1))
-    refused(lambda: mixer.extend(draw(1, 2, DIM), {"seen": torch.zeros(1, dtype=torch.long)}))
-    refused(lambda: mixer.step(draw(1, DIM), {"seen": torch.zeros(1, dtype=torch.long)}))
+    refused(lambda: mixer.extend(draw(1, 2, DIM), {"length": torch.zeros(1, dtype=torch.long)}))
+    refused(lambda: mixer.step(draw(1, DIM), {"length": torch.zeros(1, dtype=torch.long)}))
     return False
 
 

@@ -42,7 +42,7 @@ class Average(Weighted):
         if 0 in x.shape:
             return x.clone(), {name: tensor.clone() for name, tensor in state.items()}
         if keep is None:
-            return self.carry(x, state, torch.full_like(state["seen"], x.shape[1]))
+            return self.carry(x, state, torch.full_like(state["length"], x.shape[1]))
         rows, places = pack(x, keep)
         y, state = self.carry(rows, state, places.lengths)
         return unpack(y, places), state
@@ -65,15 +65,15 @@ class Average(Weighted):
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         totals = state["total"][:, None] + x.cumsum(1)  # padding is 0 and adds nothing
-        count = state["seen"][:, None] + torch.arange(1, x.shape[1] + 1)
-        return self.read(totals, count), {"total": totals[:, -1].clone(), "seen": state["seen"] + lengths}
+        count = state["length"][:, None] + torch.arange(1, x.shape[1] + 1)
+        return self.read(totals, count), {"total": totals[:, -1].clone(), "length": state["length"] + lengths}
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         if reuse:
-            total, seen = state["total"].add_(x), state["seen"].add_(1)
+            total, seen = state["total"].add_(x), state["length"].add_(1)
         else:
-            total, seen = state["total"] + x, state["seen"] + 1
-        return self.read(total, seen), {"total": total, "seen": seen}
+            total, seen = state["total"] + x, state["length"] + 1
+        return self.read(total, seen), {"total": total, "length": seen}
 
     def price(self, T: int, per: Per) -> Cost:
         tokens = T if per == "sequence" else 1

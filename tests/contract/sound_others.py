@@ -23,20 +23,20 @@ class Cached(Average):
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         totals = state["cache"].sum(1)[:, None] + x.cumsum(1)
-        count = state["seen"][:, None] + torch.arange(1, x.shape[1] + 1)
+        count = state["length"][:, None] + torch.arange(1, x.shape[1] + 1)
         room = grow(state["cache"], state["cache"].shape[1] + x.shape[1])
-        after = {"cache": write(room, state["seen"], x, lengths), "seen": state["seen"] + lengths}
+        after = {"cache": write(room, state["length"], x, lengths), "length": state["length"] + lengths}
         return self.read(totals, count), after
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         if not reuse:
-            y, after = self.carry(x[:, None], state, torch.ones_like(state["seen"]))
+            y, after = self.carry(x[:, None], state, torch.ones_like(state["length"]))
             return y[:, 0], after
-        cache, seen = state["cache"], state["seen"]
+        cache, seen = state["cache"], state["length"]
         if int(seen.max()) == cache.shape[1]:
             cache = grow(cache, max(1, 2 * cache.shape[1]))
         write_(cache, seen, x)
-        return self.read(cache.sum(1), seen + 1), {"cache": cache, "seen": seen + 1}
+        return self.read(cache.sum(1), seen + 1), {"cache": cache, "length": seen + 1}
 
 
 class Ahead(Weighted):
@@ -86,9 +86,9 @@ class Short(Average):
         return super().mix(x)
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
-        self.stop(int((state["seen"] + lengths).max()))
+        self.stop(int((state["length"] + lengths).max()))
         return super().carry(x, state, lengths)
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
-        self.stop(int(state["seen"].max()) + 1)
+        self.stop(int(state["length"].max()) + 1)
         return super().advance(x, state, reuse)

@@ -64,8 +64,8 @@ BAD_DEVIATIONS: Bad = {
 BAD_STATES: Bad = {
     "nothing": (None, "NoneType"),
     "a list": ([], "list"),
-    "an empty dict": ({}, "seen"),
-    "numbers for tensors": ({"seen": [0, 0]}, ""),
+    "an empty dict": ({}, "length"),
+    "numbers for tensors": ({"length": [0, 0]}, ""),
     "a tensor": (torch.zeros(2), "(2,)"),
 }
 
@@ -120,7 +120,7 @@ def check_empty(make: Make) -> None:
             assert y.shape == x.shape
             mixer.check_state(mixer.trim(state), B)
             if B:
-                assert not state["seen"].any()
+                assert not state["length"].any()
                 y, state = mixer.step(draw(B, DIM), state)
                 torch.testing.assert_close(y[:, None], mixer(draw(B, DIM)[:, None]))
             else:

@@ -16,13 +16,13 @@ from tests.contract.test_refusals import no
 
 def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
     """States that are not the mixer's: what was done, the state, and the word that the error must hold."""
-    yield "an entry more", {**state, "other": state["seen"]}, "'other'"
+    yield "an entry more", {**state, "other": state["length"]}, "'other'"
     for name, tensor in state.items():
         yield f"without {name}", {key: each for key, each in state.items() if key != name}, f"'{name}'"
         changes: dict[str, object] = {
             "an axis more": tensor[..., None],
             "on another device": tensor.to("meta"),
-            "in another dtype": tensor.int() if name == "seen" else tensor.to(torch.complex128),
+            "in another dtype": tensor.int() if name == "length" else tensor.to(torch.complex128),
             "in half": tensor.half(),
             "a list": tensor.tolist(),
         }

@@ -36,8 +36,8 @@ def check_keep_reading(make: Make) -> None:
         y, after = mixer.extend(x, mixer.start(7), keep)
         close(y, whole)
         assert bool((y[~keep] == 0).all()), "outputs at dropped places are not 0"
-        assert after["seen"].dtype == torch.long
-        assert torch.equal(after["seen"], keep.sum(1)), "`seen` does not count kept tokens"
+        assert after["length"].dtype == torch.long
+        assert torch.equal(after["length"], keep.sum(1)), "`seen` does not count kept tokens"
         for noise in NOISE:
             again, state = mixer.extend(torch.where(keep[..., None], x, noise), mixer.start(7), keep)
             assert torch.equal(again, y), f"{noise} in dropped places"
@@ -83,7 +83,7 @@ def ragged_rows_alone(mixer: Mixer, T: int) -> None:
             close(one[0], y[row], 1e-12)
             last, state = mixer.step(also[row : row + 1], state)
             close(last[0], token[row], 1e-12)
-            assert int(state["seen"]) == int(stepped["seen"][row]) == int(keep[row].sum()) + 3
+            assert int(state["length"]) == int(stepped["length"][row]) == int(keep[row].sum()) + 3
             wanted = mixer(torch.cat([x[row, keep[row]], then[row], also[row][None]])[None])[0]
             close(torch.cat([y[row], token[row][None]]), wanted[-3:], 1e-12)
         reused, _ = mixer.step(also, {name: tensor.clone() for name, tensor in after.items()}, reuse=True)

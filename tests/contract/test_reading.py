@@ -35,7 +35,7 @@ def steps_are_counted(mixer: Mixer, T: int) -> None:
     for reuse in (False, True):
         with torch.no_grad():
             _, state = in_steps(mixer, draw(2, T, DIM), mixer.start(2), [reuse] * T)
-        assert state["seen"].tolist() == [T, T]
+        assert state["length"].tolist() == [T, T]
 
 
 def grads(mixer: Mixer, x: Tensor, read) -> list[Tensor]:

@@ -16,9 +16,9 @@ def check_state_form(make: Make) -> None:
         states = [mixer.start(3), mixer.start(3, capacity=4)]
         states += [mixer.extend(draw(3, 4, DIM), states[0])[1], mixer.step(draw(3, DIM), states[1])[1]]
         for state, seen in zip(states, (0, 0, 4, 1), strict=True):
-            assert type(state) is dict
-            assert state["seen"].dtype == torch.long, "`seen` is not int64"
-            assert state["seen"].tolist() == [seen] * 3
+            assert isinstance(state, dict)
+            assert state["length"].dtype == torch.long, "`seen` is not int64"
+            assert state["length"].tolist() == [seen] * 3
             for name, tensor in state.items():
                 assert isinstance(name, str)
                 assert isinstance(tensor, Tensor)
@@ -29,8 +29,8 @@ def check_state_form(make: Make) -> None:
         for batch in (1, 2, 4):
             refused(lambda b=batch: mixer.extend(draw(b, 2, DIM), states[2]), "3", str(batch))
             refused(lambda b=batch: mixer.step(draw(b, DIM), states[2]), "3", str(batch))
-        refused(lambda: mixer.extend(draw(3, 2, DIM), {}), "seen")
-        refused(lambda: mixer.step(draw(3, DIM), {}), "seen")
+        refused(lambda: mixer.extend(draw(3, 2, DIM), {}), "length")
+        refused(lambda: mixer.step(draw(3, DIM), {}), "length")
 
 
 def check_state_is_kept(make: Make) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from seqloom.cli import command
-from seqloom.core.state import nbytes
+from seqloom.core.state import flat, nbytes
 from seqloom.experiments import decoding as module
 from seqloom.experiments import far as reading
 from seqloom.experiments import pace as pacing
@@ -53,13 +53,13 @@ def test_a_state_that_is_told_what_it_read_is_like_one_that_read_it(kind: str) -
     true, told = far(reader, N, room=TOKENS), far(reader, N, room=TOKENS, limit=0.0)
     assert (true.read, told.read) == (N, 16)
     kept = [
-        {name: (tensor.shape, tensor.dtype) for name, tensor in reader.trim(each.state).items()}
+        {name: (tensor.shape, tensor.dtype) for name, tensor in flat(reader.trim(each.state)).items()}
         for each in (true, told)
     ]
     assert kept[0] == kept[1]
     assert nbytes(reader.trim(true.state)) == nbytes(reader.trim(told.state))
-    assert all(int(tensor) == N for name, tensor in told.state.items() if name.endswith("seen"))
-    assert all(bool(tensor.isfinite().all()) for tensor in told.state.values())
+    assert all(int(tensor) == N for name, tensor in flat(told.state).items() if name.endswith("length"))
+    assert all(bool(tensor.isfinite().all()) for tensor in flat(told.state).values())
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -69,7 +69,7 @@ def test_the_text_is_really_read() -> None:
     text = torch.randint(11, (1, N), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         wanted = reader.read(text, reader.start(1))[1]
-    torch.testing.assert_close(state, wanted)
+    torch.testing.assert_close(flat(state), flat(wanted))
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -127,7 +127,7 @@ def test_the_schedule_is_the_extractors(monkeypatch: pytest.MonkeyPatch) -> None
     assert longest(20) == 32
     for place in (1, 8, 32):
         read.at(place)
-        assert [int(seen + 1 - origin) for origin, seen in read.origins] == [place]
+        assert [int(length + 1 - origin) for origin, length in read.origins] == [place]
     asked: list[int] = []
     monkeypatch.setattr(pacing, "_mean", lambda read, P: asked.append(P) or 1.0)
     pace(reader, far(reader, 20).state, 20)
@@ -140,7 +140,7 @@ def test_tokens_are_read_at_the_same_place_again(kind: str, monkeypatch: pytest.
     step = reader.step
 
     def noted(ids: Any, state: Any, *, reuse: bool) -> Any:
-        places.append(int(state["seen"]))
+        places.append(int(state.extra["length"]))
         assert reuse
         return step(ids, state, reuse=reuse)
 

@@ -139,10 +139,10 @@ def test_a_mixer_made_on_no_device_has_its_constants_when_it_gets_one() -> None:
 def test_only_distances_matter() -> None:
     """A text that begins at place 1,000 is read as one that begins at 0; one with a hole in it is not."""
     mixer, x = build(), draw(2, 40, D)
-    later = {**mixer.start(2), "seen": torch.tensor([1000, 7])}
+    later = {**mixer.start(2), "length": torch.tensor([1000, 7])}
     torch.testing.assert_close(mixer.extend(x, later)[0], mixer(x), rtol=0, atol=1e-10)
     _, state = mixer.extend(x[:, :20], mixer.start(2))
-    y, _ = mixer.extend(x[:, 20:], {**state, "seen": state["seen"] + 3})
+    y, _ = mixer.extend(x[:, 20:], {**state, "length": state["length"] + 3})
     assert float((y - mixer(x)[:, 20:]).abs().max()) > 1e-3
 
 

@@ -102,9 +102,9 @@ def test_the_price_is_the_count(name: str, T: int) -> None:
 def test_the_state_is_flat_and_counts_once() -> None:
     mixer = case("s4 and local attention")()
     state = mixer.start(2)
-    assert {name.split(".")[0] for name in state} == {"far", "near", "seen"}
+    assert {name.split(".")[0] for name in state} == {"far", "near", "length"}
     assert {"near.k", "near.v"} < set(state)
-    assert not any(name.endswith(".seen") for name in state)
+    assert not any(name.endswith(".length") for name in state)
 
 
 A, B = Traits("always", True, "constant"), Traits("always", True, "window", longest=9)

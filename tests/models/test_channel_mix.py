@@ -66,7 +66,7 @@ def test_any_cut_with_dropped_tokens_and_steps() -> None:
             first, state = mixing.extend(x[:, :cut], mixing.start(2), keep[:, :cut])
             second, state = mixing.extend(x[:, cut:], state, keep[:, cut:])
             torch.testing.assert_close(torch.cat([first, second], 1), whole, rtol=0, atol=1e-12)
-            assert torch.equal(state["seen"], keep.sum(1))
+            assert torch.equal(state["length"], keep.sum(1))
             token, _ = mixing.step(x[:, 0], state)
             torch.testing.assert_close(token, mixing.extend(x[:, :1], state)[0][:, 0], rtol=0, atol=1e-12)
 

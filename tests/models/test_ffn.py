@@ -30,7 +30,7 @@ def test_outputs_without_memory() -> None:
     torch.testing.assert_close(ffn(x), wanted, rtol=0, atol=1e-12)
     y, state = ffn.extend(x, ffn.start(2, capacity=9))
     assert y.equal(ffn(x))
-    assert state.keys() == {"seen"}
+    assert state.keys() == {"length"}
     torch.testing.assert_close(ffn.step(x[:, 0], state)[0], y[:, 0], rtol=0, atol=1e-12)
 
 

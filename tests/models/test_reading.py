@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.state import nbytes, select
+from seqloom.core.state import copied, flat, nbytes, select
 from seqloom.models.decoder import Decoder
 from tests.models.drawing import CONTEXT, DEPTH, KINDS, VOCAB, decoder, ids
 
@@ -62,7 +62,7 @@ def test_pieces_and_steps_give_the_whole(kind: str, positions: str) -> None:
             logits, state = model.extend(piece, state)
             found.append(logits)
         near(torch.cat(found, 1), wanted)
-        assert state["seen"].tolist() == [6, 6]
+        assert state.extra["length"].tolist() == [6, 6]
     for reuse in (False, True):
         state = model.start(2)
         for place in range(CONTEXT):
@@ -80,7 +80,7 @@ def test_ragged_pieces_then_a_step(kind: str, cut: int) -> None:
         logits, state = model.extend(piece, state, keep)
         found.append(logits)
     near(torch.cat(found, 1), wanted)
-    assert state["seen"].tolist() == KEEP.sum(1).tolist()
+    assert state.extra["length"].tolist() == KEEP.sum(1).tolist()
     short = torch.tensor([1, 2, 3])  # rows with room left under the learned positions
     after = model.step(ids(3, seed=5), select(state, short))[0]
     for place, row in enumerate(short):
@@ -92,17 +92,16 @@ def test_ragged_pieces_then_a_step(kind: str, cut: int) -> None:
 def test_the_given_state_stays_and_trims(kind: str) -> None:
     model = made(kind)
     _, state = model.extend(ids(2, 3), model.start(2, capacity=20))
-    before = {name: tensor.clone() for name, tensor in state.items()}
+    before = copied(state)
     one, _ = model.step(ids(2, seed=1), state)
     model.extend(ids(2, 2), state)
-    assert all(tensor.equal(before[name]) for name, tensor in state.items())
+    assert all(tensor.equal(flat(before)[name]) for name, tensor in flat(state).items())
     trimmed = model.trim(state)
     assert nbytes(trimmed) <= nbytes(state)
-    assert all(tensor.is_contiguous() for tensor in trimmed.values())
+    assert all(tensor.is_contiguous() for tensor in flat(trimmed).values())
     near(model.step(ids(2, seed=1), trimmed)[0], one)
-    layers = {name.split(".")[1] for name in state if name != "seen"}
-    assert layers == {str(layer) for layer in range(DEPTH)}
-    assert {name for name in state if not name.startswith("layers.")} == {"seen"}
+    assert len(state.layers) == DEPTH
+    assert state.extra.keys() == {"length"}
 
 
 def test_learned_positions_count_kept_tokens_and_end_with_the_context() -> None:
@@ -129,7 +128,7 @@ def test_a_row_that_is_full_may_go_on_dropping() -> None:
     _, state = model.extend(ids(1, CONTEXT), model.start(1))
     logits, after = model.extend(ids(1, 2), state, torch.zeros(1, 2, dtype=torch.bool))
     assert bool((logits == 0).all())
-    assert all(tensor.equal(state[name]) for name, tensor in after.items())
+    assert all(tensor.equal(flat(state)[name]) for name, tensor in flat(after).items())
 
 
 def test_without_positions_any_length_is_read() -> None:

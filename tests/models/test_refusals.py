@@ -93,7 +93,7 @@ def test_ids_outside_the_vocabulary(wrong: int) -> None:
     for call in (lambda: model(text), lambda: model.extend(text, before), lambda: model.step(text[:, 2], before)):
         with pytest.raises(ValueError, match=r"token ids must lie in 0 … 12 \(the vocabulary\), not"):
             call()
-    assert before["seen"].tolist() == [0, 0]
+    assert before.extra["length"].tolist() == [0, 0]
 
 
 def test_a_state_of_other_rows() -> None:
@@ -101,7 +101,7 @@ def test_a_state_of_other_rows() -> None:
     for call in (lambda: model.extend(ids(2, 3), model.start(3)), lambda: model.step(ids(2), model.start(3))):
         with pytest.raises(ValueError, match="the state is of 3 rows, the input of 2"):
             call()
-    with pytest.raises(ValueError, match="this is no state"):
+    with pytest.raises(TypeError, match="a model's state is a ModelState, not dict"):
         model.extend(ids(1, 2), {})
 
 
@@ -111,7 +111,7 @@ def test_nothing_to_read() -> None:
     assert model(ids(0, 3)).shape == (0, 3, VOCAB)
     logits, state = model.extend(ids(2, 0), model.start(2))
     assert logits.shape == (2, 0, VOCAB)
-    assert state["seen"].tolist() == [0, 0]
+    assert state.extra["length"].tolist() == [0, 0]
 
 
 def test_a_deep_copy_and_its_state_dict_are_the_same_model() -> None:

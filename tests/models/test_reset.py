@@ -23,10 +23,10 @@ class Own(PackedMixer):
         return self.w(self.norm(x)) * self.decay
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
-        return self.mix(x), {"seen": state["seen"] + lengths}
+        return self.mix(x), {"length": state["length"] + lengths}
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
-        return self.mix(x), {"seen": state["seen"] + 1}
+        return self.mix(x), {"length": state["length"] + 1}
 
     def price(self, T: int, per: Per) -> Cost:
         return Cost()

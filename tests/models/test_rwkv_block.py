@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.state import State, nbytes, select
+from seqloom.core.state import ModelState, copied, flat, nbytes, select
 from seqloom.models.decoder import Decoder
 from seqloom.runs import model as stored
 from seqloom.runs.state import load_state, save_state
@@ -24,7 +24,7 @@ def made(kind: str = "rwkv", **settings: Any) -> Decoder:
     return decoder(kind, **{**WHOLE, **settings}).requires_grad_(False)
 
 
-def verbs(model: Decoder, text: Tensor, keep: Tensor, state: State) -> tuple[Tensor, Tensor, State]:
+def verbs(model: Decoder, text: Tensor, keep: Tensor, state: ModelState) -> tuple[Tensor, Tensor, ModelState]:
     logits, state = model.extend(text, state, keep)
     token, state = model.step(text[:, 0], state)
     return logits, token, state
@@ -37,7 +37,9 @@ class Verbs(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, text: Tensor, keep: Tensor, state: State) -> tuple[Tensor, tuple[Tensor, Tensor, State]]:
+    def forward(
+        self, text: Tensor, keep: Tensor, state: ModelState
+    ) -> tuple[Tensor, tuple[Tensor, Tensor, ModelState]]:
         return self.model(text), verbs(self.model, text, keep, state)
 
 
@@ -66,7 +68,7 @@ def test_pieces_and_steps_give_the_whole(kind: str) -> None:
             logits, state = model.extend(piece, state)
             found.append(logits)
         near(torch.cat(found, 1), wanted)
-        assert state["seen"].tolist() == [9, 9]
+        assert state.extra["length"].tolist() == [9, 9]
     for reuse in (False, True):
         state = model.start(2)
         for place in range(9):
@@ -86,22 +88,22 @@ def test_dropped_tokens_are_as_if_never_written(kind: str, cut: int) -> None:
     first, state = model.extend(text[:, :cut], model.start(4), KEEP[:, :cut])
     second, state = model.extend(text[:, cut:], state, KEEP[:, cut:])
     near(torch.cat([first, second], 1), whole)
-    assert state["seen"].tolist() == KEEP.sum(1).tolist()
+    assert state.extra["length"].tolist() == KEEP.sum(1).tolist()
     near(model.step(ids(4), state)[0][3], model(torch.cat([text[3, KEEP[3]], ids(4)[3:]])[None])[0, -1])
 
 
 def test_the_state_of_a_layer() -> None:
     model, plain = made(), made(channel="ffn")
     _, state = model.extend(ids(3, 4), model.start(3, capacity=50))
-    own = {f"layers.{layer}.{name}" for layer in range(DEPTH) for name in ("last", "sums", "seen")}
-    assert plain.start(3).keys() == own | {"seen"}, "the feed-forward network remembers nothing"
-    assert state.keys() == model.start(3).keys() == own | {"seen", *(f"layers.{n}.channel.last" for n in range(DEPTH))}
-    assert state["layers.1.channel.last"].shape == (3, DIM)
-    before = {name: tensor.clone() for name, tensor in state.items()}
+    mixer, nothing, last = {"last", "sums", "length"}, {"length"}, {"last", "length"}
+    assert all((a.keys(), b.keys()) == (mixer, nothing) for a, b in plain.start(3).layers)
+    assert all((a.keys(), b.keys()) == (mixer, last) for a, b in (*state.layers, *model.start(3).layers))
+    assert state.layers[1][1]["last"].shape == (3, DIM)
+    before = copied(state)
     wanted, after = model.step(ids(3), state)
     model.extend(ids(3, 2), state)
-    assert all(tensor.equal(before[name]) for name, tensor in state.items()), "the given state stays"
-    assert not after["layers.0.channel.last"].equal(state["layers.0.channel.last"])
+    assert all(tensor.equal(flat(before)[name]) for name, tensor in flat(state).items()), "the given state stays"
+    assert not after.layers[0][1]["last"].equal(state.layers[0][1]["last"])
     rows = torch.tensor([2, 0, 0])
     near(model.step(ids(3)[rows], select(model.trim(state), rows), reuse=True)[0], wanted[rows])
     assert nbytes(model.trim(state)) == 3 * DEPTH * 5 * DIM * 8
@@ -111,8 +113,8 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     model = made()
     _, state = model.extend(ids(2, 5), model.start(2), torch.tensor([[True] * 5, [True, False, True, True, False]]))
     again = load_state(model, save_state(model, state, tmp_path / "state"))
-    assert again.keys() == state.keys()
-    assert all(tensor.equal(again[name]) for name, tensor in state.items())
+    assert flat(again).keys() == flat(state).keys()
+    assert all(tensor.equal(flat(again)[name]) for name, tensor in flat(state).items())
     near(model.extend(ids(2, 3), again)[0], model.extend(ids(2, 3), state)[0])
     stored.save(made().float(), tmp_path / "run")
     loaded, run = stored.load(tmp_path / "run")
@@ -133,7 +135,7 @@ def test_it_is_one_graph() -> None:
         found, (again, next_token, state) = compiled(text, keep, model.start(2))
         for one, other in ((found, wanted), (again, pieces), (next_token, token)):
             near(one, other)
-        assert state.keys() == after.keys()
-        for name, tensor in after.items():
-            near(state[name], tensor)
+        assert flat(state).keys() == flat(after).keys()
+        for name, tensor in flat(after).items():
+            near(flat(state)[name], tensor)
         near(exported(ids(2, 5, seed=1)), model(ids(2, 5, seed=1)))

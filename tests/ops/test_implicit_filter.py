@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+from seqloom.core.state import measured
 from seqloom.ops.backends import recorded, use
 from seqloom.ops.implicit_filter import exact
 from seqloom.ops.implicit_filter.kept import Kept
@@ -61,12 +62,12 @@ def test_what_is_kept_is_as_much_as_was_asked_for() -> None:
         return (torch.arange(first, last)[None, :, None] + weight).clone()
 
     with torch.no_grad():
-        for seen, wanted in (([0, 2], 3), ([1, 1], 2), ([6, 0], 4), ([2, 3], 4)):
-            found = kept.reaching(torch.tensor(seen), 1, 4, [weight], compute)
+        for lengths, wanted in (([0, 2], 3), ([1, 1], 2), ([6, 0], 4), ([2, 3], 4)):
+            found = kept.reaching(measured(torch.tensor(lengths)), 1, 4, [weight], compute)
             assert torch.equal(found, torch.arange(wanted)[None, :, None] + weight)
     assert asked == [(0, 3), (3, 4)]
     weight[1] = float("nan")
     with torch.no_grad():
         for _ in range(2):
-            assert bool(kept.reaching(torch.tensor([0]), 1, 4, [weight], compute)[..., 1].isnan().all())
+            assert bool(kept.reaching(measured(torch.tensor([0])), 1, 4, [weight], compute)[..., 1].isnan().all())
     assert asked[2:] == [(0, 1), (0, 1)], "NaN is equal to nothing: it is worked out each time"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.memory import start
-from seqloom.core.state import State, select
+from seqloom.core.state import State, bounded, counted, length_of, measured, select
 from seqloom.ops.lag_sum import lags, online, taps
 from seqloom.ops.lag_sum.online import blocks, kept, token
 from tests.contract.cases import CASES, Make
@@ -26,6 +26,18 @@ OURS = [
     for case in CASES
     if case.kind in ("she", "he", "me", "extractor")
 ]
+
+
+def carry(z: Tensor, w: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+    """As the base of a mixer does it: the op, and the count."""
+    y, entries = online.carry(z, w, bounded(state), lengths)
+    return y, counted(entries, measured(state["length"] + lengths))
+
+
+def advance(z: Tensor, w: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
+    state = bounded(state)
+    y, entries = online.advance(z, w, state, reuse)
+    return y, counted(entries, length_of(state).after(1, 1))
 
 
 @pytest.fixture(params=["C", "torch"])
@@ -55,7 +67,7 @@ def begun(w: Tensor, z: Tensor) -> State:
 def stepped(z: Tensor, w: Tensor, state: State, reuse: list[bool] | None = None) -> tuple[Tensor, State]:
     found = []
     for place in range(z.shape[1]):
-        y, state = online.advance(z[:, place], w, state, reuse is None or reuse[place])
+        y, state = advance(z[:, place], w, state, reuse is None or reuse[place])
         found.append(y)
     return torch.stack(found, 1), state
 
@@ -127,7 +139,7 @@ def test_from_any_state(way: str, kind: str, read: tuple[int, int]) -> None:
     L, T = 13, 45
     z, w, lengths = numbers(2, T, 6, seed=3), drawn(kind, L), torch.tensor(read)
     history = numbers(2, max(read), 6, seed=4)
-    _, state = online.carry(history, w, begun(w, z), lengths)
+    _, state = carry(history, w, begun(w, z), lengths)
     whole = [lags(torch.cat([history[row, :n], z[row]])[None], w)[0, n:] for row, n in enumerate(read)]
     for reuse in ([True] * T, [n % 7 != 3 for n in range(T)]):
         copied = {name: tensor.clone() for name, tensor in state.items()}
@@ -140,7 +152,7 @@ def test_rows_are_chosen_and_joined(way: str, kind: str) -> None:
     """Forks go on as they were; so do rows from states whose schedules began elsewhere."""
     z, w, rows = numbers(3, 70, 6), drawn(kind, 13), torch.tensor([2, 0, 0])
     _, state = stepped(z[:, :21], w, begun(w, z))
-    _, piece = online.carry(z[:1, :29], w, begun(w, z[:1]), torch.tensor([29]))
+    _, piece = carry(z[:1, :29], w, begun(w, z[:1]), torch.tensor([29]))
     joined = {name: torch.cat([select(state, rows)[name], piece[name]]) for name in state}
     follow = numbers(4, 40, 6, seed=8)
     histories = [z[2, :21], z[0, :21], z[0, :21], z[0, :29]]
@@ -199,7 +211,7 @@ def test_gradients_read_the_window(way: str) -> None:
     z, w = numbers(1, 50, 6), drawn("each", 13).requires_grad_()
     with torch.no_grad():
         _, state = stepped(z[:, :30], w, begun(w, z))
-    y, state = online.advance(z[:, 30], w, state, reuse=False)
+    y, state = advance(z[:, 30], w, state, reuse=False)
     (wanted,) = torch.autograd.grad(lags(z[:, :31], w)[:, 30].sum(), w)
     torch.testing.assert_close(torch.autograd.grad(y.sum(), w)[0], wanted, rtol=0, atol=1e-11)
     with torch.no_grad():
@@ -228,7 +240,7 @@ def test_where_the_window_was_read_nothing_is_paid_ahead(way: str, pulls: str, m
 def test_another_mixers_state_is_refused() -> None:
     w, z = drawn("each", 9), numbers(2, 1, 6)
     with pytest.raises(ValueError, match="past must be"):
-        online.advance(z[:, 0], w, begun(drawn("each", 8), z), reuse=True)
+        advance(z[:, 0], w, begun(drawn("each", 8), z), reuse=True)
 
 
 @pytest.mark.parametrize("change", ["data", "optimizer", "in place"])

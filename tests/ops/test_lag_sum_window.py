@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import peak_bytes
+from seqloom.core.state import Length, measured
 from seqloom.ops.lag_sum import lags, taps, window
 
 D = 4
@@ -20,12 +21,13 @@ def drawn(kind: str, L: int, dim: int = D) -> Tensor:
     return numbers(L, *taps.shape(dim, dim if kind == "each" else GROUPS[kind]), seed=1)
 
 
-def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Tensor]:
+def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Length]:
     """The window after each row has read its history, and how many tokens that were."""
     lengths = torch.tensor([len(history) for history in histories])
     rows = torch.nn.utils.rnn.pad_sequence(histories, batch_first=True, padding_value=77.0)
     empty = window.begin(len(histories), L, D, w)
-    return window.carry(rows, w, empty, torch.zeros_like(lengths), lengths)[1], lengths
+    nothing = measured(torch.zeros_like(lengths))
+    return window.carry(rows, w, empty, nothing, lengths)[1], measured(lengths)
 
 
 @every_kind
@@ -35,7 +37,7 @@ def test_token_by_token_is_the_whole(kind: str, L: int, reuse: list[bool]) -> No
     z, w = numbers(2, 19, D), drawn(kind, L)
     past, found = window.begin(2, L, D, w), []
     for place, again in enumerate(reuse):
-        y, past = window.advance(z[:, place], w, past, torch.full((2,), place), again)
+        y, past = window.advance(z[:, place], w, past, measured(torch.full((2,), place)), again)
         found.append(y)
     torch.testing.assert_close(torch.stack(found, 1), lags(z, w), rtol=0, atol=1e-12)
 
@@ -46,10 +48,10 @@ def test_token_by_token_is_the_whole(kind: str, L: int, reuse: list[bool]) -> No
 def test_rows_that_have_read_differently(kind: str, L: int, read: tuple[int, ...]) -> None:
     w, z = drawn(kind, L), numbers(3, 6, D, seed=9)
     histories = [numbers(n, D, seed=row) for row, n in enumerate(read)]
-    past, seen = begun(L, histories, w)
-    piece, _ = window.carry(z, w, past, seen, torch.tensor([6, 6, 6]))
+    past, length = begun(L, histories, w)
+    piece, _ = window.carry(z, w, past, length, torch.tensor([6, 6, 6]))
     for place in range(6):
-        y, past = window.advance(z[:, place], w, past, seen + place, reuse=True)
+        y, past = window.advance(z[:, place], w, past, length.after(place, place), reuse=True)
         torch.testing.assert_close(y, piece[:, place], rtol=0, atol=1e-12)
     for row, history in enumerate(histories):
         whole = lags(torch.cat([history, z[row]])[None], w)[0, len(history) :]
@@ -61,8 +63,8 @@ def test_rows_that_have_read_differently(kind: str, L: int, read: tuple[int, ...
 def test_where_the_inputs_lie(L: int, read: tuple[int, int]) -> None:
     """As the docstring says: the input at time t at place -1-t (mod L-1), 0 where there was none."""
     histories = [numbers(n, D, seed=row) for row, n in enumerate(read)]
-    found, seen = begun(L, histories, drawn("shared", L))
-    stepped = window.advance(numbers(2, D), drawn("shared", L), found, seen, reuse=False)[1]
+    found, length = begun(L, histories, drawn("shared", L))
+    stepped = window.advance(numbers(2, D), drawn("shared", L), found, length, reuse=False)[1]
     for row, history in enumerate(histories):
         for lain, inputs in ((found, history), (stepped, torch.cat([history, numbers(2, D)[row : row + 1]]))):
             wanted = torch.zeros(L - 1, D, dtype=torch.float64)
@@ -75,11 +77,11 @@ def test_where_the_inputs_lie(L: int, read: tuple[int, int]) -> None:
 @pytest.mark.parametrize("read", [(9, 9), (2, 9)])
 def test_who_writes_where(kind: str, read: tuple[int, int]) -> None:
     w = drawn(kind, 5)
-    past, seen = begun(5, [numbers(n, D) for n in read], w)
+    past, length = begun(5, [numbers(n, D) for n in read], w)
     was, z = past.clone(), numbers(2, D)
-    _, kept = window.advance(z, w, past, seen, reuse=False)
+    _, kept = window.advance(z, w, past, length, reuse=False)
     assert torch.equal(past, was)
-    _, given_up = window.advance(z, w, past, seen, reuse=True)
+    _, given_up = window.advance(z, w, past, length, reuse=True)
     assert given_up.data_ptr() == past.data_ptr()
     assert torch.equal(given_up, kept)
 
@@ -89,19 +91,19 @@ def test_who_writes_where(kind: str, read: tuple[int, int]) -> None:
 @torch.no_grad()
 def test_long_sums_in_parts(monkeypatch: pytest.MonkeyPatch, read: tuple[int, ...], added: int) -> None:
     w, z = drawn("each", 513), numbers(3, D, seed=5)
-    past, seen = begun(513, [numbers(n, D, seed=row) for row, n in enumerate(read)], w)
-    wanted = window.advance(z, w, past, seen, reuse=False)[0]
+    past, length = begun(513, [numbers(n, D, seed=row) for row, n in enumerate(read)], w)
+    wanted = window.advance(z, w, past, length, reuse=False)[0]
     monkeypatch.setattr(window, "ADDED", added)
-    torch.testing.assert_close(window.advance(z, w, past, seen, reuse=False)[0], wanted, rtol=0, atol=1e-11)
+    torch.testing.assert_close(window.advance(z, w, past, length, reuse=False)[0], wanted, rtol=0, atol=1e-11)
 
 
 @every_kind
 @pytest.mark.parametrize("read", [(6, 6), (2, 6)])
 def test_derivatives_by_differences(kind: str, read: tuple[int, int]) -> None:
-    seen = torch.tensor(read)
+    length = measured(torch.tensor(read))
 
     def advance(z: Tensor, w: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        return window.advance(z, w, past, seen, reuse=False)
+        return window.advance(z, w, past, length, reuse=False)
 
     inputs = [numbers(2, D), drawn(kind, 5), begun(5, [numbers(n, D) for n in read], drawn(kind, 5))[0]]
     inputs = [each.requires_grad_() for each in inputs]
@@ -115,17 +117,17 @@ def test_nothing_is_copied_where_rows_agree(kind: str, allowed: float) -> None:
     """What one token makes, in multiples of the window: for matrices and shared taps not even a copy of that."""
     L, dim = 257, 64
     w, z, past = drawn(kind, L, dim), numbers(2, dim), numbers(2, L - 1, dim)
-    seen = torch.full((2,), 300)
-    made = peak_bytes(lambda: window.advance(z, w, past, seen, reuse=True))
+    length = measured(torch.full((2,), 300))
+    made = peak_bytes(lambda: window.advance(z, w, past, length, reuse=True))
     assert made <= allowed * past.nbytes + 8 * z.nbytes
 
 
 @every_kind
 def test_number_types(kind: str) -> None:
     w, past, z = drawn(kind, 5), numbers(2, 4, D), numbers(2, D)
-    for seen in (torch.tensor([7, 7]), torch.tensor([3, 7])):
-        wanted = window.advance(z, w, past, seen, reuse=False)[0]
-        y, after = window.advance(z.bfloat16(), w, past.float(), seen, reuse=False)
+    for length in (measured(torch.tensor([7, 7])), measured(torch.tensor([3, 7]))):
+        wanted = window.advance(z, w, past, length, reuse=False)[0]
+        y, after = window.advance(z.bfloat16(), w, past.float(), length, reuse=False)
         assert y.dtype == torch.bfloat16
         assert after.dtype == torch.float32
         torch.testing.assert_close(y.double(), wanted, rtol=0.05, atol=0.1)

@@ -19,57 +19,57 @@ def tokens(row: int, begin: int, end: int) -> Tensor:
     return torch.stack([token(row, time) for time in range(begin, end)]) if end > begin else torch.zeros(0, D).double()
 
 
-def filled(size: int, seen: list[int]) -> Tensor:
+def filled(size: int, length: list[int]) -> Tensor:
     """The ring as its docstring says it is: place s holds the latest time ≡ s (mod size)."""
-    ring = torch.zeros(len(seen), size, D, dtype=torch.float64)
-    for row, count in enumerate(seen):
+    ring = torch.zeros(len(length), size, D, dtype=torch.float64)
+    for row, count in enumerate(length):
         for time in range(count):
             ring[row, time % size] = token(row, time)
     return ring
 
 
 SIZES = [1, 2, 3, 4, 7]
-SEEN = [[0, 1], [3, 2], [4, 9], [12, 0]]
+LENGTHS = [[0, 1], [3, 2], [4, 9], [12, 0]]
 
 
-@pytest.mark.parametrize(("size", "seen"), list(itertools.product(SIZES, SEEN)))
-def test_times(size: int, seen: list[int]) -> None:
-    found = times(size, torch.tensor(seen))
-    for row, count in enumerate(seen):
+@pytest.mark.parametrize(("size", "length"), list(itertools.product(SIZES, LENGTHS)))
+def test_times(size: int, length: list[int]) -> None:
+    found = times(size, torch.tensor(length))
+    for row, count in enumerate(length):
         for place in range(size):
             held = [time for time in range(count) if time % size == place]
             assert int(found[row, place]) == held[-1] if held else int(found[row, place]) < 0
 
 
-@pytest.mark.parametrize(("size", "seen", "T"), list(itertools.product(SIZES, SEEN, [1, 2, 5, 9])))
-def test_write_is_writing_one_after_another(size: int, seen: list[int], T: int) -> None:
+@pytest.mark.parametrize(("size", "length", "T"), list(itertools.product(SIZES, LENGTHS, [1, 2, 5, 9])))
+def test_write_is_writing_one_after_another(size: int, length: list[int], T: int) -> None:
     for lengths in ([T, T], [0, T], [T, 0], [max(T - 1, 0), 1]):
         x = torch.full((2, T, D), 77.0, dtype=torch.float64)  # padding must not be written
         for row in range(2):
-            x[row, : lengths[row]] = tokens(row, seen[row], seen[row] + lengths[row])
-        ring = filled(size, seen)
+            x[row, : lengths[row]] = tokens(row, length[row], length[row] + lengths[row])
+        ring = filled(size, length)
         before = ring.clone()
-        found = write(ring, torch.tensor(seen), x, torch.tensor(lengths))
-        assert torch.equal(found, filled(size, [a + b for a, b in zip(seen, lengths, strict=True)]))
+        found = write(ring, torch.tensor(length), x, torch.tensor(lengths))
+        assert torch.equal(found, filled(size, [a + b for a, b in zip(length, lengths, strict=True)]))
         assert torch.equal(ring, before), "the given ring was written into"
 
 
-@pytest.mark.parametrize(("size", "seen"), list(itertools.product(SIZES, SEEN)))
-def test_write_one_in_place(size: int, seen: list[int]) -> None:
-    ring = filled(size, seen)
-    found = write_(ring, torch.tensor(seen), torch.stack([token(row, seen[row]) for row in range(2)]))
+@pytest.mark.parametrize(("size", "length"), list(itertools.product(SIZES, LENGTHS)))
+def test_write_one_in_place(size: int, length: list[int]) -> None:
+    ring = filled(size, length)
+    found = write_(ring, torch.tensor(length), torch.stack([token(row, length[row]) for row in range(2)]))
     assert found.data_ptr() == ring.data_ptr()
-    assert torch.equal(found, filled(size, [count + 1 for count in seen]))
+    assert torch.equal(found, filled(size, [count + 1 for count in length]))
 
 
-@pytest.mark.parametrize(("size", "seen"), list(itertools.product(SIZES, SEEN)))
-def test_latest(size: int, seen: list[int]) -> None:
+@pytest.mark.parametrize(("size", "length"), list(itertools.product(SIZES, LENGTHS)))
+def test_latest(size: int, length: list[int]) -> None:
     for count in range(size + 1):
-        found = latest(filled(size, seen), torch.tensor(seen), count)
+        found = latest(filled(size, length), torch.tensor(length), count)
         for row in range(2):
-            begin = max(0, seen[row] - count)
-            assert torch.equal(found[row, count - (seen[row] - begin) :], tokens(row, begin, seen[row]))
-            assert bool((found[row, : count - (seen[row] - begin)] == 0).all())
+            begin = max(0, length[row] - count)
+            assert torch.equal(found[row, count - (length[row] - begin) :], tokens(row, begin, length[row]))
+            assert bool((found[row, : count - (length[row] - begin)] == 0).all())
 
 
 def test_latest_of_an_empty_place_is_0_whatever_it_held() -> None:
@@ -80,11 +80,11 @@ def test_latest_of_an_empty_place_is_0_whatever_it_held() -> None:
 
 def test_a_ring_without_places() -> None:
     ring = torch.zeros(2, 0, D).double()
-    seen = torch.tensor([3, 4])
-    assert times(0, seen).shape == (2, 0)
-    assert write(ring, seen, tokens(0, 0, 3).expand(2, 3, D), torch.tensor([3, 3])).shape == (2, 0, D)
-    assert write_(ring, seen, torch.ones(2, D).double()).shape == (2, 0, D)
-    assert latest(ring, seen, 0).shape == (2, 0, D)
+    length = torch.tensor([3, 4])
+    assert times(0, length).shape == (2, 0)
+    assert write(ring, length, tokens(0, 0, 3).expand(2, 3, D), torch.tensor([3, 3])).shape == (2, 0, D)
+    assert write_(ring, length, torch.ones(2, D).double()).shape == (2, 0, D)
+    assert latest(ring, length, 0).shape == (2, 0, D)
 
 
 @pytest.mark.parametrize("size", [0, 3, 4, 9])

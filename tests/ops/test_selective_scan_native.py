@@ -8,6 +8,7 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from seqloom.core.state import measured
 from seqloom.ops import backends
 from seqloom.ops import native as code
 from seqloom.ops.lag_sum import lags
@@ -122,10 +123,10 @@ def test_what_is_not_a_number_stays_in_its_channel_and_after_it() -> None:
 def test_one_token_is_a_sequence_of_one(dtype: torch.dtype, D: int, N: int, W: int) -> None:
     given = {name: each.to(dtype) for name, each in inputs(3, 1, D, N, True).items()}
     window, taps, bias = (numbers(*of).to(dtype) for of in ((3, W - 1, D), (W, D), (D,)))
-    seen, ones = torch.full((3,), 9), torch.ones(3, dtype=torch.long)
+    read, ones = measured(torch.full((3,), 9)), torch.ones(3, dtype=torch.long)
     for reuse in (False, True):
         h, w = given["state"].clone(), window.clone()
-        u, later = convolve_token(given["u"][:, 0], taps, bias, w, seen, reuse)
+        u, later = convolve_token(given["u"][:, 0], taps, bias, w, read, reuse)
         torch.testing.assert_close(u, convolve(given["u"], taps, bias, window)[:, 0])
         assert torch.equal(later, moved(given["u"], window, ones))
         one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
@@ -146,7 +147,7 @@ def test_a_state_of_another_size_is_refused() -> None:
     small, fit = numbers(2, 2, 4), (numbers(4, 4), numbers(4))
     for call in (
         lambda: scan_token(*one[:2], given["log_rate"], *one[2:4], numbers(2, 4, 2), *rest),
-        lambda: convolve_token(one[0], *fit, small, torch.zeros(2).long(), False),
+        lambda: convolve_token(one[0], *fit, small, measured(torch.zeros(2).long()), False),
         lambda: convolve(given["u"], *fit, small),
     ):
         with pytest.raises((ValueError, TypeCheckError), match=r"(state|window) must be|Type-check"):

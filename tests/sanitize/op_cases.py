@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.memory import start
+from seqloom.core.state import Length, State
 from seqloom.ops import backends, lag_sum, scans, wkv_average
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry
@@ -110,7 +111,11 @@ def _scan_token(chance: random.Random, draw: Draw) -> Call:
 def _convolve_token(chance: random.Random, draw: Draw) -> Call:
     (B, _, D), W, reuse = _sizes(chance), chance.choice([1, 2, 4]), chance.random() < 0.5
     given = [draw(B, D), draw(W, D), draw(D), draw(B, W - 1, D), torch.full((B,), 9)]
-    return Call(lambda *x: token.convolve_token(*x, reuse), given, "selective_scan", "native", "sequential", token=True)
+
+    def run(x: Any, taps: Any, bias: Any, window: Any, length: Any) -> Any:
+        return token.convolve_token(x, taps, bias, window, Length(length, 9, True), reuse)
+
+    return Call(run, given, "selective_scan", "native", "sequential", token=True)
 
 
 def _convolve(chance: random.Random, draw: Draw) -> Call:
@@ -162,14 +167,15 @@ def _online(chance: random.Random, draw: Draw) -> Call:
     state = start(online.entries(L, D), B, 0, draw(1).dtype, torch.device("cpu"))
     reuse = chance.random() < 0.8
 
-    def run(z: Any, w: Tensor, past: Any, ahead: Any, origin: Any, seen: Any) -> Any:
-        state, outputs = {"past": past, "ahead": ahead, "origin": origin, "seen": seen}, []
-        for _ in range(count):
-            y, state = online.advance(z, w, state, reuse and backends.forced("lag_sum") == "native")
+    def run(z: Any, w: Tensor, past: Any, ahead: Any, origin: Any, length: Any) -> Any:
+        state, outputs = State({"past": past, "ahead": ahead, "origin": origin, "length": length}, 0, True), []
+        for n in range(count):
+            y, entries = online.advance(z, w, state, reuse and backends.forced("lag_sum") == "native")
+            state = State({**entries, "length": length + n + 1}, n + 1, True)
             outputs.append(y)
-        return torch.stack(outputs, 1), state["seen"]
+        return torch.stack(outputs, 1), state["length"]
 
-    given = [draw(B, D), w, *(state[name] for name in ("past", "ahead", "origin", "seen"))]
+    given = [draw(B, D), w, *(state[name] for name in ("past", "ahead", "origin", "length"))]
     return Call(run, given, "lag_sum", "native", "reference", token=True)
 
 

@@ -91,6 +91,6 @@ def _of_a_token(subject: Subject, mixer: Mixer, T: int, prices: dict[int, Cost])
     with torch.no_grad():
         for batch in (1, 3):
             state = mixer.trim(mixer.extend(subject.draw(batch, T, subject.dim), mixer.start(batch))[1])
-            numbers = sum(tensor.numel() for name, tensor in state.items() if name != "seen")
+            numbers = sum(tensor.numel() for name, tensor in state.items() if name != "length")
             if numbers != batch * whole.state:
                 raise Broken(f"a row holds {numbers / batch} after {T}, priced {whole.state}")

@@ -1,7 +1,7 @@
 """What the state of a mixer holds, declared once: names, sizes without the batch, dtypes, and which entries grow.
 
 `Mixer.start`, `Mixer.trim`, the size of the state in the price and the check of a given state follow from it. Every
-state holds `seen` (B,) next to the declared entries. The check reads shapes and never values.
+state holds `length` (B,) next to the declared entries. The check reads shapes and never values.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.arguments import described, short
-from seqloom.core.state import State
+from seqloom.core.state import Length, State, counted, length_of, measured
 
 Kind: TypeAlias = Literal["own", "wide", "count"]
 
@@ -35,7 +35,7 @@ class Entry:
     most: int | None = None
     """the largest number of places, where it grows; None for any"""
 
-    def begin(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
+    def init(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
         """The entry of `batch` rows before the first token, for parameters of `dtype`; `capacity` as in `start`."""
         tensor = torch.zeros(batch, *self.sizes(self.places(capacity)), dtype=self.stored(dtype), device=device)
         if isinstance(self.fill, tuple):
@@ -65,22 +65,41 @@ class Entry:
 
 
 Memory: TypeAlias = Mapping[str, Entry]
-SEEN = Entry((), "count")
+LENGTH = Entry((), "count")
 
 
 def start(memory: Memory, batch: int, capacity: int, dtype: torch.dtype, device: torch.device) -> State:
     """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
-    state = {name: entry.begin(batch, dtype, device, capacity) for name, entry in memory.items()}
-    return {**state, "seen": SEEN.begin(batch, dtype, device)}
+    entries = {name: entry.init(batch, dtype, device, capacity) for name, entry in memory.items()}
+    return State({**entries, "length": LENGTH.init(batch, dtype, device)}, 0, True)
 
 
 def trim(memory: Memory, state: State) -> State:
     """The same state, contiguous and without unused room."""
-    if any(entry.grows for entry in memory.values()):
-        tokens = max(state["seen"].tolist(), default=0)
-        used = {name: (1 + entry.axis, entry.places(tokens)) for name, entry in memory.items() if entry.grows}
-        state = {name: _first(tensor, *used[name]) if name in used else tensor for name, tensor in state.items()}
-    return {name: tensor.contiguous() for name, tensor in state.items()}
+    length = measured(state["length"])
+    found = dict(state)
+    for name, entry in memory.items():
+        if entry.grows and length.bound is not None:
+            found[name] = _first(state[name], 1 + entry.axis, entry.places(length.bound))
+    return State({name: tensor.contiguous() for name, tensor in found.items()}, length.bound, length.even)
+
+
+def crop(memory: Memory, state: State, tokens: int) -> State:
+    """The state after the first `tokens` tokens of each row, or all where a row has fewer.
+
+    ValueError where that is not known any more: an entry that does not grow, or one that has wrapped.
+    """
+    length = length_of(state)
+    if length.bound is not None and length.bound <= tokens:
+        return state
+    for name, entry in memory.items():
+        lost = not entry.grows or (entry.most is not None and (length.bound is None or length.bound > entry.most))
+        if lost:
+            raise ValueError(f"entry {name!r} of the state does not remember what it was after {tokens} tokens")
+    entries = {name: _first(state[name], 1 + entry.axis, entry.places(tokens)) for name, entry in memory.items()}
+    kept = length.tokens.clamp(max=tokens)
+    exact = Length(kept, tokens, length.even) if length.bound is not None else Length(kept)
+    return counted(entries, exact)
 
 
 def check(
@@ -89,30 +108,30 @@ def check(
     """Raises ValueError, or TypeError where it is no dict of tensors, unless `state` is one of `batch` rows.
 
     With `anyfloat`, as under autocast, an entry of floating numbers may have any floating dtype. Where `batch` is None
-    it is that of `seen`.
+    it is that of `length`.
     """
     again = "make it with start(batch)" if batch is None else f"make it with start({batch})"
     if not isinstance(state, dict):
         raise TypeError(f"a state is a dict of tensors, not {described(state)}: {again}")
-    for name in (*memory, "seen"):
+    for name in (*memory, "length"):
         if name not in state:
             raise ValueError(f"the state has no entry {name!r}; this mixer's has {_listed(memory)}: {again}")
     for name, tensor in state.items():
-        if name != "seen" and name not in memory:
+        if name != "length" and name not in memory:
             raise ValueError(f"the state has an entry {name!r}; this mixer's has {_listed(memory)}: {again}")
         if not isinstance(tensor, Tensor):
             raise TypeError(f"state entry {name!r} is {described(tensor)}, not a tensor: {again}")
-    seen = state["seen"]
-    if batch is None and seen.ndim == 1:
-        batch = len(seen)
-    elif batch is not None and seen.ndim == 1 and len(seen) != batch:
+    length = state["length"]
+    if batch is None and length.ndim == 1:
+        batch = len(length)
+    elif batch is not None and length.ndim == 1 and len(length) != batch:
         raise ValueError(
-            f"the state is of {len(seen)} rows, the input of {batch}; make it with start({batch}) "
+            f"the state is of {len(length)} rows, the input of {batch}; make it with start({batch}) "
             "or choose rows with seqloom.core.state.select"
         )
     places: int | None = None
-    for name, tensor in (("seen", seen), *state.items()):
-        entry = memory.get(name, SEEN)
+    for name, tensor in (("length", length), *state.items()):
+        entry = memory.get(name, LENGTH)
         wanted = entry.shape
         if entry.grows and tensor.ndim == 1 + len(wanted):
             places = tensor.shape[1 + entry.axis] if places is None else places
@@ -134,7 +153,7 @@ def _first(tensor: Tensor, axis: int, places: int) -> Tensor:
 
 
 def _listed(memory: Memory) -> str:
-    return ", ".join((*memory, "seen"))
+    return ", ".join((*memory, "length"))
 
 
 def _wanted(entry: Entry, batch: int | None, places: int | None) -> str:

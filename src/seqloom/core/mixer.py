@@ -60,7 +60,7 @@ class Mixer(nn.Module, ABC):
 
     @property
     def memory(self) -> Memory:
-        """What the state holds besides `seen`; by default nothing."""
+        """What the state holds besides `length`; by default nothing."""
         return {}
 
     @abstractmethod
@@ -130,6 +130,15 @@ class Mixer(nn.Module, ABC):
     def views(self, x: Stream) -> list[View]:
         """What can be looked at: of the weights, and of how the first row of `x` was read; by default nothing."""
         return []
+
+    def crop(self, state: State, tokens: int) -> State:
+        """The state after the first `tokens` tokens of each row, where it is still known; ValueError where it is not.
+
+        A mixer that keeps keys and values can; one that sums them up cannot. The given state stays.
+        """
+        count("tokens", tokens)
+        self.check_state(state)
+        return declared.crop(self.memory, state, tokens)
 
     def trim(self, state: State) -> State:
         """The same state, contiguous and without unused room, as it is saved. Raises as `check_state` does."""

@@ -1,50 +1,199 @@
-"""The memory of a mixer or a model between tokens: a flat dict of tensors, batch first.
+"""What a mixer or a model remembers between tokens.
 
-Every state holds `seen` (B,), the number of tokens that each row has read. Whoever reads on gets a new dict; with
-`reuse=False` the tensors of the old one stay bit for bit what they were.
+    State        the tensors of one layer by name, batch first; `length` (B,) counts the tokens that each row has read
+    ModelState   the states of a model's sublayers, layer by layer, and an `extra` of its kind
+
+`select`, `repeat`, `nbytes`, `flat` and `filled` take either. Whoever reads on gets a new state; with `reuse=False` the
+tensors of the old one stay bit for bit what they were.
 """
 
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree
 
-State: TypeAlias = dict[str, Tensor]
-
-
-def select(state: State, rows: Int[Tensor, " N"]) -> State:
-    """The state of the given rows, copied: forks a row (repeat its index) or reorders rows (beam search)."""
-    return {name: tensor.index_select(0, rows) for name, tensor in state.items()}
+Entries: TypeAlias = dict[str, Tensor]
+"""tensors by name, without `length`"""
 
 
-def within(state: State, prefix: str) -> State:
-    """The part of a model's state under `prefix.`, with the prefix taken off: what one layer's mixer knows."""
-    return {name.removeprefix(prefix + "."): tensor for name, tensor in state.items() if name.startswith(prefix + ".")}
+class Length(NamedTuple):
+    """How many tokens the rows of a state have read."""
+
+    tokens: Int[Tensor, " B"]
+    bound: int | None = None
+    """the host's knowledge: no row has read more; None in compiled and exported calls, which use whole buffers"""
+    even: bool = False
+    """whether every row has read exactly `bound`"""
+
+    def after(self, lengths: Tensor | int, most: int, even: bool = True) -> "Length":
+        """The length after `lengths` further tokens, `most` at most; all rows read as many where `even`."""
+        bound = None if self.bound is None else self.bound + most
+        return Length(self.tokens + lengths, bound, self.even and even)
 
 
-def under(state: State, prefix: str) -> State:
-    """The same state with `prefix.` before each name: a layer's state as part of its model's."""
-    return {f"{prefix}.{name}": tensor for name, tensor in state.items()}
+@final
+class State(dict[str, Tensor]):
+    """The tensors of one layer by name, `length` among them, with what the host knows of `length`.
+
+    `bound` is a number of tokens that no row exceeds: eager code chooses shapes by it and never waits for the device.
+    A plain dict of the same tensors is a state as well: its `bound` is read from the device once.
+    """
+
+    __slots__ = ("bound", "even")
+
+    def __init__(self, tensors: Mapping[str, Tensor], bound: int | None = None, even: bool = False) -> None:
+        super().__init__(tensors)
+        self.bound = bound
+        self.even = even
+
+    def __setitem__(self, name: str, tensor: Tensor) -> None:
+        super().__setitem__(name, tensor)
+        if name == "length":
+            self.bound = None
 
 
-def check(state: State, batch: int) -> None:
-    """Raises ValueError unless `state` was made for `batch` rows."""
-    if "seen" not in state:
-        raise ValueError("this is no state: it has no 'seen'; begin with start(batch)")
-    if len(state["seen"]) != batch:
-        raise ValueError(
-            f"the state is of {len(state['seen'])} rows, the input of {batch}; make it with start({batch}) "
-            "or choose rows with seqloom.core.state.select"
-        )
+LayerState: TypeAlias = tuple[State, ...]
+"""the states of a layer's sublayers, such as of its mixer and of what follows it"""
 
 
-def nbytes(state: State) -> int:
-    """Bytes that the state holds, `seen` counters aside."""
-    kept = (tensor for name, tensor in state.items() if name.rsplit(".", 1)[-1] != "seen")
-    return sum(tensor.numel() * tensor.element_size() for tensor in kept)
+class ModelState(NamedTuple):
+    """The memory of a model."""
+
+    layers: tuple[LayerState, ...]
+    extra: State
+    """what the model itself counts and remembers; `length` of a decoder"""
+
+
+# To torch a State is a dict of tensors: what passes through a graph forgets `bound`, which would be a constant there.
+_pytree.register_pytree_node(
+    State,
+    lambda state: (list(state.values()), tuple(state)),
+    lambda tensors, names: State(dict(zip(names, tensors, strict=True))),
+    flatten_with_keys_fn=lambda state: (
+        [(_pytree.MappingKey(name), tensor) for name, tensor in state.items()],
+        tuple(state),
+    ),
+    serialized_type_name="seqloom.core.state.State",
+)
+
+
+def known(tokens: Tensor) -> bool:
+    """Whether values can be read: not while a graph is captured, nor of meta and fake tensors."""
+    return not (torch.compiler.is_compiling() or tokens.is_meta or isinstance(tokens, FakeTensor))
+
+
+def bounded(state: dict[str, Tensor]) -> State:
+    """The state with a `bound`, which is read from the device where nothing is known of it and values can be read."""
+    if torch.compiler.is_compiling() or (type(state) is State and state.bound is not None):
+        return state  # type: ignore[return-value]  # in a graph a plain dict will do
+    length = measured(state["length"])
+    return State(state, length.bound, length.even)
+
+
+def length_of(state: State) -> Length:
+    """How many tokens the rows of a `bounded` layer's state have read."""
+    if torch.compiler.is_compiling():
+        return Length(state["length"])
+    return Length(state["length"], state.bound, state.even)
+
+
+def measured(tokens: Int[Tensor, " B"]) -> Length:
+    """The length whose `bound` is read from the device, where that can be."""
+    if not known(tokens):
+        return Length(tokens)
+    counts = set(tokens.tolist())
+    return Length(tokens, max(counts, default=0), len(counts) <= 1)
+
+
+def counted(entries: Entries, length: Length) -> State:
+    """The state of these entries after so many tokens."""
+    entries["length"] = length.tokens
+    if torch.compiler.is_compiling():
+        return entries  # type: ignore[return-value]  # a plain dict is what a graph returns best
+    return State(entries, length.bound, length.even)
 
 
 def unread(batch: int, device: torch.device | None) -> State:
-    """The state before the first token of something that remembers nothing else: `seen` is 0 in every row."""
-    return {"seen": torch.zeros(batch, dtype=torch.long, device=device)}
+    """The state before the first token of something that remembers nothing else."""
+    return State({"length": torch.zeros(batch, dtype=torch.long, device=device)}, 0, True)
+
+
+Tree = TypeVar("Tree", bound="State | ModelState")
+
+
+def mapped(fn: Callable[[Tensor], Tensor], state: Tree) -> Tree:
+    """The state with every tensor replaced by `fn` of it; `bound` stays."""
+    return _mapped(fn, state)
+
+
+def _mapped(fn: Callable[[Tensor], Tensor], state: Any) -> Any:
+    if isinstance(state, Tensor):
+        return fn(state)
+    if isinstance(state, State):
+        return State({name: fn(tensor) for name, tensor in state.items()}, state.bound, state.even)
+    if isinstance(state, dict):
+        return {name: fn(tensor) for name, tensor in state.items()}
+    parts = (_mapped(fn, part) for part in state)
+    return ModelState(*parts) if isinstance(state, ModelState) else tuple(parts)
+
+
+def copied(state: Tree) -> Tree:
+    """The same state in tensors of its own."""
+    return mapped(torch.clone, state)
+
+
+def select(state: Tree, rows: Int[Tensor, " N"]) -> Tree:
+    """The state of the given rows, copied: forks a row (repeat its index) or reorders rows (beam search)."""
+    return mapped(lambda tensor: tensor.index_select(0, rows), state)
+
+
+def repeat(state: Tree, times: int) -> Tree:
+    """The state with each row `times` times in a row, copied: samples that continue one text."""
+    return mapped(lambda tensor: tensor.repeat_interleave(times, 0), state)
+
+
+def flat(state: State | ModelState) -> dict[str, Tensor]:
+    """Every tensor by its path: `k` in a layer's state, `layers.0.0.k` and `extra.length` in a model's."""
+    if isinstance(state, ModelState):
+        found = {
+            f"layers.{n}.{m}.{name}": tensor
+            for n, layer in enumerate(state.layers)
+            for m, part in enumerate(layer)
+            for name, tensor in part.items()
+        }
+        return {**found, **{f"extra.{name}": tensor for name, tensor in state.extra.items()}}
+    return dict(state)
+
+
+def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
+    """A state as `template` with the tensors of `flat`; `bound` is read from them.
+
+    Raises ValueError where names are missing or left over.
+    """
+    names = flat(template).keys()
+    if names != tensors.keys():
+        wrong = sorted(names ^ tensors.keys())[0]
+        raise ValueError(f"the state {'lacks' if wrong in names else 'has a foreign'} entry {wrong!r}")
+
+    def part(prefix: str, layer: State) -> State:
+        found = {name: tensors[prefix + name] for name in layer}
+        length = measured(found["length"])
+        return State(found, length.bound, length.even)
+
+    if isinstance(template, ModelState):
+        layers = tuple(
+            tuple(part(f"layers.{n}.{m}.", each) for m, each in enumerate(layer))
+            for n, layer in enumerate(template.layers)
+        )
+        return ModelState(layers, part("extra.", template.extra))  # type: ignore[return-value]
+    return part("", template)  # type: ignore[return-value]
+
+
+def nbytes(state: State | ModelState) -> int:
+    """Bytes that the state holds, `length` counters aside."""
+    held = (tensor for name, tensor in flat(state).items() if name.rsplit(".", 1)[-1] != "length")
+    return sum(tensor.numel() * tensor.element_size() for tensor in held)

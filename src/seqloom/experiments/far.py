@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from seqloom.core.state import State
+from seqloom.core.state import ModelState, State, flat
 from seqloom.generation.modes import PIECE
 from seqloom.models.decoder import Decoder
 
@@ -25,7 +25,7 @@ LIMIT = 20.0
 class Far(NamedTuple):
     """A state that counts N tokens, and how many of them it has really read."""
 
-    state: State
+    state: ModelState
     read: int
 
 
@@ -47,16 +47,18 @@ def far(model: Decoder, tokens: int, *, room: int = 0, limit: float = LIMIT) -> 
     if read < tokens:
         if _shapes(state) != shapes:
             raise ValueError(f"reading {tokens:,} tokens would take {whole:,.0f} seconds, longer than {limit:g}")
-        count(state, tokens)
+        state = counting(state, tokens)
     return Far(state, read)
 
 
-def count(state: State, tokens: int) -> None:
-    """Lets a state say that it has read so many tokens, in place."""
-    for name, tensor in state.items():
-        if name.rsplit(".", 1)[-1] == "seen":
-            tensor.fill_(tokens)
+def counting(state: ModelState, tokens: int) -> ModelState:
+    """The same state, in the same tensors, that counts so many tokens."""
+
+    def part(each: State) -> State:
+        return State({**each, "length": torch.full_like(each["length"], tokens)}, tokens, True)
+
+    return ModelState(tuple(tuple(part(each) for each in layer) for layer in state.layers), part(state.extra))
 
 
-def _shapes(state: State) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in state.items()}
+def _shapes(state: ModelState) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in flat(state).items()}

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import seconds
-from seqloom.core.state import State
-from seqloom.experiments.far import count
+from seqloom.core.state import ModelState
+from seqloom.experiments.far import counting
 from seqloom.models.decoder import Decoder
 from seqloom.ops.lag_sum.online.blocks import longest
 
@@ -31,7 +31,7 @@ LEAST, REPEATS = 3, 15
 
 
 @torch.no_grad()
-def pace(model: Decoder, state: State, tokens: int) -> float:
+def pace(model: Decoder, state: ModelState, tokens: int) -> float:
     """Seconds a token, a median, with `step(reuse=True)`: as generation does it. The state is given up."""
     reading = _Reading(model, state)
     reading(1)  # what is loaded or worked out at the first token belongs to no other
@@ -40,7 +40,7 @@ def pace(model: Decoder, state: State, tokens: int) -> float:
     many = max(1, min(TOKENS, int(MOST / LEAST / _once(lambda: reading(1)))))
 
     def run() -> None:
-        count(reading.state, tokens)
+        reading.state = counting(reading.state, tokens)
         reading(many)
 
     return _median(run) / many
@@ -49,21 +49,26 @@ def pace(model: Decoder, state: State, tokens: int) -> float:
 class _Reading:
     """Called, it reads so many tokens on."""
 
-    def __init__(self, model: Decoder, state: State) -> None:
+    def __init__(self, model: Decoder, state: ModelState) -> None:
         self.model, self.state = model, state
         drawn = torch.randint(model.config.vocab, (TOKENS, 1), generator=torch.Generator().manual_seed(1))
         self.ids = drawn.to(model.token.weight.device)
 
     @property
     def origins(self) -> list[tuple[Tensor, Tensor]]:
-        """Where each schedule of blocks began, beside what its layer has read."""
-        names = [name for name in self.state if name.rsplit(".", 1)[-1] == "origin"]
-        return [(self.state[name], self.state[name.removesuffix("origin") + "seen"]) for name in names]
+        """Where each schedule of blocks began, and what its layer has read."""
+        parts = (part for layer in self.state.layers for part in layer)
+        return [
+            (tensor, part["length"])
+            for part in parts
+            for name, tensor in part.items()
+            if name.split(".")[-1] == "origin"
+        ]
 
     def at(self, place: int) -> None:
         """Lets the next token be the one at that place of the schedule, from 1."""
-        for origin, seen in self.origins:
-            origin.copy_(seen + 1 - place)
+        for origin, length in self.origins:
+            origin.copy_(length + 1 - place)
 
     def __call__(self, tokens: int) -> None:
         for n in range(tokens):

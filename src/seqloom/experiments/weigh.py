@@ -14,7 +14,7 @@ import torch
 from seqloom.analysis.cost import model_cost
 from seqloom.analysis.measure import peak_bytes, race
 from seqloom.core.progress import progress
-from seqloom.core.state import State, nbytes
+from seqloom.core.state import ModelState, nbytes
 from seqloom.experiments.noise import training_step
 from seqloom.generation.draws import tokens
 from seqloom.models.decoder import Decoder
@@ -94,7 +94,7 @@ def clocks(models: Mapping[str, tuple[Decoder, RunConfig]]) -> dict[str, Clocks]
     }
 
 
-def state_after(model: Decoder, tokens: int) -> State:
+def state_after(model: Decoder, tokens: int) -> ModelState:
     """What one row keeps after `tokens` tokens, trimmed as it would be saved."""
     device = model.token.weight.device
     with torch.no_grad():

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from seqloom.core.config import near
 from seqloom.core.shapes import Ids
-from seqloom.core.state import State
+from seqloom.core.state import ModelState
 from seqloom.models.arguments import check_whole
 from seqloom.models.decoder import Decoder, require_model
 
@@ -49,7 +49,7 @@ class Slide(Reader):
     def __init__(self, model: Decoder, hop: int) -> None:
         self._model, self._hop, self._length = model, hop, window(model)
         self._streams = streams(model)
-        self._state: State | None = None
+        self._state: ModelState | None = None
 
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
         """See `Reader.prompt`."""

@@ -6,9 +6,11 @@ a state by a piece, `advance` by one token.
 
 from abc import abstractmethod
 
+import torch
+
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured
 from seqloom.ops.pack import pack, unpack
 
 
@@ -20,12 +22,12 @@ class PackedMixer(Mixer):
         """The whole sequence. What it writes for a place may depend on that place and earlier ones only."""
 
     @abstractmethod
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
-        """A piece of which each row holds `lengths` (B,) tokens, then padding; the state after those tokens."""
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
+        """A piece of which each row holds `lengths` (B,) tokens, then padding; what `memory` declares, after those."""
 
     @abstractmethod
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
-        """One token for every row; `seen` counts on."""
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        """One token for every row; what `memory` declares, after it."""
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """See `Mixer.forward`."""
@@ -42,16 +44,21 @@ class PackedMixer(Mixer):
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         if 0 in x.shape:
-            return x.clone(), {name: tensor.clone() for name, tensor in state.items()}
+            return x.clone(), copied(state)
+        state = bounded(state)
+        length, T = length_of(state), x.shape[1]
         if keep is None:
-            return self.carry(x, state, state["seen"].new_full((len(x),), x.shape[1]))
+            y, entries = self.carry(x, state, torch.full_like(length.tokens, T))
+            return y, counted(entries, length.after(T, T))
         rows, places = pack(x, keep)
-        y, state = self.carry(rows, state, places.lengths)
-        return unpack(y, places), state
+        y, entries = self.carry(rows, state, places.lengths)
+        return unpack(y, places), counted(entries, measured(length.tokens + places.lengths))
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
         x = self.check_step(x, state, reuse)
         if len(x) == 0:
-            return x.clone(), {name: tensor.clone() for name, tensor in state.items()}
-        return self.advance(x, state, reuse)
+            return x.clone(), copied(state)
+        state = bounded(state)
+        y, entries = self.advance(x, state, reuse)
+        return y, counted(entries, length_of(state).after(1, 1))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seqloom.core.arguments import autocasts, count, described, short
 from seqloom.core.available_memory import require_memory
-from seqloom.core.state import check
+from seqloom.core.state import ModelState
 
 INTEGERS = (torch.int64, torch.int32)
 """the dtypes that torch's embedding takes"""
@@ -70,25 +70,29 @@ def check_features(x: Any, dim: int, dtype: torch.dtype, device: torch.device) -
         raise ValueError(f"features are {short(dtype)}, as the parameters, not {short(x.dtype)}: convert with .to()")
 
 
-def check_state(state: Any, batch: int | None, depth: int) -> None:
-    """Raises unless `state` is of a model of `depth` layers, and of `batch` rows where given.
+def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> None:
+    """Raises unless `state` is of a model of `depth` layers of so many sublayers, and of `batch` rows where given.
 
     Each mixer checks its own part.
     """
-    if not isinstance(state, dict):
-        raise TypeError(f"a state is a dict of tensors, not {described(state)}: make it with start(batch)")
-    wrong = next((name for name, tensor in state.items() if not isinstance(tensor, Tensor)), None)
-    if wrong is not None:
-        raise TypeError(f"state entry {wrong!r} is {described(state[wrong])}, not a tensor: make it with start(batch)")
-    if "seen" not in state or state["seen"].ndim != 1:
-        raise ValueError("this is no state: it has no 'seen' (B,); begin with start(batch)")
-    missing = next((layer for layer in range(depth) if f"layers.{layer}.seen" not in state), None)
-    if missing is not None:
-        raise ValueError(f"the state has no layer {missing}, the model has {depth}: make it with its start(batch)")
-    if f"layers.{depth}.seen" in state:
-        raise ValueError(f"the state has more layers than the model, {depth}: make it with its start(batch)")
-    if batch is not None:
-        check(state, batch)
+    if not isinstance(state, ModelState):
+        raise TypeError(f"a model's state is a ModelState, not {described(state)}: make it with start(batch)")
+    if not isinstance(state.extra, dict) or not isinstance(state.extra.get("length"), Tensor):
+        raise ValueError("this is no state: its extra has no 'length' (B,); make it with start(batch)")
+    if state.extra["length"].ndim != 1 or not isinstance(state.layers, tuple):
+        raise ValueError("this is no state: its 'length' is not (B,), or it has no layers; make it with start(batch)")
+    if len(state.layers) != depth:
+        raise ValueError(
+            f"the state has {len(state.layers)} layers, the model {depth}: make it with the model's start(batch)"
+        )
+    if not all(isinstance(layer, tuple) and len(layer) == sublayers for layer in state.layers):
+        raise ValueError(f"a layer's state is a tuple of {sublayers}, one for each sublayer: make it with start(batch)")
+    rows = len(state.extra["length"])
+    if batch is not None and rows != batch:
+        raise ValueError(
+            f"the state is of {rows} rows, the input of {batch}; make it with start({batch}) "
+            "or choose rows with seqloom.core.state.select"
+        )
 
 
 def check_room(numbers: int, itemsize: int, what: str) -> None:

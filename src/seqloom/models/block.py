@@ -13,7 +13,7 @@ from torch import nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State, under, within
+from seqloom.core.state import LayerState
 from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
 from seqloom.models.norm import Norm, normalisation
@@ -23,8 +23,8 @@ from seqloom.models.norm import Norm, normalisation
 class Block(nn.Module):
     """A layer around any mixer; it speaks the mixer's verbs.
 
-    Its state is the mixer's and, under `channel.`, what the second half remembers; `seen` is of both. The parameters of
-    the second half are named after its `kind`, such as `ffn.w_1.weight`.
+    Its state is the tuple of those of its sublayers. The parameters of the second are named after its `kind`, such as
+    `ffn.w_1.weight`.
     """
 
     def __init__(self, mixer: Mixer, kind: str, channel: Channel | None, dropout: float, norm: Norm) -> None:
@@ -51,45 +51,34 @@ class Block(nn.Module):
         channel, h = self.channel, x + self.dropout(self.mixer(self.norm_1(x), keep))
         return h if channel is None else h + self.dropout(channel(self.norm_2(h), keep))
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """See `Mixer.start`."""
-        return _joined(*(half.start(batch, capacity=capacity) for half in self.halves))
+    def start(self, batch: int, *, capacity: int | None = None) -> LayerState:
+        """The states of its sublayers before the first token, see `Mixer.start`."""
+        return tuple(sublayer.start(batch, capacity=capacity) for sublayer in self.halves)
 
-    def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
+    def extend(self, x: Stream, state: LayerState, keep: Keep | None = None) -> tuple[Stream, LayerState]:
         """See `Mixer.extend`."""
-        channel = self.channel
-        before, beside = (state, {}) if channel is None else _parted(state)
-        y, after = self.mixer.extend(self.norm_1(x), before, keep)
+        y, after = self.mixer.extend(self.norm_1(x), state[0], keep)
         h = x + self.dropout(y)
+        channel = self.channel
         if channel is None:
-            return h, after
-        y, then = channel.extend(self.norm_2(h), beside, keep)
-        return h + self.dropout(y), _joined(after, then)
+            return h, (after,)
+        y, then = channel.extend(self.norm_2(h), state[1], keep)
+        return h + self.dropout(y), (after, then)
 
-    def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
+    def step(self, x: Token, state: LayerState, *, reuse: bool = False) -> tuple[Token, LayerState]:
         """See `Mixer.step`."""
-        channel = self.channel
-        before, beside = (state, {}) if channel is None else _parted(state)
-        y, after = self.mixer.step(self.norm_1(x), before, reuse=reuse)
+        y, after = self.mixer.step(self.norm_1(x), state[0], reuse=reuse)
         h = x + self.dropout(y)
+        channel = self.channel
         if channel is None:
-            return h, after
-        y, then = channel.step(self.norm_2(h), beside, reuse=reuse)
-        return h + self.dropout(y), _joined(after, then)
+            return h, (after,)
+        y, then = channel.step(self.norm_2(h), state[1], reuse=reuse)
+        return h + self.dropout(y), (after, then)
 
-    def trim(self, state: State) -> State:
+    def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""
-        return _joined(*(half.trim(part) for half, part in zip(self.halves, _parted(state), strict=False)))
+        return tuple(sublayer.trim(part) for sublayer, part in zip(self.halves, state, strict=True))
 
-
-def _parted(state: State) -> tuple[State, State]:
-    """The states of both halves."""
-    second = within(state, "channel")
-    first = {name: tensor for name, tensor in state.items() if not name.startswith("channel.")}
-    return first, {**second, "seen": state["seen"]}
-
-
-def _joined(first: State, *second: State) -> State:
-    """The state of the layer: `seen` of the second half, if there is one, is that of the first."""
-    beside = {name: tensor for half in second for name, tensor in half.items() if name != "seen"}
-    return first | under(beside, "channel")
+    def crop(self, state: LayerState, tokens: int) -> LayerState:
+        """See `Mixer.crop`."""
+        return tuple(sublayer.crop(part, tokens) for sublayer, part in zip(self.halves, state, strict=True))

@@ -22,7 +22,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
 from seqloom.ops import ring
 from seqloom.ops.projection import Linear
@@ -65,17 +65,17 @@ class ChannelMix(Channel):
         """See `Mixer.memory`: the last token (B, D)."""
         return {"last": Entry((self.dim,))}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        before, seen = state["last"][:, None], state["seen"]
+        before, length = state["last"][:, None], state["length"]
         y = self._read(x, before.to(x.dtype))
-        return y, {"last": ring.write(before, seen, x, lengths)[:, 0], "seen": seen + lengths}
+        return y, {"last": ring.write(before, length, x, lengths)[:, 0]}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y = self._gated(x, state["last"].to(x.dtype))
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
-        return y, {"last": last, "seen": state["seen"] + 1}
+        return y, {"last": last}
 
     def price(self, T: int, per: Per) -> Cost:
         """See `Mixer.price`. The same at every place."""

@@ -13,10 +13,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seqloom.core import memory as memory_of
 from seqloom.core.arguments import described, mask
 from seqloom.core.mixer import Mixer, plain
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import State, under, unread, within
+from seqloom.core.state import ModelState, bounded, counted, length_of, measured, unread
 from seqloom.models import arguments
 from seqloom.models.block import Block
 from seqloom.models.config import DecoderConfig
@@ -30,7 +31,7 @@ __all__ = ["Decoder", "DecoderConfig"]
 
 @final
 class Decoder(nn.Module):
-    """Predicts the next token at every place. Speaks the mixer's verbs over ids; its states have keys `layers.3.k`.
+    """Predicts the next token at every place. Speaks the mixer's verbs over ids.
 
     Every verb raises TypeError or ValueError, in one line, for arguments that do not fit (`seqloom.models.arguments`).
     """
@@ -67,6 +68,11 @@ class Decoder(nn.Module):
         return [half for block in self.blocks for half in block.halves]
 
     @property
+    def sublayers(self) -> int:
+        """In each layer: the mixer, and what follows it if anything does."""
+        return 1 if self.config.channel == "none" else 2
+
+    @property
     def longest(self) -> int | None:
         """The longest text in tokens that the model reads from its start; None for any."""
         limits = [half.traits.longest for half in self.halves]
@@ -95,55 +101,61 @@ class Decoder(nn.Module):
         logits: Tensor = self.head(self.norm(x))
         return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
 
-    def start(self, batch: int, *, capacity: int | None = None) -> State:
+    def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
         """The memory of `batch` rows before the first token."""
         arguments.check_start(batch, capacity)
         self._check_room(batch, capacity)
-        state = unread(batch, self._device)
-        for number, block in enumerate(self.blocks):
-            state |= under(block.start(batch, capacity=capacity), f"layers.{number}")
-        return state
+        layers = tuple(block.start(batch, capacity=capacity) for block in self.blocks)
+        return ModelState(layers, unread(batch, self._device))
 
-    def extend(self, ids: Ids, state: State, keep: Keep | None = None) -> tuple[Logits, State]:
+    def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
         """Reads a further piece; logits after each of its places, and the state after it. The given state stays."""
         x, state = self.read(ids, state, keep)
         return self.logits(x, keep), state
 
-    def read(self, ids: Ids, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
+    def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
         """As `extend`, up to the features (B, T, D): for those who want the logits of few places."""
         self._check_piece(ids, keep)
-        arguments.check_state(state, len(ids), len(self.layers))
-        x = self._embed(ids, state["seen"], keep)
-        read = keep.sum(1) if keep is not None else ids.shape[1]
-        then: State = {"seen": state["seen"] + read}
-        for number, block in enumerate(self.blocks):
-            x, memory = block.extend(x, within(state, f"layers.{number}"), keep)
-            then |= under(memory, f"layers.{number}")
-        return x, then
+        arguments.check_state(state, len(ids), len(self.layers), self.sublayers)
+        length, T = length_of(bounded(state.extra)), ids.shape[1]
+        x = self._embed(ids, length.tokens, keep)
+        layers = []
+        for block, memory in zip(self.blocks, state.layers, strict=True):
+            x, after = block.extend(x, memory, keep)
+            layers.append(after)
+        length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
+        return x, ModelState(tuple(layers), counted({}, length))
 
-    def step(self, ids: Int[Tensor, " B"], state: State, *, reuse: bool = False) -> tuple[Float[Tensor, "B W"], State]:
+    def step(
+        self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
+    ) -> tuple[Float[Tensor, "B W"], ModelState]:
         """Reads one token a row; with `reuse` the given state is given up. Logits of the next token.
 
         No value is read back from the device.
         """
         arguments.check_ids(ids, 1, self._device)
-        arguments.check_state(state, len(ids), len(self.layers))
+        arguments.check_state(state, len(ids), len(self.layers), self.sublayers)
         arguments.check_flag("reuse", reuse)
-        x = self._embed(ids[:, None], state["seen"], None)[:, 0]
-        then: State = {"seen": state["seen"] + 1}
-        for number, block in enumerate(self.blocks):
-            x, memory = block.step(x, within(state, f"layers.{number}"), reuse=reuse)
-            then |= under(memory, f"layers.{number}")
+        length = length_of(bounded(state.extra))
+        x = self._embed(ids[:, None], length.tokens, None)[:, 0]
+        layers = []
+        for block, memory in zip(self.blocks, state.layers, strict=True):
+            x, after = block.step(x, memory, reuse=reuse)
+            layers.append(after)
         logits: Tensor = self.head(self.norm(x))
-        return logits, then
+        return logits, ModelState(tuple(layers), counted({}, length.after(1, 1)))
 
-    def trim(self, state: State) -> State:
+    def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused room, as it is saved."""
-        arguments.check_state(state, None, len(self.layers))
-        then: State = {"seen": state["seen"]}
-        for number, block in enumerate(self.blocks):
-            then |= under(block.trim(within(state, f"layers.{number}")), f"layers.{number}")
-        return then
+        arguments.check_state(state, None, len(self.layers), self.sublayers)
+        layers = tuple(block.trim(memory) for block, memory in zip(self.blocks, state.layers, strict=True))
+        return state._replace(layers=layers)
+
+    def crop(self, state: ModelState, tokens: int) -> ModelState:
+        """The state after the first `tokens` tokens; ValueError where a layer does not know it any more."""
+        arguments.check_state(state, None, len(self.layers), self.sublayers)
+        layers = tuple(block.crop(memory, tokens) for block, memory in zip(self.blocks, state.layers, strict=True))
+        return ModelState(layers, memory_of.crop({}, state.extra, tokens))
 
     @property
     def _device(self) -> torch.device:
@@ -162,15 +174,15 @@ class Decoder(nn.Module):
             row = sum(half.cost(tokens, "token").state for half in self.halves)
             arguments.check_room(batch * max(row, 1), self.token.weight.itemsize, f"a state of {batch} rows")
 
-    def _embed(self, ids: Tensor, seen: Tensor, keep: Tensor | None) -> Tensor:
+    def _embed(self, ids: Tensor, length: Tensor, keep: Tensor | None) -> Tensor:
         if keep is not None:
             ids = torch.where(keep, ids, 0)  # whatever a dropped place holds goes nowhere
         x = arguments.embedded(self.token, ids)
         if self.position is not None:
             if keep is None:
-                time = seen[:, None] + torch.arange(ids.shape[1], device=ids.device)
+                time = length[:, None] + torch.arange(ids.shape[1], device=ids.device)
             else:
-                time = (seen[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
+                time = (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
             x = x + self.position(time)
         x = x * self.config.dim**0.5
         embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))

@@ -14,7 +14,7 @@ from torch import Tensor
 from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
 from seqloom.ops.projection import Linear
 
@@ -34,13 +34,13 @@ class FFN(Channel):
         """See `PackedMixer.mix`."""
         return self._read(x)
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        return self._read(x), {"seen": state["seen"] + lengths}
+        return self._read(x), {}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
-        return self._read(x), {"seen": state["seen"] + 1}
+        return self._read(x), {}
 
     def price(self, T: int, per: Per) -> Cost:
         """See `Mixer.price`. The same at every place."""

@@ -11,7 +11,6 @@ import torch
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.config import read
-from seqloom.core.state import nbytes, under
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
@@ -60,7 +59,11 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     config = model_config(run)
     weights = described(run, config)
     # read from the disk, and once more in the model
-    require_memory(f"loading the model in {run.folder}", 2 * nbytes(weights), "use a machine with more memory")
+    require_memory(
+        f"loading the model in {run.folder}",
+        2 * sum(tensor.nbytes for tensor in weights.values()),
+        "use a machine with more memory",
+    )
     saved = _checkpoint(run, step)
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
@@ -114,8 +117,12 @@ def described(run: Run, config: DecoderConfig) -> dict[str, torch.Tensor]:
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
     layers = [layer.state_dict() for layer in sample.layers]
     alone = {name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")}
-    placed = (under(layers[number % kinds], f"layers.{number}") for number in range(config.depth))
-    return {**alone, **{name: tensor for layer in placed for name, tensor in layer.items()}}
+    inside = {
+        f"layers.{number}.{name}": tensor
+        for number in range(config.depth)
+        for name, tensor in layers[number % kinds].items()
+    }
+    return {**alone, **inside}
 
 
 def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:

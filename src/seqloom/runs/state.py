@@ -8,25 +8,28 @@ from pathlib import Path
 
 import torch
 
-from seqloom.core.state import State
+from seqloom.core.state import ModelState, bounded, filled, flat, length_of
 from seqloom.models.decoder import Decoder
 from seqloom.runs import checkpoint
 from seqloom.runs.durable import canonical
 
-FORMAT = 4
-"""how the mixers lay out their states; 4: attention keeps its heads apart"""
+FORMAT = 5
+"""how the mixers lay out their states; 5: by layer and sublayer"""
 
 
-def save_state(model: Decoder, state: State, folder: str | Path) -> Path:
+def save_state(model: Decoder, state: ModelState, folder: str | Path) -> Path:
     """Saves a state, trimmed and contiguous, complex numbers as pairs of reals; returns where it lies.
 
     A state of as many tokens in the same folder is replaced. Errors as of `checkpoint.save`.
     """
-    read = int(state["seen"].max())
-    return checkpoint.save(folder, read, {"state": model.trim(state)}, {"model": model_hash(model), "state": FORMAT})
+    read = length_of(bounded(state.extra)).bound
+    assert read is not None, "a saved state has values"
+    return checkpoint.save(
+        folder, read, {"state": flat(model.trim(state))}, {"model": model_hash(model), "state": FORMAT}
+    )
 
 
-def load_state(model: Decoder, path: str | Path) -> State:
+def load_state(model: Decoder, path: str | Path) -> ModelState:
     """The state in `path`, on the model's device. ValueError where another model or version made it, or
     it is damaged."""
     saved = checkpoint.load(path)
@@ -37,7 +40,11 @@ def load_state(model: Decoder, path: str | Path) -> State:
     if saved.meta.get("model") != model_hash(model):
         raise ValueError(f"{path} is a state of another model or of other weights: load the model that made it")
     device = model.token.weight.device
-    return {name: tensor.to(device) for name, tensor in saved.tensors["state"].items()}
+    tensors = {name: tensor.to(device) for name, tensor in saved.tensors["state"].items()}
+    try:
+        return filled(model.start(1), tensors)
+    except ValueError as error:
+        raise ValueError(f"{path} is no state of this model: {error}") from None
 
 
 def model_hash(model: Decoder) -> str:

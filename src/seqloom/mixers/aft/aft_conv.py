@@ -22,7 +22,7 @@ from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.biased_average import average, biases, memory
@@ -63,12 +63,12 @@ class AFTConv(PackedMixer):
         """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
         return memory.entries(self.window, self.heads, self.dim)
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, after = memory.carry(self.w_k(x), self.w_v(x), self._bias(x.shape[1]), state, lengths)
         return self._out(x, y), after
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(1), state, reuse)
         return self._out(x, y), after

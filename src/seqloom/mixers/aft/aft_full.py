@@ -22,7 +22,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
@@ -60,25 +60,27 @@ class AFTFull(PackedMixer):
 
     @property
     def memory(self) -> Memory:
-        """See `Mixer.memory`: keys and values (B, C, D), C places of which `seen` are used."""
+        """See `Mixer.memory`: keys and values (B, C, D), C places of which `length` are used."""
         cache = Entry((0, self.dim), grows=True, most=self.context)
         return {"k": cache, "v": cache}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`. Raises ValueError where a row would hold more than `context` tokens."""
-        seen, T, size = state["seen"], x.shape[1], state["k"].shape[1]
-        biases.within("aft_full", self.context, seen + lengths)
-        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, seen)
+        length, T, size = length_of(state), x.shape[1], state["k"].shape[1]
+        biases.within_after("aft_full", self.context, length, lengths, T)
+        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, length)
         y = self._read(x, k, v, state, used)
         room = max(size, min(used + T, self.context))
-        held = {n: ring.write(ring.grow(state[n], room), seen, new, lengths) for n, new in (("k", k), ("v", v))}
-        return self._out(x, y), {**held, "seen": seen + lengths}
+        held = {
+            n: ring.write(ring.grow(state[n], room), length.tokens, new, lengths) for n, new in (("k", k), ("v", v))
+        }
+        return self._out(x, y), held
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`. A full cache that is reused doubles; ValueError beyond `context` tokens."""
-        seen, size = state["seen"], state["k"].shape[1]
-        biases.within("aft_full", self.context, seen + 1)
-        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, seen)
+        length, size = length_of(state), state["k"].shape[1]
+        biases.within_after("aft_full", self.context, length, 1, 1)
+        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, length)
         y = self._read(x[:, None], k[:, None], v[:, None], state, used)[:, 0]
         needed = max(size, min(used + 1, self.context))
         room = min(max(2 * size, needed), self.context) if reuse and needed > size else needed
@@ -86,10 +88,10 @@ class AFTFull(PackedMixer):
         for name, new in (("k", k), ("v", v)):
             cache = ring.grow(state[name], room)
             if reuse:
-                held[name] = ring.write_(cache, seen, new.detach())
+                held[name] = ring.write_(cache, length.tokens, new.detach())
             else:
-                held[name] = ring.write(cache, seen, new[:, None], torch.ones_like(seen))
-        return self._out(x, y), {**held, "seen": seen + 1}
+                held[name] = ring.write(cache, length.tokens, new[:, None], torch.ones_like(length.tokens))
+        return self._out(x, y), held
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the biases of the places of `x`, 0 for keys after the query."""
@@ -114,8 +116,8 @@ class AFTFull(PackedMixer):
         return biases.over_keys(self.w, places, lags)
 
     def _read(self, x: Tensor, k: Tensor, v: Tensor, state: State, used: int) -> Tensor:
-        places = state["seen"][:, None] + torch.arange(x.shape[1], device=x.device)
-        past = tuple(each.to(v.dtype) for each in recall(state["k"], state["v"], state["seen"], used))
+        places = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
+        past = tuple(each.to(v.dtype) for each in recall(state["k"], state["v"], state["length"], used))
         return average(k, v, self._bias(places, used + x.shape[1]), (past[0], past[1]))
 
     def _out(self, x: Tensor, y: Tensor) -> Tensor:

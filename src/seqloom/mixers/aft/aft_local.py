@@ -23,7 +23,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.biased_average import average, biases, memory
@@ -62,17 +62,17 @@ class AFTLocal(PackedMixer):
         """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
         return memory.entries(self.window, self.dim, self.dim)
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`. Raises ValueError where a row would have read more than `context` tokens."""
-        biases.within("aft_local", self.context, state["seen"] + lengths)
-        bias = self._bias(state["seen"][:, None] + torch.arange(x.shape[1], device=x.device))
+        biases.within_after("aft_local", self.context, length_of(state), lengths, x.shape[1])
+        bias = self._bias(state["length"][:, None] + torch.arange(x.shape[1], device=x.device))
         y, after = memory.carry(self.w_k(x), self.w_v(x), bias, state, lengths)
         return self._out(x, y), after
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`. Raises ValueError beyond `context` tokens."""
-        biases.within("aft_local", self.context, state["seen"] + 1)
-        y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(state["seen"][:, None]), state, reuse)
+        biases.within_after("aft_local", self.context, length_of(state), 1, 1)
+        y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(state["length"][:, None]), state, reuse)
         return self._out(x, y), after
 
     def views(self, x: Stream) -> list[View]:

@@ -17,7 +17,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -46,15 +46,15 @@ class AFTSimple(PackedMixer):
         """See `Mixer.memory`: sums and scale (B, 3, D)."""
         return {"sums": sums_of(self.dim)}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, sums = wkv(self.w_k(x), self.w_v(x), state=state["sums"], lengths=lengths)
-        return self._let_through(x, y), {"sums": sums, "seen": state["seen"] + lengths}
+        return self._let_through(x, y), {"sums": sums}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
-        return self._let_through(x, y), {"sums": sums, "seen": state["seen"] + 1}
+        return self._let_through(x, y), {"sums": sums}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of the softmax, the mean of all channels."""

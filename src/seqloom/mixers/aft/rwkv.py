@@ -25,7 +25,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
@@ -68,18 +68,18 @@ class RWKV(PackedMixer):
         """See `Mixer.memory`: the last token (B, D), sums and scale (B, 3, D)."""
         return {"last": Entry((self.dim,)), "sums": sums_of(self.dim)}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        before, seen = state["last"][:, None], state["seen"]
+        before, length = state["last"][:, None], state["length"]
         y, sums = self._read(x, before.to(x.dtype), state["sums"], lengths)
-        return y, {"last": ring.write(before, seen, x, lengths)[:, 0], "sums": sums, "seen": seen + lengths}
+        return y, {"last": ring.write(before, length, x, lengths)[:, 0], "sums": sums}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         r, k, v = self._project(x, state["last"].to(x.dtype))
         average, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
-        return self.w_out(torch.sigmoid(r) * average), {"last": last, "sums": sums, "seen": state["seen"] + 1}
+        return self.w_out(torch.sigmoid(r) * average), {"last": last, "sums": sums}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: what time does to a token's weight, and how the tokens before are mixed in."""

@@ -22,7 +22,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
@@ -58,49 +58,50 @@ class Attention(PackedMixer):
 
     @property
     def memory(self) -> Memory:
-        """See `Mixer.memory`: keys and values (B, H, C, K), C places of which `seen` are used."""
+        """See `Mixer.memory`: keys and values (B, H, C, K), C places of which `length` are used."""
         sizes = (self.heads, self.least, self.dim // self.heads)
         cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.context)
         return {"k": cache, "v": cache}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        seen, T, size = state["seen"], x.shape[1], state["k"].shape[2]
-        used = ring.held(size, seen)
+        length, T, size = length_of(state), x.shape[1], state["k"].shape[2]
+        tokens, used = length.tokens, ring.held(size, length)
         q, k, v = self._projected(x)
         if used == 0:
             y = self._attend(q, k, v)
         else:
-            then = torch.cat([ring.times(size, seen)[:, :used], seen[:, None] + torch.arange(T, device=x.device)], 1)
+            now = tokens[:, None] + torch.arange(T, device=x.device)
             y = attend(
                 q,
                 torch.cat([state["k"][:, :, :used].to(k.dtype), k], 2),
                 torch.cat([state["v"][:, :, :used].to(v.dtype), v], 2),
                 pattern=banded(self.context),
-                query_time=then[:, used:],
-                key_time=then,
+                query_time=now,
+                key_time=torch.cat([ring.times(size, tokens)[:, :used], now], 1),
             )
         room = self._room(used + T, size)
-        keys, values = (_extended(state[n], room, seen, new, lengths) for n, new in (("k", k), ("v", v)))
-        return self._out(y), {"k": keys, "v": values, "seen": seen + lengths}
+        keys, values = (_extended(state[n], room, tokens, new, lengths) for n, new in (("k", k), ("v", v)))
+        return self._out(y), {"k": keys, "v": values}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`. A full cache that is reused doubles."""
-        seen, size, count = state["seen"], state["k"].shape[2], ring.agreed(state["seen"])
-        needed = self._room((ring.held(size, seen) if count is None else min(count, size)) + 1, size)
+        length, size = length_of(state), state["k"].shape[2]
+        count = length.bound if length.even else None
+        needed = self._room(ring.held(size, length) + 1, size)
         room = self._room(2 * size, needed) if reuse and needed > size else needed
         q, k, v = self._projected(x[:, None])
-        keys, values = (_written(state[n], room, seen, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        seen = seen + 1
+        keys, values = (_written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         if count is not None:  # every row looks at all places in use, in whichever order they lie
             used = min(count + 1, room)
             k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
             y = attend(q, k, v, pattern=everywhere)
         else:
-            used = ring.held(room, seen)
+            used = ring.held(room, length.after(1, 1))
             k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
-            y = attend(q, k, v, query_time=seen[:, None] - 1, key_time=ring.times(room, seen)[:, :used])
-        return self._out(y)[:, 0], {"k": keys, "v": values, "seen": seen}
+            then = ring.times(room, length.tokens + 1)[:, :used]
+            y = attend(q, k, v, query_time=length.tokens[:, None], key_time=then)
+        return self._out(y)[:, 0], {"k": keys, "v": values}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
@@ -147,25 +148,25 @@ class Attention(PackedMixer):
         return max(already, self.least, needed if self.context is None else min(needed, self.context))
 
 
-def _extended(cache: Tensor, room: int, seen: Tensor, new: Tensor, lengths: Tensor) -> Tensor:
+def _extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor) -> Tensor:
     """The cache (B, H, C, K) with `room` places, after each row read its first `lengths` (B,) of new (B, H, T, K)."""
     H = cache.shape[1]
-    of_heads = (each.repeat_interleave(H) for each in (seen, lengths))
+    of_heads = (each.repeat_interleave(H) for each in (length, lengths))
     grown = ring.grow(cache.flatten(0, 1), room)
     return ring.write(grown, next(of_heads), new.flatten(0, 1), next(of_heads)).unflatten(0, (-1, H))
 
 
-def _written(cache: Tensor, room: int, seen: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
+def _written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
     """The cache with `room` places and one more token (B, H, 1, K); with `reuse` it is written where it has room.
 
     `count` tokens were read by every row; None where rows differ.
     """
     if count is None and not reuse:
-        return _extended(cache, room, seen, new, torch.ones_like(seen))
+        return _extended(cache, room, length, new, torch.ones_like(length))
     new = new[:, :, 0].detach() if reuse else new[:, :, 0]
     grown = ring.grow(cache.flatten(0, 1), room).unflatten(0, cache.shape[:2]) if cache.shape[2] < room else cache
     if count is None:
-        grown[torch.arange(len(seen), device=seen.device), :, seen % room] = new.to(grown.dtype)
+        grown[torch.arange(len(length), device=length.device), :, length % room] = new.to(grown.dtype)
         return grown
     grown = grown.clone() if grown is cache and not reuse else grown
     grown[:, :, count % room] = new

@@ -19,7 +19,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import gated_unit, ring
@@ -52,18 +52,20 @@ class DynamicConv(PackedMixer):
         """See `Mixer.memory`: the last inputs of the convolution."""
         return {"past": Entry((self.kernel - 1, self.dim))}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        u, past, seen = gated_unit.gated(self.w_in(x)), state["past"], state["seen"]
-        y = self.w_out(self._summed(u, ring.latest(past, seen, ring.held(self.kernel - 1, seen)).to(u.dtype)))
-        return y, {"past": ring.write(past, seen, u, lengths), "seen": seen + lengths}
+        u, past, length = gated_unit.gated(self.w_in(x)), state["past"], length_of(state)
+        before = ring.latest(past, length.tokens, ring.held(self.kernel - 1, length))
+        y = self.w_out(self._summed(u, before.to(u.dtype)))
+        return y, {"past": ring.write(past, length.tokens, u, lengths)}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
-        u, past, seen = gated_unit.gated(self.w_in(x)), state["past"], state["seen"]
-        y = self._summed(u[:, None], ring.latest(past, seen, ring.held(self.kernel - 1, seen)).to(u.dtype))[:, 0]
+        u, past, length = gated_unit.gated(self.w_in(x)), state["past"], length_of(state)
+        before = ring.latest(past, length.tokens, ring.held(self.kernel - 1, length))
+        y = self._summed(u[:, None], before.to(u.dtype))[:, 0]
         past, token = (past, u.detach()) if reuse else (past.clone(), u)
-        return self.w_out(y), {"past": ring.write_(past, seen, token), "seen": seen + 1}
+        return self.w_out(y), {"past": ring.write_(past, length.tokens, token)}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the taps that each token makes, of the first head."""

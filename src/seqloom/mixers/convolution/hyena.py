@@ -23,7 +23,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, Length, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.implicit_filter import Shape, exact, filters
@@ -82,15 +82,17 @@ class Hyena(PackedMixer):
         short = Entry((len(self.short) - 1, self.short.shape[1]))
         return {"short": short, **{f"z_{n}": long for n in range(1, self.order + 1)}}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        h, seen = self._reaching(state["seen"], x.shape[1]), state["seen"]
-        return self._read(x, h, state, lengths, lambda z, w, past: exact.carry(z, w, past, seen, lengths))
+        length = length_of(state)
+        h = self._reaching(length, x.shape[1])
+        return self._read(x, h, state, lengths, lambda z, w, past: exact.carry(z, w, past, length.tokens, lengths))
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`. Without gradients the filters are kept from token to token."""
-        h, seen = self._reaching(state["seen"], 1), state["seen"]
-        return self._read(x, h, state, 1, lambda z, w, past: window.advance(z, w, past, seen, reuse))
+        length = length_of(state)
+        h = self._reaching(length, 1)
+        return self._read(x, h, state, 1, lambda z, w, past: window.advance(z, w, past, length, reuse))
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the filters, each with its bias at lag 0, and the short taps."""
@@ -124,17 +126,17 @@ class Hyena(PackedMixer):
 
     def _read(
         self, x: Tensor, h: Tensor, state: State, tokens: Tensor | int, read: Callable[..., tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, State]:
+    ) -> tuple[Tensor, Entries]:
         streams, short = read(self.in_proj(x), self.short, state["short"])
         z, *gates = streams.chunk(self.order + 1, -1)
-        after = {"short": short, "seen": state["seen"] + tokens}
+        after = {"short": short}
         for n, gate in enumerate(gates, 1):
             summed, after[f"z_{n}"] = read(z, h[n - 1], state[f"z_{n}"])
             z = gate * summed
         return self.out_proj(z), after
 
-    def _reaching(self, seen: Tensor, tokens: int) -> Tensor:
-        return self.kept.reaching(seen, tokens, self.shape.context, self._made, self._filters)
+    def _reaching(self, length: Length, tokens: int) -> Tensor:
+        return self.kept.reaching(length, tokens, self.shape.context, self._made, self._filters)
 
     def _filters(self, first: int, last: int) -> Tensor:
         layers = [(layer.weight, layer.bias) for layer in self._network]

@@ -19,7 +19,7 @@ from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import gated_unit
@@ -63,17 +63,17 @@ class LightweightConv(PackedMixer):
         """See `Mixer.memory`: the last inputs of the convolution, see `lag_sum.window`."""
         return {"past": Entry((self.kernel - 1, self.dim))}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         u = gated_unit.gated(self.w_in(x))
-        y, past = window.carry(u, self._taps(u), state["past"], state["seen"], lengths)
-        return self.w_out(y), {"past": past, "seen": state["seen"] + lengths}
+        y, past = window.carry(u, self._taps(u), state["past"], length_of(state), lengths)
+        return self.w_out(y), {"past": past}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         u = gated_unit.gated(self.w_in(x))
-        y, past = window.advance(u, self._taps(u[:, None]), state["past"], state["seen"], reuse)
-        return self.w_out(y), {"past": past, "seen": state["seen"] + 1}
+        y, past = window.advance(u, self._taps(u[:, None]), state["past"], length_of(state), reuse)
+        return self.w_out(y), {"past": past}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the taps of each head."""

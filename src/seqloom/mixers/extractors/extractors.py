@@ -26,7 +26,7 @@ from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.lag_sum import lags, online, taps
@@ -68,15 +68,15 @@ class Extractor(PackedMixer):
         """See `Mixer.memory`: rings of the last L-1 inputs and of the next L-1 sums."""
         return online.entries(self.context, self.dim)
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        e, state = online.carry(self._in(x), self.w_ext, state, lengths)
-        return self._adjusted(x, e), state
+        e, after = online.carry(self._in(x), self.w_ext, state, lengths)
+        return self._adjusted(x, e), after
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
-        e, state = online.advance(self._in(x), self.w_ext, state, reuse)
-        return self._adjusted(x, e), state
+        e, after = online.advance(self._in(x), self.w_ext, state, reuse)
+        return self._adjusted(x, e), after
 
     def price(self, T: int, per: Per) -> Cost:
         """See `Mixer.price`: Tables 3-6 of the paper."""

@@ -21,7 +21,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import decay
@@ -54,19 +54,19 @@ class LinearAttention(PackedMixer):
         K = self.dim // self.heads
         return {"sum": Entry((self.heads, K, K + 1), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         q, k, v = self._read(x)
         real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
         y, after = decay(q, torch.where(real[:, None, :, None], k, 0.0), v, None, state["sum"])
-        return self._out(y), {"sum": after, "seen": state["seen"] + lengths}
+        return self._out(y), {"sum": after}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = decay(*self._read(x[:, None]), None, state["sum"])
         if reuse:
             after = state["sum"].copy_(after.detach())
-        return self._out(y)[:, 0], {"sum": after, "seen": state["seen"] + 1}
+        return self._out(y)[:, 0], {"sum": after}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""

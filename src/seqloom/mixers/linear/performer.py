@@ -26,7 +26,7 @@ from seqloom.core.cost import Cost, Per, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -66,18 +66,18 @@ class Performer(PackedMixer):
         s = Entry((self.heads, self._features, self.dim // self.heads + 1), "wide")
         return {"s": s} if self.kernel == "relu" else {"s": s, "peak": Entry((self.heads,), "wide", LOWEST)}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
         y, after = self._read(x, self._split(self.w_v(x)), state, real)
-        return self._out(y, x), {**after, "seen": state["seen"] + lengths}
+        return self._out(y, x), after
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
         if reuse:
             after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
-        return self._out(y, x[:, None])[:, 0], {**after, "seen": state["seen"] + 1}
+        return self._out(y, x[:, None])[:, 0], after
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
@@ -99,7 +99,9 @@ class Performer(PackedMixer):
     def _features(self) -> int:
         return self.directions.shape[1] * (2 if self.kernel == "hyperbolic" else 1)
 
-    def _read(self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None) -> tuple[Tensor, State]:
+    def _read(
+        self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None
+    ) -> tuple[Tensor, Entries]:
         """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
         q, k = (features.exact(self._split(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
         s, peak = (None, None) if state is None else (state["s"], state.get("peak"))

@@ -24,7 +24,7 @@ from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import decay
@@ -63,23 +63,23 @@ class Retention(PackedMixer):
         K = self.dim // self.heads
         return {"sum": Entry((self.heads, K, 2 * K), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         place = torch.arange(x.shape[1], device=x.device)
         real = (place < lengths[:, None])[:, None]  # (B, 1, T)
-        q, k, v = self._read(x, (state["seen"][:, None] + place)[:, None])
+        q, k, v = self._read(x, (state["length"][:, None] + place)[:, None])
         forgetting = torch.where(real, self.log_decay[:, None], 0.0)
         y, after = decay(q, torch.where(real[..., None], k, 0.0), v, forgetting, state["sum"])
-        return self._out(x, y), {"sum": after, "seen": state["seen"] + lengths}
+        return self._out(x, y), {"sum": after}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         one = x[:, None]
-        q, k, v = self._read(one, state["seen"][:, None, None])
+        q, k, v = self._read(one, state["length"][:, None, None])
         y, after = decay(q, k, v, self.log_decay, state["sum"])
         if reuse:
             after = state["sum"].copy_(after.detach())
-        return self._out(one, y)[:, 0], {"sum": after, "seen": state["seen"] + 1}
+        return self._out(one, y)[:, 0], {"sum": after}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: what each head still holds of a token after a lag, and its scores on the first row."""

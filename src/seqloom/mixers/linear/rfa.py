@@ -26,7 +26,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -79,18 +79,18 @@ class RandomFeatureAttention(PackedMixer):
         s = Entry((H, 2 * R, K + 1), "wide")
         return {"s": s} if self.w_gate is None else {"s": s, "log_kept": Entry((H,), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
         y, after = self._read(x, self._split(self.w_v(x)), state, real)
-        return self._out(y, x), {**after, "seen": state["seen"] + lengths}
+        return self._out(y, x), after
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
         if reuse:
             after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
-        return self._out(y, x[:, None])[:, 0], {**after, "seen": state["seen"] + 1}
+        return self._out(y, x[:, None])[:, 0], after
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean, and what the gates keep."""
@@ -116,13 +116,15 @@ class RandomFeatureAttention(PackedMixer):
             return whole + price.even(rows, H)
         return whole + price.gates(rows, H, 2 * R, K) + price.beside(linear(rows, D, H, bias=True))
 
-    def _read(self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None) -> tuple[Tensor, State]:
+    def _read(
+        self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None
+    ) -> tuple[Tensor, Entries]:
         """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
         q, k = (features.unit(self._split(w(x))) * self.sigma[:, None] for w in (self.w_q, self.w_k))
         q, k = (features.trigonometric(z, self.directions) for z in (q, k))
-        s, log_kept, seen = (None if state is None else state.get(name) for name in ("s", "log_kept", "seen"))
+        s, log_kept, length = (None if state is None else state.get(name) for name in ("s", "log_kept", "length"))
         if self.w_gate is None:
-            y, s = average(q, k, v, state=s, least=counted(q, seen), keep=real)
+            y, s = average(q, k, v, state=s, least=counted(q, length), keep=real)
             return y, {"s": s}
         g, weight, least, log_kept = gated(self.w_gate(x).mT, log_kept, real)
         y, s = average(q, k, v, g, s, weight, least, real)

@@ -23,7 +23,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -60,17 +60,17 @@ class GRU(PackedMixer):
         """See `Mixer.memory`."""
         return {"h": Entry((self.state_dim,), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, after = self._read(x, state, lengths)
-        return self.w_out(y), {"h": after, "seen": state["seen"] + lengths}
+        return self.w_out(y), {"h": after}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], state, None)
         if reuse:
             after = state["h"].copy_(after.detach())
-        return self.w_out(y)[:, 0], {"h": after, "seen": state["seen"] + 1}
+        return self.w_out(y)[:, 0], {"h": after}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: how far each gate is open at each token, and the states."""

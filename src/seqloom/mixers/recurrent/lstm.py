@@ -22,7 +22,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -59,17 +59,17 @@ class LSTM(PackedMixer):
         units = Entry((self.state_dim,), "wide")
         return {"h": units, "c": units}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h, c = self._read(x, state, lengths)
-        return self.w_out(y), {"h": h, "c": c, "seen": state["seen"] + lengths}
+        return self.w_out(y), {"h": h, "c": c}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, h, c = self._read(x[:, None], state, None)
         if reuse:
             h, c = state["h"].copy_(h.detach()), state["c"].copy_(c.detach())
-        return self.w_out(y)[:, 0], {"h": h, "c": c, "seen": state["seen"] + 1}
+        return self.w_out(y)[:, 0], {"h": h, "c": c}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: how far each gate is open at each token, and what is put out."""

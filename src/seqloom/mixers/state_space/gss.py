@@ -24,7 +24,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.diagonal_states import filtered, kernel, respond
@@ -73,20 +73,20 @@ class GSS(PackedMixer):
         """See `Mixer.memory`."""
         return {"h": Entry((self.channels, self.state_dim, 2), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         u = self._in(x)
         y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
-        return self._out(x, u, y), {"h": torch.view_as_real(h), "seen": state["seen"] + lengths}
+        return self._out(x, u, y), {"h": torch.view_as_real(h)}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         u = self._in(x)
         y, after = respond(u[:, None], self._system, torch.view_as_complex(state["h"]))
         h = torch.view_as_real(after)
         if reuse:
             h = state["h"].copy_(h.detach())
-        return self._out(x, u, y[:, 0]), {"h": h, "seen": state["seen"] + 1}
+        return self._out(x, u, y[:, 0]), {"h": h}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: each channel's kernel, the memory of the states, and the gate."""

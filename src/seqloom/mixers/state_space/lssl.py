@@ -26,7 +26,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -80,19 +80,19 @@ class LSSL(PackedMixer):
         """See `Mixer.memory`."""
         return {"h": Entry((self.dim, self.state_dim), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h = single(x, self._system, "bilinear", state["h"], lengths=lengths)
         assert h is not None
-        return self._out(x, y), {"h": h, "seen": state["seen"] + lengths}
+        return self._out(x, y), {"h": h}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`. Ā is made anew at each token, which takes O(N³) for each channel."""
         y, h = single(x[:, None], self._system, "bilinear", state["h"])
         assert h is not None
         if reuse:
             h = state["h"].copy_(h.detach())
-        return self._out(x, y[:, 0]), {"h": h, "seen": state["seen"] + 1}
+        return self._out(x, y[:, 0]), {"h": h}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: each output's kernel, and the time scales."""

@@ -29,7 +29,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback, rootnorm
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, project
@@ -78,21 +78,20 @@ class Mamba(PackedMixer):
         window = Entry((self.config.kernel - 1, self.inner))
         return {"window": window, "h": Entry(tuple(self.a_log.shape), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         (u, z), window = self.in_proj(x).chunk(2, -1), state["window"]
         y, h = self._read(convolve(u, self.conv_weight, self.conv_bias, window), z, state["h"], lengths)
-        return y, {"window": moved(u, window, lengths), "h": h, "seen": state["seen"] + lengths}
+        return y, {"window": moved(u, window, lengths), "h": h}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
-        seen = state["seen"]
         u, z = project(x, self.in_proj.weight).chunk(2, 1)
-        u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], seen, reuse)
+        u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], length_of(state), reuse)
         rank, B, C = self._chosen(project(u, self.x_proj.weight))
         delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
         y, h = scan_token(u, delta, self.a_log, B, C, state["h"], bias, self.d, z, reuse)
-        return project(y, self.out_proj.weight), {"window": window, "h": h, "seen": seen + 1}
+        return project(y, self.out_proj.weight), {"window": window, "h": h}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the step that each token takes, what forgets and what is let through, and the taps."""

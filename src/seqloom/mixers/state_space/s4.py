@@ -33,7 +33,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -82,20 +82,20 @@ class S4(PackedMixer):
         """See `Mixer.memory`."""
         return {"h": Entry((self.dim, self.pairs, 2), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h = low_rank(x, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
         assert h is not None
-        return self._out(x, y), {"h": torch.view_as_real(h), "seen": state["seen"] + lengths}
+        return self._out(x, y), {"h": torch.view_as_real(h)}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = low_rank(x[:, None], self._system, torch.view_as_complex(state["h"]))
         assert after is not None
         h = torch.view_as_real(after)
         if reuse:
             h = state["h"].copy_(h.detach())
-        return self._out(x, y[:, 0]), {"h": h, "seen": state["seen"] + 1}
+        return self._out(x, y[:, 0]), {"h": h}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: each channel's kernel, its time scale, and how fast Λ turns."""

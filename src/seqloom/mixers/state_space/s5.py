@@ -27,7 +27,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -74,17 +74,17 @@ class S5(PackedMixer):
         """See `Mixer.memory`."""
         return {"x": Entry((self.states, 2), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, after = self._read(x, state["x"], lengths)
-        return self._gated(y, x.dtype), {"x": after, "seen": state["seen"] + lengths}
+        return self._gated(y, x.dtype), {"x": after}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], state["x"], None)
         if reuse:
             after = state["x"].copy_(after.detach())
-        return self._gated(y, x.dtype)[:, 0], {"x": after, "seen": state["seen"] + 1}
+        return self._gated(y, x.dtype)[:, 0], {"x": after}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: how long each state remembers, how fast it turns, and what comes of it."""

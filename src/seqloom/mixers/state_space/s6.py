@@ -23,7 +23,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, project
@@ -66,18 +66,18 @@ class S6(PackedMixer):
         """See `Mixer.memory`."""
         return {"h": Entry(tuple(self.a_log.shape), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h = self._read(x, state["h"], lengths)
-        return y, {"h": h, "seen": state["seen"] + lengths}
+        return y, {"h": h}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         N = self.config.state_dim
         rank, B, C = self.x_proj(x).split((self.rank, N, N), 1)
         delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
         y, h = scan_token(x, delta, self.a_log, B, C, state["h"], bias, self.d, None, reuse)
-        return y, {"h": h, "seen": state["seen"] + 1}
+        return y, {"h": h}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the step that each token takes, and how fast each state is forgotten."""

@@ -20,7 +20,7 @@ from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State, under, within
+from seqloom.core.state import Entries, State, bounded, counted, length_of
 from seqloom.core.view import View
 from seqloom.ops.projection import Linear
 
@@ -32,7 +32,7 @@ FAR, NEAR = {"kind": "s4"}, {"kind": "attention", "window": 128}
 
 @final
 class Spade(Mixer):
-    """Two mixers of `dim` channels side by side. State: that of both, under `far.` and `near.`, and one `seen`."""
+    """Two mixers of `dim` channels side by side. State: that of both, under `far.` and `near.`, and one `length`."""
 
     def __init__(self, far: Mixer, near: Mixer) -> None:
         super().__init__()
@@ -82,12 +82,14 @@ class Spade(Mixer):
         """See `Mixer.extend`."""
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
+        state = bounded(state)
         read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.both.items()}
         return self._mixed([y for y, _ in read.values()], keep), joined({name: read[name][1] for name in read})
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
         x = self.check_step(x, state, reuse)  # before one of them writes
+        state = bounded(state)
         read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.both.items()}
         return self._mixed([y for y, _ in read.values()], None), joined({name: read[name][1] for name in read})
 
@@ -128,16 +130,17 @@ def weaker(far: Traits, near: Traits) -> Traits:
 
 
 def joined(parts: dict[str, State]) -> State:
-    """The states of several mixers that have read the same as one; `seen` is of all."""
-    state: State = {"seen": next(iter(parts.values()))["seen"]}
-    for name, part in parts.items():
-        state |= under({key: tensor for key, tensor in part.items() if key != "seen"}, name)
-    return state
+    """The states of several mixers that have read the same as one; `length` is of all."""
+    entries: Entries = {
+        f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.items() if key != "length"
+    }
+    return counted(entries, length_of(next(iter(parts.values()))))
 
 
 def parted(state: State, name: str) -> State:
     """The state of one of them."""
-    return {**within(state, name), "seen": state["seen"]}
+    entries = {key.removeprefix(f"{name}."): tensor for key, tensor in state.items() if key.startswith(f"{name}.")}
+    return counted(entries, length_of(state))
 
 
 def chosen(value: Any, usual: dict[str, Any]) -> MixerConfig:

@@ -24,7 +24,7 @@ from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
@@ -70,19 +70,19 @@ class SSM(PackedMixer):
         """See `Mixer.memory`."""
         return {"h": Entry((self.state_dim,), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, State]:
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h = joint(x, self._system, self.method, state["h"], lengths=lengths)
         assert h is not None
-        return self.d(x) + y, {"h": h, "seen": state["seen"] + lengths}
+        return self.d(x) + y, {"h": h}
 
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, h = joint(x[:, None], self._system, self.method, state["h"])
         assert h is not None
         if reuse:
             h = state["h"].copy_(h.detach())
-        return self.d(x) + y[:, 0], {"h": h, "seen": state["seen"] + 1}
+        return self.d(x) + y[:, 0], {"h": h}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: how long an input is heard, and A."""

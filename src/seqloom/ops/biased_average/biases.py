@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import layer_norm, pad
 
-from seqloom.ops import backends, ring
+from seqloom.core.state import Length
+from seqloom.ops import backends
 
 Places: TypeAlias = Int[Tensor, "#B T"]
 """the place of each query, from 0"""
@@ -33,15 +34,19 @@ def first(context: int, width: int, window: int | None = None) -> Tensor:
     return torch.randn(2, context, width) * 0.1 if width else torch.zeros(context, window or context)
 
 
-def within(kind: str, context: int, last: int | Tensor) -> None:
-    """Raises ValueError where the latest place lies beyond the biases; `last` counts places, or each row's."""
-    if isinstance(last, Tensor):
-        last = int(last.max()) if ring.known(last) else 0
-    if last > context:
+def within(kind: str, context: int, tokens: int) -> None:
+    """Raises ValueError where there are more tokens than biases."""
+    if tokens > context:
         raise ValueError(
-            f"{kind} has biases for {context} places, not for {last}: read at most {context} tokens, or build it with "
-            "a larger context"
+            f"{kind} has biases for {context} positions, not for {tokens}: read at most {context} tokens, or build it "
+            "with a larger context"
         )
+
+
+def within_after(kind: str, context: int, length: Length, lengths: Tensor | int, most: int) -> None:
+    """The same after each row reads `lengths` tokens more, `most` at most; not checked where values cannot be read."""
+    if length.bound is not None and length.bound + most > context:  # else no value is read back from the device
+        within(kind, context, int((length.tokens + lengths).max()))
 
 
 def over_keys(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1"]:

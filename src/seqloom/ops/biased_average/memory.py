@@ -1,6 +1,6 @@
 """What a biased average with a window remembers: the tokens of the window in a ring, and the sum of all before them.
 
-    state: k (B, L, K), v (B, L, D), sums (B, K, D/K + 1), peak (B, K), seen (B,)
+    state: k (B, L, K), v (B, L, D), sums (B, K, D/K + 1), peak (B, K), length (B,)
 
 A token goes into the sum when it leaves the window: no state grows, and no token is forgotten.
 """
@@ -11,7 +11,7 @@ import torch
 
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.ops import ring
 from seqloom.ops.biased_average import Bias, average, joined
 from seqloom.ops.biased_average.total import Key, Keys, Past, Total
@@ -23,40 +23,40 @@ def entries(window: int, keys: int, dim: int) -> Memory:
     return {"k": Entry((window, keys)), "v": Entry((window, dim)), "sums": sums, "peak": peak}
 
 
-def recall(k: Keys, v: Stream, seen: Lengths, count: int) -> Past:
+def recall(k: Keys, v: Stream, length: Lengths, count: int) -> Past:
     """The last `count` tokens of two rings in the order of time, with keys of -inf before the first."""
-    then = seen[:, None] - count + torch.arange(count, device=k.device)
-    held = ring.latest(k, seen, count)
-    return torch.where((then >= 0)[:, :, None], held, -math.inf), ring.latest(v, seen, count)
+    then = length[:, None] - count + torch.arange(count, device=k.device)
+    held = ring.latest(k, length, count)
+    return torch.where((then >= 0)[:, :, None], held, -math.inf), ring.latest(v, length, count)
 
 
-def carry(k: Keys, v: Stream, bias: Bias, state: State, lengths: Lengths) -> tuple[Stream, State]:
+def carry(k: Keys, v: Stream, bias: Bias, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
     """The averages of a piece of which each row holds `lengths` tokens, and the state after them."""
-    seen, L, T = state["seen"], state["k"].shape[1], k.shape[1]
-    total, count = Total(state["sums"], state["peak"]), ring.held(L, seen)
-    past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], seen, count))
+    length, L, T = state["length"], state["k"].shape[1], k.shape[1]
+    total, count = Total(state["sums"], state["peak"]), ring.held(L, length_of(state))
+    past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     y = average(k, v, bias, (past[0], past[1]), total)
     leave = max(0, count + T - L)
     gone = torch.arange(leave, device=k.device) < (count - L + lengths)[:, None]
     keys, values = (torch.cat([old, new], 1)[:, :leave] for old, new in zip(past, (k, v), strict=True))
     total = joined(total, torch.where(gone[:, :, None], keys, -math.inf), values)
-    held = {name: ring.write(state[name], seen, new, lengths) for name, new in (("k", k), ("v", v))}
-    return y, {**held, **total._asdict(), "seen": seen + lengths}
+    held = {name: ring.write(state[name], length, new, lengths) for name, new in (("k", k), ("v", v))}
+    return y, {**held, **total._asdict()}
 
 
-def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[Token, State]:
+def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[Token, Entries]:
     """The average at one more token (B, K), (B, D), and the state after it; with `reuse` it is written in place."""
-    seen, L = state["seen"], state["k"].shape[1]
-    count = ring.held(L, seen)
-    keys, values = (x.to(v.dtype) for x in recall(state["k"], state["v"], seen, count))
+    length, L = state["length"], state["k"].shape[1]
+    count = ring.held(L, length_of(state))
+    keys, values = (x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     leave = max(0, count + 1 - L)
     total = joined(Total(state["sums"], state["peak"]), keys[:, :leave], values[:, :leave])
     y = average(k[:, None], v[:, None], bias, (keys[:, leave:], values[:, leave:]), total)[:, 0]
     after = total._asdict()
     if reuse:
-        held = {name: ring.write_(state[name], seen, new.detach()) for name, new in (("k", k), ("v", v))}
+        held = {name: ring.write_(state[name], length, new.detach()) for name, new in (("k", k), ("v", v))}
         after = {name: state[name].copy_(new) for name, new in after.items()}
     else:
-        one = torch.ones_like(seen)
-        held = {name: ring.write(state[name], seen, new[:, None], one) for name, new in (("k", k), ("v", v))}
-    return y, {**held, **after, "seen": seen + 1}
+        one = torch.ones_like(length)
+        held = {name: ring.write(state[name], length, new[:, None], one) for name, new in (("k", k), ("v", v))}
+    return y, {**held, **after}

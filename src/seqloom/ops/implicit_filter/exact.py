@@ -27,9 +27,9 @@ def lags(x: Stream, w: Tensor) -> Stream:
     return (native if near else halves).lags(x, w[: x.shape[1]])
 
 
-def carry(z: Stream, w: Tensor, window: Window, seen: Lengths, lengths: Lengths) -> tuple[Stream, Window]:
+def carry(z: Stream, w: Tensor, window: Window, length: Lengths, lengths: Lengths) -> tuple[Stream, Window]:
     """See `seqloom.ops.lag_sum.window.carry`. A past beyond the taps is not read."""
     forwards = window.flip(1)
-    past = ring.latest(forwards, seen, min(window.shape[1], len(w) - 1)).to(z.dtype)
+    past = ring.latest(forwards, length, min(window.shape[1], len(w) - 1)).to(z.dtype)
     y = lags(torch.cat([past, z], 1), w)[:, past.shape[1] :]
-    return y, ring.write(forwards, seen, z, lengths).flip(1)
+    return y, ring.write(forwards, length, z, lengths).flip(1)

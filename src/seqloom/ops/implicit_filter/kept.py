@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.core.shapes import Lengths
-from seqloom.ops import ring
+from seqloom.core.state import Length
 
 Compute = Callable[[int, int], Tensor]
 """(first, last) → the taps from the one to before the other, (N, last - first, D)"""
@@ -27,16 +26,16 @@ class Kept:
         self._held: tuple[Tensor, Tensor, int] | None = None
 
     def reaching(
-        self, seen: Lengths, tokens: int, context: int, parameters: Sequence[Tensor], compute: Compute
+        self, length: Length, tokens: int, context: int, parameters: Sequence[Tensor], compute: Compute
     ) -> Float[Tensor, "N M D"]:
-        """The taps that rows need which have read `seen` (B,) and go on by `tokens`; `context` of them at most.
+        """The taps that rows need which have read `length` and go on by `tokens`; `context` of them at most.
 
         `compute` is asked for those that are not held. With gradients, and while a graph is captured, for all: the held
         ones carry none, and what is kept is no part of a graph. Whoever takes them must not write into them.
         """
-        if not ring.known(seen):
+        if length.bound is None:
             return compute(0, context)  # how many were read is not known either
-        count = min(max(seen.tolist(), default=0) + tokens, context)
+        count = min(length.bound + tokens, context)
         return compute(0, count) if torch.is_grad_enabled() else self._taps(count, context, parameters, compute)
 
     def _taps(self, count: int, context: int, parameters: Sequence[Tensor], compute: Compute) -> Tensor:

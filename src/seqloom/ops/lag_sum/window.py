@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Length
 from seqloom.ops import ring
 from seqloom.ops.lag_sum import Taps, lags
 from seqloom.ops.lag_sum.reference import product
@@ -29,21 +30,21 @@ def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
     return like.new_zeros(batch, context - 1, dim)
 
 
-def carry(z: Stream, w: Taps, window: Window, seen: Lengths, lengths: Lengths) -> tuple[Stream, Window]:
+def carry(z: Stream, w: Taps, window: Window, length: Length, lengths: Lengths) -> tuple[Stream, Window]:
     """The lag sum of a piece z (B, T, D) of which each row holds `lengths` (B,) tokens, and the window after them."""
     forwards = window.flip(1)
-    y = lags(z, w, ring.latest(forwards, seen, ring.held(window.shape[1], seen)).to(z.dtype))
-    return y, ring.write(forwards, seen, z, lengths).flip(1)
+    y = lags(z, w, ring.latest(forwards, length.tokens, ring.held(window.shape[1], length)).to(z.dtype))
+    return y, ring.write(forwards, length.tokens, z, lengths).flip(1)
 
 
-def advance(z: Token, w: Taps, window: Window, seen: Lengths, reuse: bool) -> tuple[Token, Window]:
+def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> tuple[Token, Window]:
     """The lag sum at one more token z (B, D), and the window after it; with `reuse` it is written in place."""
-    y, size, count = product(z, w[0].to(z.dtype)), window.shape[1], ring.agreed(seen)
-    for past, first in _newest_first(window, seen) if count is None else _slices(window, count):
+    y, size, count = product(z, w[0].to(z.dtype)), window.shape[1], length.bound if length.even else None
+    for past, first in _newest_first(window, length) if count is None else _slices(window, count):
         y = y + summed(past.to(z.dtype), w[first : first + past.shape[1]].to(z.dtype))
     window, token = (window, z.detach()) if reuse else (window.clone(), z)
     if count is None:
-        return y, ring.write_(window, -1 - seen, token)  # backwards
+        return y, ring.write_(window, -1 - length.tokens, token)  # backwards
     if size:
         window[:, (-1 - count) % size] = token.to(window.dtype)
     return y, window
@@ -61,12 +62,12 @@ def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
     return views if held > straight else views[:1]
 
 
-def _newest_first(window: Tensor, seen: Tensor) -> list[tuple[Tensor, int]]:
+def _newest_first(window: Tensor, length: Length) -> list[tuple[Tensor, int]]:
     """The same where rows differ: one copy, 0 before a row's first token."""
-    held = ring.held(window.shape[1], seen)
+    held = ring.held(window.shape[1], length)
     if held == 0:
         return []
-    place = (torch.arange(held, device=window.device) - seen[:, None]) % window.shape[1]
+    place = (torch.arange(held, device=window.device) - length.tokens[:, None]) % window.shape[1]
     return [(ring.pick(window, place), 1)]
 
 

@@ -68,7 +68,7 @@ def gated(
     return g, a.sigmoid(), torch.expm1(sums[..., 1:]) * -SHARE, sums[..., -1]
 
 
-def counted(q: Float[Tensor, "B H T F"], seen: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:
-    """The `least` of weights 1, for queries q of which each row has read `seen` tokens before."""
+def counted(q: Float[Tensor, "B H T F"], length: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:
+    """The `least` of weights 1, for queries q of which each row has read `length` tokens before."""
     places = torch.arange(1, q.shape[2] + 1, device=q.device)[None, None]
-    return (places if seen is None else places + seen[:, None, None]).to(q.dtype) * SHARE
+    return (places if length is None else places + length[:, None, None]).to(q.dtype) * SHARE

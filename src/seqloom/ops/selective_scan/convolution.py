@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Length
 from seqloom.ops import ring
 from seqloom.ops.lag_sum import lags
 from seqloom.ops.native import Argument, Signature
@@ -31,7 +32,7 @@ def signature(op: str, T: str) -> Signature:
         Argument("taps", "W D", "real"),
         Argument("bias", "D", "real"),
         Argument("window", "B W-1 D", "real", optional=bool(T)),
-        *(() if T else (Argument("seen", "B", "integer"),)),
+        *(() if T else (Argument("length", "B", "integer"),)),
         least="W",
     )
 
@@ -56,10 +57,10 @@ def moved(x: Stream, window: Window, lengths: Lengths) -> Window:
     return ring.pick(torch.cat([window, x.to(window.dtype)], 1), places)
 
 
-def after_one(x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, seen: Lengths) -> tuple[Token, Window]:
-    """One token x (B, D) after those in the window, of which `seen` (B,) were read; and the window after it."""
+def after_one(x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, length: Length) -> tuple[Token, Window]:
+    """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
     size = window.shape[1]
-    held = ring.held(size, seen)
+    held = ring.held(size, length)
     exact = torch.promote_types(x.dtype, torch.float32)
     u, w = x.to(exact), taps.to(exact)
     y = u * w[0]

@@ -90,7 +90,7 @@ CONVOLVE = _entry(
     Argument("bias", "D"),
     Argument("skip", "D", optional=True),
     Argument("gate", "B D", optional=True, step="gate_step"),
-    Argument("seen", "B", torch.long),
+    Argument("length", "B", torch.long),
     Argument("y", "B D", written=True),
     Argument("after", "B W-1 D", written=True, optional=True),
     least="threads W",

@@ -7,7 +7,8 @@ backend), the functions are those of whole sequences.
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.core.shapes import Lengths, Token
+from seqloom.core.shapes import Token
+from seqloom.core.state import Length
 from seqloom.ops import native
 from seqloom.ops.selective_scan import OP, States, convolution, selective, signature
 from seqloom.ops.selective_scan.convolution import Taps, Window
@@ -17,15 +18,15 @@ CONVOLVED, SCANNED = convolution.signature("convolve_token", ""), signature("sca
 
 
 def convolve_token(
-    x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, seen: Lengths, reuse: bool
+    x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, length: Length, reuse: bool
 ) -> tuple[Token, Window]:
-    """One token x (B, D) after those in the window, of which `seen` (B,) were read; and the window after it."""
+    """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
     if not (_quick(x, taps, bias, window) and window.is_contiguous() and unseen(x, taps, bias, window)):
-        CONVOLVED.bind(x, taps, bias, window, seen)
-        y, after = convolution.after_one(x, taps, bias, window, seen)
+        CONVOLVED.bind(x, taps, bias, window, length.tokens)
+        y, after = convolution.after_one(x, taps, bias, window, length)
         return y, window.copy_(after.detach()) if reuse else after
     y, made = x.new_empty(x.shape), None if reuse else window.new_empty(window.shape)
-    rest = (window, bias, None, None, seen)
+    rest = (window, bias, None, None, length.tokens)
     CONVOLVE(x, None, taps, None, None, *rest, y, made, threads=native.threads(x.numel()))
     return y, window if made is None else made
 

@@ -43,7 +43,7 @@ TOKEN = Signature(
 
 def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, "B 3 D"]:
     """The state before the first token, in float32 at least: 0, 0 and -1e38."""
-    return sums_of(dim).begin(batch, dtype, device)
+    return sums_of(dim).init(batch, dtype, device)
 
 
 def sums_of(dim: int) -> Entry:

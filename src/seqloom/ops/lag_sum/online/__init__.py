@@ -7,7 +7,7 @@ After the r-th token since the schedule began, the last U inputs are added to th
 input meets each later output that is less than L away exactly once. Only inputs that came earlier are ever transformed:
 a later one moves nothing.
 
-Beside the window (see `window`) the state holds the ring `ahead` (B, L-1, D), the output at time t at place t (mod
+Next to the window (see `window`) the state holds the ring `ahead` (B, L-1, D), the output at time t at place t (mod
 L-1), and `origin` (B,), the tokens that were read when the schedule began; -1 where `ahead` holds nothing of worth, as
 after a piece or a step that kept the old state. It is then worked out from the window when it is wanted. Pieces,
 gradients, graphs and steps that keep the old state read the window alone.
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.ops.lag_sum import taps, window
 from seqloom.ops.lag_sum.online import token
 from seqloom.ops.lag_sum.online.blocks import add, longest
@@ -38,7 +38,7 @@ SIGNATURES = {
         Argument("w", of, "real"),
         Argument("past", f"B L-1 {D}", "real"),
         Argument("ahead", f"B L-1 {D}", "real"),
-        Argument("seen", "B", torch.long),
+        Argument("length", "B", torch.long),
         Argument("origin", "B", torch.long),
     )
     for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
@@ -47,38 +47,38 @@ SIGNATURES = {
 
 
 def entries(L: int, dim: int) -> Memory:
-    """The declaration of the state beside `seen`: sums are float32 at least."""
+    """The declaration of the state, `length` aside: sums are float32 at least."""
     return {"past": Entry((L - 1, dim)), "ahead": Entry((L - 1, dim), "wide"), "origin": Entry((), "count")}
 
 
-def carry(z: Stream, w: Tensor, state: State, lengths: Lengths) -> tuple[Stream, State]:
+def carry(z: Stream, w: Tensor, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
     """The lag sum of a piece z (B, T, D) of which each row holds `lengths` (B,) tokens, and the state after them."""
-    seen, stays = state["seen"], lengths == 0
-    y, past = window.carry(z, w, state["past"], seen, lengths)
+    stays = lengths == 0
+    y, past = window.carry(z, w, state["past"], length_of(state), lengths)
     ahead = torch.where(stays[:, None, None], state["ahead"], 0.0)
     origin = torch.where(stays, state["origin"], -1)
-    return y, {"past": past, "ahead": ahead, "origin": origin, "seen": seen + lengths}
+    return y, {"past": past, "ahead": ahead, "origin": origin}
 
 
-def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, State]:
+def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entries]:
     """The lag sum at one more token z (B, D), and the state after it; with `reuse` it is written in place.
 
     Raises ValueError where the state is not of such taps.
     """
-    past, ahead, origin, seen = state["past"], state["ahead"], state["origin"], state["seen"]
+    past, ahead, origin, length = state["past"], state["ahead"], state["origin"], state["length"]
     written = reuse and not _watched(z, w)
-    if written and token.able(z, w, past, ahead, seen, origin):
+    if written and token.able(z, w, past, ahead, length, origin):
         y = _advanced(z, w, state)
-        return y, {"past": past, "ahead": ahead, "origin": origin, "seen": seen + 1}
-    taps.declared(SIGNATURES, w).bind(z, w, past, ahead, seen, origin)
+        return y, {"past": past, "ahead": ahead, "origin": origin}
+    taps.declared(SIGNATURES, w).bind(z, w, past, ahead, length, origin)
     if written and _pays(z, w):
         y = read(z, w, state)
         push(w, state)
     else:
-        y, past = window.advance(z, w, past, seen, reuse)
+        y, past = window.advance(z, w, past, length_of(state), reuse)
         ahead = ahead if reuse else torch.zeros_like(ahead)
         origin = origin.fill_(-1) if reuse else torch.full_like(origin, -1)
-    return y, {"past": past, "ahead": ahead, "origin": origin, "seen": seen + 1}
+    return y, {"past": past, "ahead": ahead, "origin": origin}
 
 
 def _advanced(z: Tensor, w: Tensor, state: State) -> Tensor:
@@ -94,7 +94,7 @@ def _advanced(z: Tensor, w: Tensor, state: State) -> Tensor:
 
 def read(z: Token, w: Tensor, state: State) -> Token:
     """All that the output at z waits for: z W_0 and what was paid ahead. Writes z into the state; `push` follows."""
-    past, ahead, seen, origin = rings = _rings(state)
+    past, ahead, length, origin = rings = _rings(state)
     if token.able(z, w, *rings):
         y = token.read(z, w, *rings)
         if y is not None:
@@ -103,7 +103,7 @@ def read(z: Token, w: Tensor, state: State) -> Token:
         _anew(w, state)
         return read(z, w, state)
     P, rows = past.shape[1], torch.arange(len(z), device=z.device)
-    place = seen % P
+    place = length % P
     summed = product(z, w[0].to(z.dtype)) + ahead[rows, place].to(z.dtype)
     ahead[rows, place] = 0.0
     past[rows, P - 1 - place] = z.to(past.dtype)
@@ -111,7 +111,7 @@ def read(z: Token, w: Tensor, state: State) -> Token:
 
 
 def push(w: Tensor, state: State) -> None:
-    """What is left to do once the output is out: the last inputs to the outputs after it. `seen` is that of `read`."""
+    """What is left to do once the output is out: the last inputs to the outputs after it; for the state of `read`."""
     rings = _rings(state)
     if not token.able(rings[1], w, *rings):
         _push_longer(w, state, 0)
@@ -121,17 +121,17 @@ def push(w: Tensor, state: State) -> None:
 
 def _push_longer(w: Tensor, state: State, leaf: int) -> None:
     """The blocks that are longer than `leaf`, for all rows that have one of a size at once."""
-    past, ahead, seen, origin = _rings(state)
-    r = seen + 1 - origin
+    past, ahead, length, origin = _rings(state)
+    r = length + 1 - origin
     sizes = (r & -r).clamp(max=min(longest(len(w)), len(w) - 1))
     for size in {*sizes.tolist()}:
         if size > leaf:
             rows = (sizes == size).nonzero()[:, 0]
-            add(w, past, ahead, rows, seen[rows] + 1, size)
+            add(w, past, ahead, rows, length[rows] + 1, size)
 
 
 def _rings(state: State) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return state["past"], state["ahead"], state["seen"], state["origin"]
+    return state["past"], state["ahead"], state["length"], state["origin"]
 
 
 def _watched(z: Tensor, w: Tensor) -> bool:
@@ -140,21 +140,24 @@ def _watched(z: Tensor, w: Tensor) -> bool:
 
 
 def _pays(z: Tensor, w: Tensor) -> bool:
-    """Whether without C the sum over the window takes longer than the schedule's many small steps."""
-    return len(w) > 1 and len(z) * max(w.numel(), len(w) * z.shape[1]) >= PULLED
+    """Whether without C the sum over the window takes longer than the schedule's many small steps.
+
+    Never on a GPU: the schedule reads `origin` back, the window nothing.
+    """
+    return z.is_cpu and len(w) > 1 and len(z) * max(w.numel(), len(w) * z.shape[1]) >= PULLED
 
 
 def _anew(w: Tensor, state: State) -> None:
     """`ahead` from the window: as the schedule would have left it, or all at once where the window is full."""
-    past, ahead, seen, origin = _rings(state)
-    P, counts, rows = past.shape[1], {*seen.tolist()}, torch.arange(len(past), device=past.device)
+    past, ahead, length, origin = _rings(state)
+    P, rows, read = past.shape[1], torch.arange(len(past), device=past.device), length_of(state)
     ahead.zero_()
-    if len(counts) > 1 or max(counts, default=0) >= P:
-        origin.copy_(seen)
-        add(w, past, ahead, rows, seen, P)
+    if not read.even or read.bound is None or read.bound >= P:
+        origin.copy_(length)
+        add(w, past, ahead, rows, length, P)
         return
     origin.zero_()
-    end, count = 0, max(counts, default=0)
+    end, count = 0, read.bound
     for size in (1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1):
         end += size
-        add(w, past, ahead, rows, torch.full_like(seen, end), size, count - end)
+        add(w, past, ahead, rows, torch.full_like(length, end), size, count - end)

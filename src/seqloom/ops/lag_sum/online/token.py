@@ -1,7 +1,7 @@
 """One token of the lag sum in C, called as it is: no gradients, no graph, the rings are written in place.
 
-All take the rings `past` and `ahead` (B, P, D) and the counts `seen` and `origin` (B,) of `online`, and `longest`, the
-longest block of its schedule. `able` says whether they can be called. The numbers do not depend on how many threads
+All take the rings `past` and `ahead` (B, P, D) and the counts `length` and `origin` (B,) of `online`, and `longest`,
+the longest block of its schedule. `able` says whether they can be called. The numbers do not depend on how many threads
 there are.
 """
 
@@ -21,7 +21,7 @@ MATRICES = Path(__file__).with_name("matrix_token.c")
 LEAF = {1: 1024, 2: 1024, 3: 32, 4: 32}
 """by dimensions of the taps, the longest block that is added up lag by lag: beyond, a transform is faster (measured)"""
 INVALID, NEGATIVE = -1, -2
-"""what the C returns where an `ahead` is not valid, and where `seen` is negative: then nothing is written"""
+"""what the C returns where an `ahead` is not valid, and where `length` is negative: then nothing is written"""
 
 
 def _entry(verb: str, ndim: int) -> Entry:
@@ -35,7 +35,7 @@ def _entry(verb: str, ndim: int) -> Entry:
         Argument("w", taps),
         Argument("past", f"B L-1 {D}", written=True),
         Argument("ahead", f"B L-1 {D}", written=True),
-        Argument("seen", "B", torch.long),
+        Argument("length", "B", torch.long),
         Argument("origin", "B", torch.long),
         Argument("y", f"B {D}", written=True, optional=verb == "push"),
         least="L-1",
@@ -65,7 +65,7 @@ SAME = Entry(
 )
 
 
-def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor) -> bool:
+def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> bool:
     """Whether this token can be read in C: one number type on a CPU, nothing with gaps, a compiler."""
     whole = native.alike(z, w, past, ahead) and w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
     return whole and past.ndim == 3 and past.shape[1] > 0 and w.ndim in LEAF and available(z, w.ndim)
@@ -78,26 +78,26 @@ def available(like: Tensor, ndim: int) -> bool:
 
 
 def advance(
-    z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor, longest: int
+    z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor, longest: int
 ) -> tuple[Tensor | None, bool]:
     """`read` and `push` in one call: y, None if an `ahead` is not valid, and what `push` says."""
     y = z.new_empty(z.shape)
-    done = _call("token", z, w, past, ahead, seen, origin, y, longest)
+    done = _call("token", z, w, past, ahead, length, origin, y, longest)
     return (None, False) if done < 0 else (y, bool(done))
 
 
-def read(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor) -> Tensor | None:
+def read(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> Tensor | None:
     """y = z W_0 + what `ahead` holds for it, writing z; None, and nothing is written, where one is invalid."""
     y = z.new_empty(z.shape)
-    return None if _call("read", z, w, past, ahead, seen, origin, y, 1) < 0 else y
+    return None if _call("read", z, w, past, ahead, length, origin, y, 1) < 0 else y
 
 
-def push(w: Tensor, past: Tensor, ahead: Tensor, seen: Tensor, origin: Tensor, longest: int) -> bool:
-    """Adds to `ahead` what comes after the token that `read` read, `seen` counting those before it.
+def push(w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor, longest: int) -> bool:
+    """Adds to `ahead` what comes after the token that `read` read, `length` counting those before it.
 
     True where a row's block is longer than LEAF, which then is left to do.
     """
-    return bool(_call("push", None, w, past, ahead, seen, origin, None, longest))
+    return bool(_call("push", None, w, past, ahead, length, origin, None, longest))
 
 
 def multiply(X: Tensor, W: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def _call(
     w: Tensor,
     past: Tensor,
     ahead: Tensor,
-    seen: Tensor,
+    length: Tensor,
     origin: Tensor,
     y: Tensor | None,
     longest: int,
@@ -130,7 +130,7 @@ def _call(
         sizes["per"] = past.shape[2] if w.ndim == 2 else 0
     elif w.ndim == 3:
         sizes["G"] = 1
-    done = entry(z, w, past, ahead, seen, origin, y, **sizes)
+    done = entry(z, w, past, ahead, length, origin, y, **sizes)
     if done == NEGATIVE:
-        raise ValueError("lag_sum: `seen` must not be negative: this is no state of an Extractor")
+        raise ValueError("lag_sum: `length` must not be negative: this is no state of an Extractor")
     return done

@@ -1,0 +1,131 @@
+"""States: what the host knows of their length, and what works on every kind of them."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch.utils import _pytree
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.state import (
+    Length,
+    ModelState,
+    State,
+    bounded,
+    filled,
+    flat,
+    length_of,
+    nbytes,
+    repeat,
+    select,
+)
+from tests.contract.cases import CASES, DIM, Case, draw, every_kind
+
+READS_VALUES = {"hyena": "it compares the parameters of its cached filter by value"}
+
+
+def layer(*lengths: int) -> State:
+    return State({"k": torch.arange(len(lengths) * 2.0).view(-1, 2), "length": torch.tensor(lengths)}, max(lengths))
+
+
+def model(*lengths: int) -> ModelState:
+    return ModelState(((layer(*lengths), layer(*lengths)),), State({"length": torch.tensor(lengths)}, max(lengths)))
+
+
+def test_rows_are_selected_and_repeated_in_every_tensor() -> None:
+    state = model(3, 5)
+    chosen = select(state, torch.tensor([1, 1, 0]))
+    assert flat(chosen)["layers.0.1.k"].tolist() == [[2, 3], [2, 3], [0, 1]]
+    assert flat(chosen)["extra.length"].tolist() == [5, 5, 3]
+    assert chosen.layers[0][0].bound == 5
+    assert flat(repeat(state, 2))["layers.0.0.k"].tolist() == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    assert nbytes(state) == 2 * 16
+
+
+def test_what_is_saved_is_filled_in_again() -> None:
+    state = model(3, 5)
+    again = filled(model(0, 0), flat(state))
+    assert type(again) is ModelState
+    assert all(flat(again)[name].equal(tensor) for name, tensor in flat(state).items())
+    assert (again.extra.bound, again.extra.even) == (5, False)
+    assert filled(layer(0, 0), flat(layer(4, 4))).even
+    with pytest.raises(ValueError, match=r"lacks entry 'extra\.length'"):
+        filled(model(0, 0), {name: tensor for name, tensor in flat(state).items() if name != "extra.length"})
+    with pytest.raises(ValueError, match="has a foreign entry 'z'"):
+        filled(layer(0, 0), {**layer(1, 2), "z": torch.zeros(2)})
+
+
+@pytest.mark.parametrize("state", [layer(3, 5), State(layer(3, 5)), copy.deepcopy(layer(3, 5)), dict(layer(3, 5))])
+def test_a_length_that_is_not_known_is_read_once(state: State) -> None:
+    known = bounded(state)
+    assert length_of(known)[1:] == (5, False)
+    assert bounded(known) is known
+    assert pickle.loads(pickle.dumps(known)).keys() == known.keys()
+
+
+def test_a_changed_length_is_no_longer_known() -> None:
+    state = layer(3, 5)
+    state["length"] = torch.tensor([9, 9])
+    assert length_of(bounded(state))[1:] == (9, True)
+
+
+def test_a_graph_forgets_the_bound_and_keeps_the_tensors() -> None:
+    leaves, spec = _pytree.tree_flatten(model(3, 5))
+    assert all(isinstance(leaf, torch.Tensor) for leaf in leaves)
+    again = _pytree.tree_unflatten(leaves, spec)
+    assert (type(again), again.extra.bound) == (ModelState, None)
+    assert spec == _pytree.tree_flatten(model(7, 8))[1]
+
+
+def test_lengths_add_up() -> None:
+    length = Length(torch.tensor([2, 2]), 2, True).after(torch.tensor([1, 3]), 3, even=False)
+    assert (length.tokens.tolist(), length.bound, length.even) == ([3, 5], 5, False)
+
+
+class ReadBack(Exception):
+    """A value was read back from the device."""
+
+
+def build(kind: str) -> Mixer:
+    return next(case for case in CASES if case.kind == kind)()
+
+
+@every_kind
+def test_no_step_reads_a_value_back(make: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU the host would wait there for all that was computed before."""
+    mixer = make()
+    if make.kind in READS_VALUES or not mixer.traits.streams:
+        return
+    with torch.no_grad():
+        keep, token, states = torch.tensor([[True] * 2, [True, False]]), draw(2, DIM), []
+        for mask in (None, keep):
+            _, state = mixer.extend(draw(2, 2, DIM), mixer.start(2, capacity=8), mask)
+            states.append(mixer.step(token, state, reuse=True)[1])  # the first works out what the others find ready
+
+        def refuse(*of: object, **named: object) -> None:
+            raise ReadBack
+
+        for name in ("tolist", "item", "__bool__", "__int__", "__float__", "__index__", "nonzero", "cpu", "numpy"):
+            monkeypatch.setattr(torch.Tensor, name, refuse)
+        for state in states:
+            _, after = mixer.step(token, state, reuse=True)
+            mixer.step(token, after)
+
+
+@pytest.mark.parametrize("kind", ["attention", "aft_full"])
+def test_a_cache_can_be_cropped(kind: str) -> None:
+    mixer, x = build(kind), draw(2, 4, DIM)
+    with torch.no_grad():
+        _, state = mixer.extend(x, mixer.start(2, capacity=8))
+        cropped = mixer.crop(state, 2)
+        assert (cropped["length"].tolist(), cropped.bound) == ([2, 2], 2)
+        torch.testing.assert_close(mixer.extend(x[:, 2:], cropped)[0], mixer.extend(x, mixer.start(2))[0][:, 2:])
+        assert mixer.crop(state, 9) is state
+
+
+def test_a_sum_cannot_be_cropped() -> None:
+    mixer = build("linear")
+    _, state = mixer.extend(draw(2, 4, DIM), mixer.start(2))
+    with pytest.raises(ValueError, match="entry 'sum' of the state does not remember what it was after 2 tokens"):
+        mixer.crop(state, 2)
