@@ -7,7 +7,7 @@ import torch
 
 import seqloom
 from seqloom.cli import command
-from seqloom.core.cost import lookback
+from seqloom.core.cost import Span
 from seqloom.data.prepare import encode_documents
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.evaluation.scores import score
@@ -72,7 +72,7 @@ def test_numbers_that_are_not_whole(wrong: dict[str, object]) -> None:
 @pytest.mark.parametrize(("T", "per"), [(-1, "sequence"), (0, "token"), (3, "tokens")])
 def test_a_price_of_nothing_known(T: int, per: str) -> None:
     with pytest.raises(ValueError, match="a price is per"):
-        lookback(T, 4, per)
+        Span(T, per)
     if per == "tokens":
         return  # the shape hook says so before a mixer can
     for kind in ("attention", "she"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from seqloom.core.cost import Cost, Per
+from seqloom.core.cost import Cost, Per, Span
 from tests.contract.faults import caught_by
 from tests.contract.sound import Average
 from tests.contract.sound_others import Cached
@@ -64,8 +64,8 @@ class AnswersInDouble(Average):
 class ForgetsParameters(Average):
     """Its price leaves the weights out."""
 
-    def price(self, T: int, per: Per) -> Cost:
-        return replace(super().price(T, per), params=0)
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        return replace(super().cost(T, per), params=0)
 
 
 @caught_by(check_cost="the price of 1 tokens says mul 71, the reference executes 72")
@@ -80,10 +80,10 @@ class ForgetsProducts(Average):
 class CountsTokensTwice(Cached):
     """The price of a token is that of the average token."""
 
-    def price(self, T: int, per: Per) -> Cost:
-        price = super().price(T, "sequence")
-        if per == "sequence":
+    def price(self, span: Span) -> Cost:
+        price = super().price(Span(span.T))
+        if span.per == "sequence":
             return price
-        n = max(T, 1)
+        n = max(span.T, 1)
         counts = (price.mul // n, price.add // n, price.div // n, price.exp // n, price.other // n)
         return Cost(*counts, price.params, path=price.path)

@@ -7,7 +7,7 @@ y_t = tanh(W · mean of all tokens)                     Ahead: sees later tokens
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.state import State
@@ -75,11 +75,9 @@ class Average(Weighted):
             total, seen = state["total"] + x, state["length"] + 1
         return self.read(total, seen), {"total": total, "length": seen}
 
-    def price(self, T: int, per: Per) -> Cost:
-        tokens = T if per == "sequence" else 1
-        sums = bool(T) * (tokens - (per == "sequence" or T == 1))
-        sums_and_means = Cost(add=sums * DIM, div=tokens * DIM)
-        return sums_and_means + linear(tokens, DIM, DIM) + tanh(tokens * DIM)
+    def chain(self, span: Span) -> list[Cost | nn.Module]:
+        sums_and_means = Cost(add=(span.rows - span.first) * DIM, div=span.rows * DIM)
+        return [sums_and_means, self.w, tanh(span.rows * DIM)]
 
 
 def tanh(numbers: int) -> Cost:

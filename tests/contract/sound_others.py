@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span, linear
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
@@ -64,8 +64,9 @@ class Ahead(Weighted):
     def step(self, x: Tensor, state: State, *, reuse: bool = False) -> tuple[Tensor, State]:
         raise self.refuse()
 
-    def price(self, T: int, per: Per) -> Cost:
-        if per == "token":
+    def price(self, span: Span) -> Cost:
+        T = span.T
+        if span.per == "token":
             raise ValueError("a mixer that sees later tokens has no price of one token; ask for the sequence")
         masks = Cost(other=2 * T * DIM)
         mean = Cost(add=max(T - 1, 0) * DIM, div=(T > 0) * DIM)

@@ -7,7 +7,7 @@ import pytest
 
 from seqloom.core import progress as shown
 from seqloom.core.config import Config, near, read
-from seqloom.core.cost import Cost, linear, lookback
+from seqloom.core.cost import Cost, Span, gate, linear
 from seqloom.core.device import chosen
 from seqloom.core.table import table
 
@@ -57,10 +57,12 @@ def test_a_table_lines_up() -> None:
 
 @pytest.mark.parametrize("T", [1, 2, 5, 9])
 @pytest.mark.parametrize("context", [None, 1, 3, 9])
-def test_lookback_is_the_sum_over_places(T: int, context: int | None) -> None:
+def test_a_span_looks_back_on_the_sum_over_positions(T: int, context: int | None) -> None:
     back = [min(place, context or place) for place in range(1, T + 1)]
-    assert lookback(T, context, "sequence") == (T, sum(back))
-    assert lookback(T, context, "token") == (1, back[-1])
+    whole, last = Span(T), Span(T, "token")
+    assert (whole.rows, whole.terms(context), whole.first) == (T, sum(back), 1)
+    assert (last.rows, last.terms(context), last.first) == (1, back[-1], int(T == 1))
+    assert Span(0).first == 0
 
 
 def test_costs_add() -> None:
@@ -68,6 +70,8 @@ def test_costs_add() -> None:
     assert both == Cost(mul=24, add=17, params=12, state=5, path=("multiplication", "cumulation", "addition"))
     assert linear(2, 3, 4, bias=True) == Cost(mul=24, add=24, params=16, path=("multiplication", "cumulation"))
     assert both.total == 41
+    assert 2 * both == Cost(mul=48, add=34, params=12, state=5, path=both.path)
+    assert gate(3) == Cost(mul=3, add=3, div=3, exp=3, path=("multiplication",))
 
 
 @pytest.mark.parametrize("name", ["meta", "no-such-device", "cuda:99"])

@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.cost import Cost, Per
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
 from seqloom.mixers.base import PackedMixer
@@ -27,9 +26,6 @@ class Own(PackedMixer):
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         return self.mix(x), {"length": state["length"] + 1}
-
-    def price(self, T: int, per: Per) -> Cost:
-        return Cost()
 
 
 def test_a_mixers_own_parameters_stay() -> None:

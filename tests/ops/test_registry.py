@@ -54,11 +54,12 @@ def test_every_backend_is_the_reference(op: Op, name: str, dtype: torch.dtype) -
     assert checked > 0
 
 
-def test_every_op_has_a_reference_and_an_example() -> None:
+def test_every_op_has_a_reference_an_example_and_a_price() -> None:
     for name, op in backends.ops().items():
         assert op.name == name
         assert "reference" in op.backends
         assert op.examples
+        assert op.price is not None
         assert op.lacking().keys() <= op.backends.keys() - {"reference"}
 
 

@@ -11,7 +11,7 @@ Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Ta
 
 from collections.abc import Sequence
 
-from seqloom.core.cost import Cost, Per, layernorm, linear, rootnorm
+from seqloom.core.cost import Cost, Per, layernorm, linear, rootnorm, softmax
 from seqloom.models.block import Block
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.norm import Norm
@@ -50,8 +50,7 @@ def layers_cost(config: DecoderConfig, blocks: Sequence[Block], T: int, per: Per
 def output_cost(config: DecoderConfig, rows: int) -> Cost:
     """What predicts at so many places: norm, output and softmax."""
     D, W = config.dim, config.vocab
-    softmax = Cost(add=rows * (W - 1), div=rows * W, exp=rows * W, path=("exponentiation", "cumulation", "division"))
-    return norm_cost(rows, D, config.norm) + linear(rows, D, W, bias=True) + softmax
+    return norm_cost(rows, D, config.norm) + linear(rows, D, W, bias=True) + softmax(rows, W)
 
 
 def _embed(config: DecoderConfig, rows: int) -> Cost:

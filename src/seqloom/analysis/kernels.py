@@ -16,7 +16,7 @@ import math
 from torch import Tensor
 
 from seqloom.analysis.pointwise import Call, Rule, times
-from seqloom.core.cost import Cost, gelu, layernorm, lookback
+from seqloom.core.cost import Cost, Span, gelu, layernorm
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.state_space import price as dense_price
@@ -51,13 +51,12 @@ def projected(call: Call) -> Cost:
 
 
 def norm(call: Call) -> Cost | None:
-    """Layer normalisation as `seqloom.core.cost` prices it, less the gain and the bias where there are none."""
+    """Layer normalisation as `seqloom.core.cost` prices it."""
     x, shape, gain, bias = call.args[0], call.args[1], call.get(2, "weight"), call.get(3, "bias")
     width = math.prod(shape)
     rows = x.numel() // width
-    price = layernorm(rows, width)
-    lacking = Cost(mul=-rows * width * (gain is None), add=-rows * width * (bias is None))
-    return Cost(mul=price.mul, add=price.add, div=price.div, other=price.other) + lacking
+    price = layernorm(rows, width, gain is not None, bias is not None)
+    return Cost(mul=price.mul, add=price.add, div=price.div, other=price.other)
 
 
 def softmax(call: Call) -> Cost:
@@ -146,9 +145,8 @@ def averaged(call: Call) -> Cost:
 def lagged(call: Call) -> Cost:
     """Our own lag sum in C or on a GPU, forward: what the equation has, but for the edges of its blocks."""
     (B, T, D), w = call.args[0].shape, call.args[1]
-    rows, terms = lookback(T, len(w), "sequence")
-    products = terms * (w.shape[-1] if w.ndim > 2 else 1)
-    return times(Cost(mul=products, add=products - rows), B * D)
+    products = Span(T).terms(len(w)) * (w.shape[-1] if w.ndim > 2 else 1)
+    return times(Cost(mul=products, add=products - T), B * D)
 
 
 def transformed(call: Call) -> Cost:

@@ -6,11 +6,44 @@
 Source: Chen, Attention Is Not All You Need Anymore, arXiv:2308.07661, section 7 and Tables 3-7; nothing differs.
 """
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, final
 
 Step: TypeAlias = Literal["multiplication", "cumulation", "division", "exponentiation", "addition", "other"]
 Per: TypeAlias = Literal["sequence", "token"]
+
+
+@final
+@dataclass(frozen=True)
+class Span:
+    """The positions of one row that are priced: 1..T (`per="sequence"`), or T alone (`per="token"`)."""
+
+    T: int
+    per: Per = "sequence"
+
+    def __post_init__(self) -> None:
+        if self.per not in ("sequence", "token") or int(self.per == "token") > self.T:
+            raise ValueError(
+                f"a price is per sequence of 0 or more tokens or per token at position 1 or later, "
+                f"not {self.per!r}, {self.T}"
+            )
+
+    @property
+    def rows(self) -> int:
+        """The number of tokens."""
+        return self.T if self.per == "sequence" else 1
+
+    @property
+    def first(self) -> int:
+        """1 if the first position is among them, else 0."""
+        return min(self.T, 1) if self.per == "sequence" else int(self.T == 1)
+
+    def terms(self, context: int | None = None) -> int:
+        """How many tokens they look back on together, each on itself too, and none on more than `context`."""
+        reach = self.T if context is None else min(self.T, context)
+        if self.per == "token":
+            return reach
+        return reach * (reach + 1) // 2 + (self.T - reach) * reach
 
 
 @dataclass(frozen=True)
@@ -44,8 +77,17 @@ class Cost:
         counts = {name: getattr(self, name) + getattr(then, name) for name in NAMES}
         return Cost(**counts, path=self.path + then.path)
 
+    def __rmul__(self, n: int) -> "Cost":
+        """The operations n times over, in parallel; parameters, state and path once."""
+        return replace(self, **{name: n * getattr(self, name) for name in OPERATIONS})
 
-NAMES = ("mul", "add", "div", "exp", "other", "params", "state")
+    def parallel(self) -> "Cost":
+        """The same, in parallel with something that takes longer: counted, but not on the critical path."""
+        return replace(self, path=())
+
+
+OPERATIONS = ("mul", "add", "div", "exp", "other")
+NAMES = (*OPERATIONS, "params", "state")
 
 
 def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
@@ -58,32 +100,33 @@ def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
     )
 
 
-def layernorm(rows: int, dim: int, affine: bool = True) -> Cost:
+def layernorm(rows: int, dim: int, gain: bool = True, bias: bool = True) -> Cost:
     """Layer normalisation of `rows` vectors: mean, variance, root, division, and gain and bias (the paper's Eq. 8)."""
     return Cost(
-        mul=rows * (1 + affine) * dim,  # squares, gain
-        add=rows * (2 * (dim - 1) + (1 + affine) * dim + 1),  # two sums; the differences and the bias; eps
+        mul=rows * (1 + gain) * dim,  # squares, gain
+        add=rows * (2 * (dim - 1) + (1 + bias) * dim + 1),  # two sums; the differences and the bias; eps
         div=rows * (dim + 2),  # by the deviation; two means
         other=rows,  # the root
-        params=2 * dim * affine,
+        params=(gain + bias) * dim,
         path=(
             *("cumulation", "division", "addition", "multiplication", "cumulation", "division", "other", "division"),
-            *(("multiplication", "addition") if affine else ()),
+            *(("multiplication",) if gain else ()),
+            *(("addition",) if bias else ()),
         ),
     )
 
 
-def rootnorm(rows: int, dim: int, affine: bool = True) -> Cost:
+def rootnorm(rows: int, dim: int, gain: bool = True) -> Cost:
     """`rows` vectors times the inverse of their root mean square, and a gain."""
     return Cost(
-        mul=rows * (2 + affine) * dim,  # squares, the inverse root, gain
+        mul=rows * (2 + gain) * dim,  # squares, the inverse root, gain
         add=rows * dim,  # the sum of squares, and eps
         div=rows * 2,
         other=rows,
-        params=dim * affine,
+        params=dim * gain,
         path=(
             *("multiplication", "cumulation", "division", "addition", "other", "division", "multiplication"),
-            *(("multiplication",) if affine else ()),
+            *(("multiplication",) if gain else ()),
         ),
     )
 
@@ -94,16 +137,17 @@ def gelu(numbers: int) -> Cost:
     return Cost(mul=3 * numbers, add=numbers, other=numbers, path=path)
 
 
-def lookback(T: int, context: int | None, per: Per) -> tuple[int, int]:
-    """The places that are priced, and how many tokens they look back on together, each itself included.
+def sigmoid(numbers: int) -> Cost:
+    """1 / (1 + e^-x), or x / (1 + e^-x), of so many numbers."""
+    return Cost(add=numbers, div=numbers, exp=numbers, path=("exponentiation", "addition", "division"))
 
-    Places 1..T, or place T alone; none looks back on more than `context` tokens.
-    """
-    if per not in ("sequence", "token") or (T < 1 if per == "token" else T < 0):
-        raise ValueError(
-            f"a price is per sequence of 0 or more tokens or per token at place 1 or later, not {per!r}, {T}"
-        )
-    reach = T if context is None else min(T, context)
-    if per == "token":
-        return 1, reach
-    return T, reach * (reach + 1) // 2 + (T - reach) * reach
+
+def gate(numbers: int) -> Cost:
+    """σ(q) ∘ y of so many numbers, q known before y is: its sigmoid is not on the critical path."""
+    return sigmoid(numbers).parallel() + Cost(mul=numbers, path=("multiplication",))
+
+
+def softmax(rows: int, dim: int) -> Cost:
+    """e^x / Σ e^x of `rows` vectors."""
+    n = rows * dim
+    return Cost(add=n - rows, div=n, exp=n, path=("exponentiation", "cumulation", "division"))

@@ -6,7 +6,7 @@ every registered mixer to it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from seqloom.core import memory as declared
 from seqloom.core.arguments import autocasts, count, described, deviation, mask, stream
 from seqloom.core.config import SizedConfig, near, read
-from seqloom.core.cost import Cost, Per
+from seqloom.core.cost import Cost, Per, Span
 from seqloom.core.memory import Memory
+from seqloom.core.parts import part_price, parts
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
@@ -86,19 +87,36 @@ class Mixer(nn.Module, ABC):
         """Reads one token (B, D). With `reuse` the caller gives the old state up, and it may be written into."""
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """The price of the equation for one row of T tokens, or for the token at place T alone (`per="token"`).
+        """The price of the equation for one row of T tokens, or for the token at position T alone (`per="token"`).
 
-        The size of its state is that of `memory`. Raises TypeError or ValueError for a T or `per` that is neither.
+        Its parameters are counted, the size of its state is that of `memory`, its operations are those of `price`.
+        Raises TypeError or ValueError for a T or `per` that is neither.
         """
         if per not in get_args(Per):
             raise ValueError(f"a price is per 'sequence' or per 'token', not {described(per)}")
         count("T", T, least=int(per == "token"))
+        params = sum(parameter.numel() for parameter in self.parameters())
         size = sum(entry.numbers(T) for entry in self.memory.values())
-        return replace(self.price(T, per), state=size)
+        return replace(self.price(Span(T, per)), params=params, state=size)
 
-    @abstractmethod
-    def price(self, T: int, per: Per) -> Cost:
-        """`cost` without the size of the state; T and `per` are checked."""
+    def price(self, span: Span) -> Cost:
+        """The operations and the critical path of `chain`, and the operations of the parts that it does not name."""
+        chain = [part for part in self.chain(span) if part is not None]
+        critical = [part if isinstance(part, Cost) else part_price(part, span) for part in chain]
+        others = [part_price(part, span).parallel() for part in self.parts if all(part is not each for each in chain)]
+        return sum([*critical, *others], Cost())
+
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        """What follows each other on the critical path: parts by themselves, the mixer's own lines by their cost.
+
+        A part that is left out is computed in parallel; None is nothing. By default the parts, one after the other.
+        """
+        return self.parts
+
+    @property
+    def parts(self) -> list[nn.Module]:
+        """The parts that are priced by themselves, each computed once for each token. By default all."""
+        return list(parts(self))
 
     def reset(self, std: float) -> None:
         """Draws the plain projections and embeddings anew: weights N(0, std²), biases 0, norms at gain 1.

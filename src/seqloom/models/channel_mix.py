@@ -13,12 +13,14 @@ RWKV-4. Their W_r and W_v begin at 0, ours as the model's others do. Seed 004 le
 its residuals (Eq. 23) are wrong.
 """
 
+from collections.abc import Iterable
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -77,18 +79,12 @@ class ChannelMix(Channel):
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last}
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place."""
-        D, W = self.dim, self.width
-        rows, _ = lookback(T, None, per)
-        n = rows * D
-        shift = Cost(mul=2 * n, add=3 * n, params=2 * D, path=("addition", "multiplication", "addition"))
-        squared = Cost(mul=rows * W, other=rows * W, path=("multiplication",))
-        beside = linear(rows, D, D)  # r, and its sigmoid
-        gate = Cost(
-            mul=beside.mul + n, add=beside.add + n, div=n, exp=n, params=beside.params, path=("multiplication",)
-        )
-        return shift + linear(rows, D, W) + squared + linear(rows, W, D) + gate
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        n, squares = span.rows * self.dim, span.rows * self.width
+        shift = Cost(mul=2 * n, add=3 * n, path=("addition", "multiplication", "addition"))
+        squared = Cost(mul=squares, other=squares, path=("multiplication",))
+        return shift, self.w_k, squared, self.w_v, gate(n)
 
     def _read(self, x: Tensor, before: Tensor) -> Tensor:
         return self._gated(x, torch.cat([before, x[:, :-1]], 1))

@@ -5,13 +5,15 @@
 Source: Vaswani et al., arXiv:1706.03762, Eq. 2; the Extractor paper's Eq. 19. Nothing differs.
 """
 
+from collections.abc import Iterable
 from typing import final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
@@ -42,11 +44,9 @@ class FFN(Channel):
         """See `PackedMixer.advance`."""
         return self._read(x), {}
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place."""
-        rows = T if per == "sequence" else 1
-        D, W = self.dim, self.width
-        return linear(rows, D, W, bias=True) + Cost(other=rows * W) + linear(rows, W, D, bias=True)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_1, Cost(other=span.rows * self.width), self.w_2
 
     def _read(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         y: Tensor = self.w_2(torch.relu(self.w_1(x)))

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.core.cost import Cost, linear
+from seqloom.core.cost import Cost, sigmoid
 
 
 def gated(both: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
@@ -18,13 +18,6 @@ def gated(both: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
     return a * torch.sigmoid(b)
 
 
-def price(rows: int, dim: int, width: int) -> Cost:
-    """The projection of `rows` tokens of `dim` channels to twice `width`, and the gate."""
-    gate = Cost(
-        mul=rows * width,
-        add=rows * width,
-        div=rows * width,
-        exp=rows * width,
-        path=("exponentiation", "addition", "division", "multiplication"),
-    )
-    return linear(rows, dim, 2 * width) + gate
+def price(numbers: int) -> Cost:
+    """The gate of so many numbers."""
+    return sigmoid(numbers) + Cost(mul=numbers, path=("multiplication",))

@@ -1,6 +1,7 @@
-"""An op as one object: its backends, the rule that chooses among them, and examples that tests and listings run.
+"""An op as one object: its backends, the rule that chooses among them, examples for tests and listings, its price.
 
-    OP = Op("scans", {"reference": Backend(reference.scan), "native": Backend(...)}, rule=by_size, examples=(example,))
+    OP = Op("scans", {"reference": Backend(reference.scan), "native": Backend(...)}, rule=by_size, examples=(example,),
+               price=price)
     name = OP.choose(b)                     # once a call; what the rule chooses by
     h = OP[name](a, b, state)
 
@@ -52,13 +53,20 @@ class Op:
     """An equation without parameters: its backends by name, `reference` among them."""
 
     def __init__(
-        self, name: str, ways: dict[str, Backend], rule: Callable[..., str], examples: tuple[Example, ...]
+        self,
+        name: str,
+        ways: dict[str, Backend],
+        rule: Callable[..., str],
+        examples: tuple[Example, ...],
+        price: Any = None,
     ) -> None:
         self.name = name
         self.backends = ways
         self.rule = rule
         """what a call is chosen by → the name of the fastest backend"""
         self.examples = examples
+        self.price = price
+        """what it costs, as `seqloom.core.cost` counts: a function, or a module with one for each form"""
         backends.register(self)
 
     def choose(self, *of: Any) -> str:

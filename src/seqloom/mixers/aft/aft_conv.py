@@ -12,21 +12,22 @@ cancels nothing, and reads to t, not to T. Beside the variance 1e-5 is ours: a w
 its equations, but in the parameters that it counts.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.biased_average import average, biases, memory
-from seqloom.ops.biased_average.price import gate, price
+from seqloom.ops.biased_average import average, biases, memory, price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -80,18 +81,11 @@ class AFTConv(PackedMixer):
         meaning = "what is added to the key of the token at each lag before the exponential"
         return [View("biases", meaning, ("lag", "head"), taps)]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The taps are brought to γ and β once a token, as a step does."""
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, H, L = self.dim, self.heads, self.window
-        rows = T if per == "sequence" else 1
-        averaging = price(T, L, H, D, per)
-        beside = linear(rows, D, D)
-        each = rows * H
-        standard = Cost(  # mean, difference, its mean square, 1e-5, a root, a division; then γ and β
-            mul=each * 2 * L, add=each * (2 * (L - 1) + L + 1 + L), div=each * (2 + L), other=each, params=(L + 2) * H
-        )
-        values = Cost(2 * beside.mul, 2 * beside.add, params=2 * beside.params)  # q and v, beside k
-        return linear(rows, D, H) + values + standard + averaging + gate(rows, D) + beside
+        taps = price.standard(span.rows, L, H)  # once for each token, as a step does
+        return self.w_k, taps, price.price(span, L, H, D), gate(span.rows * D), self.w_out
 
     def _bias(self, tokens: int) -> Tensor:
         return biases.standard(self.w, self.gain, self.shift, tokens)

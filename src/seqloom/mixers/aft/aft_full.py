@@ -11,14 +11,16 @@ counts. Factors begin at N(0, 0.1²), a table at 0: ours. Seed 001 makes k a sca
 factors out.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -26,9 +28,8 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
-from seqloom.ops.biased_average import average, biases
+from seqloom.ops.biased_average import average, biases, price
 from seqloom.ops.biased_average.memory import recall
-from seqloom.ops.biased_average.price import gate, price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -102,15 +103,11 @@ class AFTFull(PackedMixer):
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), table)]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. With factors, a bias is F products and F-1 additions."""
-        D, F, N = self.dim, self.bias_dim, self.context
-        rows, terms = lookback(T, None, per)
-        project = linear(rows, D, D)
-        beside = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # q and v, beside k
-        own = Cost(params=2 * N * F if F else N * N)
-        factors = Cost(terms * F, terms * (F - 1)) if F else Cost()
-        return project + beside + factors + price(T, None, D, D, per) + gate(rows, D) + project + own
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        D = self.dim
+        bias = price.factors(span.terms(), self.bias_dim)
+        return self.w_k, bias, price.price(span, None, D, D), gate(span.rows * D), self.w_out
 
     def _bias(self, places: Tensor, lags: int) -> Tensor:
         return biases.over_keys(self.w, places, lags)

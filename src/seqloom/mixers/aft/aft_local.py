@@ -12,22 +12,23 @@ Its sums reach to T where it is not causal, ours to t. W_out is in none of its e
 counts. Factors begin at N(0, 0.1²), a table at 0: ours. The table has a column a lag, and does not hold the zeros.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.biased_average import average, biases, memory
-from seqloom.ops.biased_average.price import gate, price
+from seqloom.ops.biased_average import average, biases, memory, price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -82,15 +83,11 @@ class AFTLocal(PackedMixer):
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), biases.by_key(bias[0, :, :, 0]))]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. With factors, a bias of the window is F products and F-1 additions."""
-        D, F, N, L = self.dim, self.bias_dim, self.context, self.window
-        rows, terms = lookback(T, L, per)
-        project = linear(rows, D, D)
-        beside = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # q and v, beside k
-        own = Cost(params=2 * N * F if F else N * L)
-        factors = Cost(terms * F, terms * (F - 1)) if F else Cost()
-        return project + beside + factors + price(T, L, D, D, per) + gate(rows, D) + project + own
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        D, L = self.dim, self.window
+        bias = price.factors(span.terms(L), self.bias_dim)
+        return self.w_k, bias, price.price(span, L, D, D), gate(span.rows * D), self.w_out
 
     def _bias(self, places: Tensor) -> Tensor:
         return biases.over_lags(self.w, places, self.window)

@@ -8,12 +8,14 @@ Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103: AFT-full w
 reach to T where it is not causal, ours to t. W_out is in none of its equations, but in what it counts.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -22,6 +24,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
+from seqloom.ops.wkv_average.price import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -65,22 +68,10 @@ class AFTSimple(PackedMixer):
         meaning = "how much of each key's value a query takes, mean of the channels"
         return [View("mean weights", meaning, ("query", "key"), mean)]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place but the first, which has nothing to add to."""
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D = self.dim
-        rows, _ = lookback(T, None, per)
-        first = int(T == 1 if per == "token" else T > 0)
-        average = Cost(
-            mul=rows * D,
-            add=2 * (rows - first) * D,
-            div=rows * D,
-            exp=rows * D,
-            path=("exponentiation", "multiplication", "cumulation", "division"),
-        )
-        gate = Cost(mul=rows * D, add=rows * D, div=rows * D, exp=rows * D, path=("multiplication",))
-        project = linear(rows, D, D)
-        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # q and v, beside k
-        return project + both + average + gate + project
+        return self.w_k, price(span, D, forgets=False), gate(span.rows * D), self.w_out
 
     def _let_through(self, x: Tensor, average: Tensor) -> Tensor:
         y: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * average)

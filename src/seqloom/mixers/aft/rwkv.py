@@ -15,13 +15,15 @@ state is constant.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -31,6 +33,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.projection import Linear
 from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
+from seqloom.ops.wkv_average.price import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -96,27 +99,11 @@ class RWKV(PackedMixer):
             View("token shift", "the part of the token itself in r, k and v, the rest is the one before", AXES, mu),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place but the first, which has nothing to fade and to add to.
-
-        w and e^-w are priced at each token, as a step computes them.
-        """
-        D = self.dim
-        rows, _ = lookback(T, None, per)
-        past = rows - int(T == 1 if per == "token" else T > 0)
-        shift = Cost(mul=3 * rows * D, add=4 * rows * D, params=5 * D, path=("addition", "multiplication", "addition"))
-        average = Cost(
-            mul=2 * (rows + past) * D,
-            add=(rows + 4 * past) * D,
-            div=rows * D,
-            exp=2 * (rows + past) * D,
-            other=past * D,
-            path=("addition", "exponentiation", "multiplication", "cumulation", "division"),
-        )
-        gate = Cost(mul=rows * D, add=rows * D, div=rows * D, exp=rows * D, path=("multiplication",))
-        project = linear(rows, D, D)
-        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # r and v, beside k
-        return shift + project + both + average + gate + project
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        n = span.rows * self.dim
+        shift = Cost(mul=3 * n, add=4 * n, path=("addition", "multiplication", "addition"))
+        return shift, self.w_k, price(span, self.dim, forgets=True), gate(n), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

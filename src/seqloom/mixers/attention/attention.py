@@ -11,14 +11,16 @@ Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17. The p
 looking back on L is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -27,6 +29,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, causal, everywhere, weights
+from seqloom.ops.attention.price import price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -112,23 +115,9 @@ class Attention(PackedMixer):
         mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
         return [mean, *each] if self.heads > 1 else each
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. Tables 3 and 5 of the paper, Table 5's additions as docs/errata.md corrects them."""
-        D, H, K = self.dim, self.heads, self.dim // self.heads
-        rows, terms = lookback(T, self.context, per)
-        weigh = Cost(
-            mul=2 * terms * D,
-            add=H * (terms * (K - 1) + (terms - rows) * K + terms - rows),
-            div=2 * H * terms,
-            exp=H * terms,
-            path=(
-                *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
-                *("multiplication", "cumulation"),
-            ),
-        )
-        project = linear(rows, D, D)
-        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # k and v, beside q
-        return project + both + weigh + project
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_q, price(span, self.dim, self.heads, self.context), self.w_out
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return self._split(self.w_q(x)), self._split(self.w_k(x)), self._split(self.w_v(x))

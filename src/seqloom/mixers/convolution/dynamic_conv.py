@@ -9,13 +9,15 @@ Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4, as a 
 et al., arXiv:2105.03322. Left out: dropout of taps, biases.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -23,6 +25,7 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import gated_unit, ring
+from seqloom.ops.lag_sum import taps
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -72,18 +75,11 @@ class DynamicConv(PackedMixer):
         p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
         return [View("taps of head 0", "the weight that each token gives the input at each lag", ("place", "lag"), p)]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`."""
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, H, K = self.dim, self.heads, self.kernel
-        rows, terms = lookback(T, K, per)
-        soft = Cost(
-            add=rows * (K - 1) * H,
-            div=rows * K * H,
-            exp=rows * K * H,
-            path=("exponentiation", "cumulation", "division"),
-        )
-        summed = Cost(mul=terms * D, add=(terms - rows) * D, path=("multiplication", "cumulation"))
-        return gated_unit.price(rows, D, D) + linear(rows, D, H * K) + soft + summed + linear(rows, D, D)
+        summed = taps.price(span, D, K)
+        return self.w_in, gated_unit.price(span.rows * D), self.w_taps, softmax(span.rows * H, K), summed, self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:
         p: Tensor = self.w_taps(u).unflatten(-1, (self.heads, self.kernel)).softmax(-1)

@@ -12,14 +12,15 @@ convolution in place of one (safari, issues 9 and 30): N gates, N-1 convolutions
 1 here. Its projections and short filters have biases, ours as the equations none. Reading on from a state is ours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -101,18 +102,18 @@ class Hyena(PackedMixer):
         short = View("short taps", "the weight of v and of each gate at each lag", ("lag", "projection"), self.short)
         return [*(View(f"filter {n}", meaning.format(n), axes, h) for n, h in long), short]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. A tap of the filters is made once, for the first token that is so far from another."""
+    @property
+    @override
+    def parts(self) -> list[nn.Module]:
+        return [self.in_proj, self.out_proj]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, N, L = self.dim, self.order, self.shape.context
-        rows, terms = lookback(T, L, per)
-        summed = Cost(
-            mul=(terms + rows) * N * D,
-            add=(terms - rows) * N * D,
-            path=("multiplication", "cumulation", "multiplication") * N,
-        )
         widths = [self.filter_in.in_features, *(layer.out_features for layer in self._network)]
-        into = linear(rows, D, (N + 1) * D) + taps.price(T, (N + 1) * D, self.short, per)
-        return into + price(T, L, D, N, widths, per) + summed + linear(rows, D, D)
+        made = price(span, L, D, N, widths)  # a tap is made once, for the first token that is so far from another
+        gated = taps.price(span, D, L) + Cost(mul=span.rows * D, path=("multiplication",))
+        return self.in_proj, taps.price(span, (N + 1) * D, len(self.short)), made, *([gated] * N), self.out_proj
 
     @property
     def _network(self) -> list[nn.Linear]:

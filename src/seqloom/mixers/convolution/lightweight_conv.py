@@ -9,13 +9,15 @@ Source: Wu et al., Pay Less Attention, arXiv:1901.10430, section 3, as a causal 
 Tay et al., arXiv:2105.03322, who train it in place of attention. Left out: dropout of taps, biases, dilation.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -79,12 +81,11 @@ class LightweightConv(PackedMixer):
         """See `Mixer.views`: the taps of each head."""
         return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The softmax is priced at each token, as a step computes it."""
-        rows, D, H, K = T if per == "sequence" else 1, self.dim, self.heads, self.kernel
-        summed = taps.price(T, D, torch.empty(K, D, device="meta"), per)
-        soft = Cost(add=rows * (K - 1) * H, div=rows * K * H, exp=rows * K * H, params=K * H - K * D)
-        return gated_unit.price(rows, D, D) + soft + summed + linear(rows, D, D)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        D, H, K = self.dim, self.heads, self.kernel
+        soft = softmax(span.rows * H, K).parallel()  # at each token, as a step computes it
+        return self.w_in, gated_unit.price(span.rows * D), soft, taps.price(span, D, K), self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:
         """(K, D); under the reference for each token anew, so that a step costs what its token costs in a sequence."""

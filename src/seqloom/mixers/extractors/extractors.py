@@ -15,14 +15,16 @@ Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 
 alone begins at 1/√fan-in instead, so that it is as loud as its input. Nothing else differs.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
 from seqloom.core.arguments import deviation
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -78,16 +80,11 @@ class Extractor(PackedMixer):
         e, after = online.advance(self._in(x), self.w_ext, state, reuse)
         return self._adjusted(x, e), after
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`: Tables 3-6 of the paper."""
-        rows, D = T if per == "sequence" else 1, self.dim
-        price = taps.price(T, D, self.w_ext, per)
-        if self.w_in is not None:
-            price = linear(rows, D, D) + price
-        if self.w_adj is not None:
-            adjusting = linear(rows, D, D)  # beside the extraction, so its path is not on the critical one
-            price += Cost(adjusting.mul + rows * D, adjusting.add, params=adjusting.params, path=("multiplication",))
-        return price + linear(rows, D, D) if self.w_out is not None else price
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        extracted = taps.price(span, self.dim, len(self.w_ext), taps.inside(self.w_ext))
+        adjusted = Cost(mul=span.rows * self.dim, path=("multiplication",)) if self.w_adj is not None else None
+        return self.w_in, extracted, adjusted, self.w_out
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the taps."""

@@ -17,13 +17,15 @@ scales c, and d is all of lag 0. An Extractor's taps end at its context; these f
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -115,25 +117,14 @@ class ModalExtractor(PackedMixer):
             w[:1] += self.d.to(w.dtype)
         return w
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; λ is priced at each token, as a step computes it."""
-        rows, _ = lookback(T, None, per)
-        D, N, taps = self.dim, self.order, 1 if self.shared else self.dim
-        rate = Cost(  # -e^a; d z beside the waves
-            mul=rows * D,
-            add=rows * D,
-            exp=rows * taps * N,
-            other=rows * taps * N,
-            params=taps * (4 * N + 1),
-            path=("exponentiation",),
-        )
-        whole = rate + price(rows, D, N, self.shared) + Cost(path=("addition",))
-        if self.w_in is not None:
-            whole = linear(rows, D, D) + whole
-        if self.w_adj is not None:
-            adjusting = linear(rows, D, D)  # beside the extraction, so its path is not on the critical one
-            whole += Cost(adjusting.mul + rows * D, adjusting.add, params=adjusting.params, path=("multiplication",))
-        return whole + linear(rows, D, D) if self.w_out is not None else whole
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        n, waves = span.rows * self.dim, span.rows * self.log_rate.numel()
+        rate = Cost(exp=waves, other=waves, path=("exponentiation",))  # -e^a, at each token, as a step computes it
+        direct = Cost(mul=n, add=n, path=("addition",))  # d z
+        adjusted = Cost(mul=n, path=("multiplication",)) if self.w_adj is not None else None
+        system = price(span.rows, self.dim, self.order, self.shared)
+        return self.w_in, rate, system, direct, adjusted, self.w_out
 
     @property
     def _exact(self) -> torch.dtype:

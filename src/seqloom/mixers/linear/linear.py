@@ -11,13 +11,15 @@ Source: Katharopoulos et al., arXiv:2006.16236, Eq. 7-12 and 16-20. eps is that 
 the feature of q_m where that of q_n belongs, and sums the denominator to N. Nothing differs.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -25,6 +27,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import decay
+from seqloom.ops.linear_decay.price import price
 from seqloom.ops.linear_decay.quotient import parts, quotient
 from seqloom.ops.projection import Linear
 
@@ -78,20 +81,14 @@ class LinearAttention(PackedMixer):
         mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
         return [mean, *each] if self.heads > 1 else each
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. A token costs the same at every place; relu and the bound of φ are counted in `other`."""
-        rows, _ = lookback(T, None, per)
-        D, H, K = self.dim, self.heads, self.dim // self.heads
-        features = Cost(add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition"))
-        weigh = Cost(
-            mul=rows * 2 * D * (K + 1),  # kᵀ v, q S
-            add=rows * (D * (K + 1) + H * (K - 1) * (K + 1) + H),
-            div=rows * D,
-            path=("multiplication", "addition", "multiplication", "cumulation", "addition", "division"),
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
+        features = Cost(  # of q and k; relu and the bound of φ are counted in `other`
+            add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition")
         )
-        project = linear(rows, D, D)
-        both = Cost(2 * project.mul, 2 * project.add, params=2 * project.params)  # k and v, beside q
-        return project + both + features + weigh + project
+        divided = Cost(add=rows * H, div=rows * D, path=("addition", "division"))
+        return self.w_q, features, price(rows, H, K, K + 1), divided, self.w_out
 
     def _read(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The features of queries and keys (B, H, T, K), and the values with their column of ones (B, H, T, K+1)."""

@@ -16,13 +16,15 @@ in any direction, is taken for 1e-25, so that y fades to 0.
 """
 
 import math
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
@@ -88,12 +90,11 @@ class Performer(PackedMixer):
         mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
         return [mean, *each] if self.heads > 1 else each
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; z is priced as the value 1 that it is computed with."""
-        rows, _ = lookback(T, None, per)
-        H, R, K = self.directions.shape
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, (H, R, K) = span.rows, self.directions.shape
         feature = Cost(div=rows * self.dim, path=("division",)) + price.features(rows, self.kernel, H, R, K)
-        return price.layer(rows, H, K, feature, self._features)
+        return self.w_q, feature, feature.parallel(), price.average(rows, H, self._features, K), self.w_out
 
     @property
     def _features(self) -> int:

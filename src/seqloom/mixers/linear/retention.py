@@ -13,14 +13,16 @@ learned, and its Eq. 22 divides by γ^t, which overflows.
 """
 
 import math
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import layer_norm, silu
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.cost import Cost, Span, gate, layernorm
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -28,6 +30,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import decay
+from seqloom.ops.linear_decay.price import price
 from seqloom.ops.projection import Linear
 from seqloom.positions.rotary import angles, rotate, turns
 
@@ -94,24 +97,14 @@ class Retention(PackedMixer):
             *(View(f"scores of head {h}", meaning, ("query", "key"), each) for h, each in enumerate(scores)),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. A token costs the same at every place; sines, cosines and signs are counted in `other`."""
-        rows, _ = lookback(T, None, per)
-        D, H, K = self.dim, self.heads, self.dim // self.heads
-        rotation = Cost(
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
+        rotation = Cost(  # sines, cosines and signs are counted in `other`
             mul=rows * (K // 2 + 4 * D), add=rows * 2 * D, div=rows * D, other=rows * (K + K), path=("multiplication",)
         )
-        retain = Cost(
-            mul=rows * 3 * 2 * D * K,  # γ S, kᵀ v, q S
-            add=rows * (2 * D * K + 2 * D * (K - 1)),
-            exp=rows * H,
-            path=("multiplication", "addition", "multiplication", "cumulation"),
-        )
-        norm = layernorm(rows * H, 2 * K, affine=False)
-        swish = Cost(mul=rows * 2 * D, add=rows * 2 * D, div=rows * 2 * D, exp=rows * 2 * D, path=("multiplication",))
-        beside = linear(rows, D, D) + linear(rows, D, 2 * D) + linear(rows, D, 2 * D)  # k, v and the gate, beside q
-        both = Cost(beside.mul, beside.add, params=beside.params)
-        return linear(rows, D, D) + both + rotation + retain + norm + swish + linear(rows, 2 * D, D)
+        norm = layernorm(rows * H, 2 * K, gain=False, bias=False)
+        return self.w_q, rotation, price(rows, H, K, 2 * K, "head"), norm, gate(rows * 2 * D), self.w_o
 
     def _read(self, x: Tensor, time: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys (B, H, T, K), turned to their times (T,) or (B, 1, T), and values (B, H, T, 2K)."""

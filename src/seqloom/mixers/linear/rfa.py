@@ -16,13 +16,15 @@ within 1e-24 of 1). Directions are rounded to bfloat16 and drawn anew after each
 200 draws made beforehand; the last draw is what is evaluated.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
@@ -105,16 +107,13 @@ class RandomFeatureAttention(PackedMixer):
             shown.append(View("gates", kept, ("token", "head"), self.w_gate(x[0]).sigmoid()))
         return shown
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; z is priced as the value 1 that it is computed with."""
-        rows, _ = lookback(T, None, per)
-        D, (H, R, K) = self.dim, self.directions.shape
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, (H, R, K) = span.rows, self.dim, self.directions.shape
         scaled = price.unit(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))
         feature = scaled + price.features(rows, "trigonometric", H, R, K)
-        whole = price.layer(rows, H, K, feature, 2 * R) + Cost(params=self.sigma.numel())
-        if self.w_gate is None:
-            return whole + price.even(rows, H)
-        return whole + price.gates(rows, H, 2 * R, K) + price.beside(linear(rows, D, H, bias=True))
+        weights = price.even(rows, H) if self.w_gate is None else price.gates(rows, H, 2 * R, K)
+        return self.w_q, feature, feature.parallel(), price.average(rows, H, 2 * R, K), weights, self.w_out
 
     def _read(
         self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None

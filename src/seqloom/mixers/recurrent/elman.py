@@ -10,13 +10,15 @@ is cut off from the gradient; tanh and gradients through all of time are what is
 orthogonal, where his weights are small. Seed 004 names it and prints no equation.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -24,7 +26,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.recurrence import elman, orthogonal_
+from seqloom.ops.recurrence import elman, orthogonal_, price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -73,19 +75,9 @@ class Elman(PackedMixer):
         h, _ = self._read(x[:1], self.start(1), None)
         return [View("state", "what each unit holds after each token, between -1 and 1", ("place", "unit"), h[0])]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`: the same at every place."""
-        rows, _ = lookback(T, None, per)
-        N = self.state_dim
-        turn = Cost(mul=rows * N * N, add=rows * N * N, params=N * N, path=("multiplication", "cumulation", "addition"))
-        squash = Cost(
-            mul=rows * N,
-            add=2 * rows * N,
-            div=rows * N,
-            exp=rows * N,
-            path=("exponentiation", "addition", "division"),
-        )
-        return linear(rows, self.dim, N, bias=True) + turn + squash + linear(rows, N, self.dim)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_in, self.w_state, price.elman(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

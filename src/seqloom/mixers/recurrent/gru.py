@@ -13,13 +13,15 @@ here gate by gate. Seed 004 names the GRU and does not say which it is; the gate
 before. Chung et al., arXiv:1412.3555, and that gate swap z and 1 - z.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -27,7 +29,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.recurrence import gru, gru_after, orthogonal_
+from seqloom.ops.recurrence import gru, gru_after, orthogonal_, price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -83,25 +85,9 @@ class GRU(PackedMixer):
             View("state", "what each unit holds after each token, between -1 and 1", AXES, h[0]),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`: the same at every place. With b_n, that sum takes the place of the one with a_n."""
-        rows, _ = lookback(T, None, per)
-        N, after = self.state_dim, self.b_n is not None
-        turn = Cost(
-            mul=3 * rows * N * N,
-            add=3 * rows * N * N,
-            params=3 * N * N + after * N,
-            path=("multiplication", "cumulation", "addition", "exponentiation", "addition", "division"),
-        )
-        matrix = () if after else ("cumulation",)
-        cell = Cost(  # two sigmoids, a tanh, the reset, and 1 - z with its two products and their sum
-            mul=(1 + 1 + 2) * rows * N,
-            add=(2 + 2 + after + 2) * rows * N,
-            div=3 * rows * N,
-            exp=3 * rows * N,
-            path=("multiplication", *matrix, "addition", "exponentiation", "division", "multiplication", "addition"),
-        )
-        return linear(rows, self.dim, 3 * N, bias=True) + turn + cell + linear(rows, N, self.dim)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_in, self.w_state, price.gru(span.rows, self.state_dim, self.b_n is not None), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -12,13 +12,15 @@ scaled logistic functions, and gradients flow through all of time, not through c
 (Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -26,7 +28,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.recurrence import lstm, orthogonal_
+from seqloom.ops.recurrence import lstm, orthogonal_, price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -83,24 +85,9 @@ class LSTM(PackedMixer):
             View("state", "what each unit puts out after each token, between -1 and 1", AXES, h[0]),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`: the same at every place."""
-        rows, _ = lookback(T, None, per)
-        N = self.state_dim
-        turn = Cost(
-            mul=4 * rows * N * N,
-            add=4 * rows * N * N,
-            params=4 * N * N,
-            path=("multiplication", "cumulation", "addition", "exponentiation", "addition", "division"),
-        )
-        cell = Cost(  # three sigmoids, two tanhs, three products and a sum
-            mul=(2 + 3) * rows * N,
-            add=(3 + 4 + 1) * rows * N,
-            div=5 * rows * N,
-            exp=5 * rows * N,
-            path=("multiplication", "addition", "exponentiation", "addition", "division", "multiplication"),
-        )
-        return linear(rows, self.dim, 4 * N, bias=True) + turn + cell + linear(rows, N, self.dim)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_in, self.w_state, price.lstm(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -12,14 +12,16 @@ where D = 1024, H = 256, F = 4096, N = 512. The norm before the layer and the re
 are no conjugate halves here: Re, not 2 Re. Seed 000 names it with a reduced dimension of D/4 and prints no equation.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import gelu
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
@@ -28,7 +30,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.diagonal_states import filtered, kernel, respond
-from seqloom.ops.diagonal_states.price import GROWTH, of, price
+from seqloom.ops.diagonal_states.price import GROWTH, price
 from seqloom.ops.projection import Linear
 from seqloom.ops.state_space.discretise import growth
 
@@ -102,27 +104,15 @@ class GSS(PackedMixer):
             View("gate", "what each number of the wide branch is multiplied by", ("place", "width"), self._gate(x[0])),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; what makes K is priced at each token, as a step computes it."""
-        rows, _ = lookback(T, None, per)
-        D, H, F, N = self.dim, self.channels, self.width, self.state_dim
-        kept = Cost(exp=2 * rows * N, other=rows * N, params=2 * N + 2 * H * N + H)  # -e^a, e^b
-        made = of(GROWTH + Cost(mul=2), rows * N) + of(Cost(mul=4, add=2), rows * H * N)  # halved; times C
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, H, F, N = span.rows, self.channels, self.width, self.state_dim
+        rates = Cost(exp=2 * rows * N, other=rows * N)  # -e^a, e^b; at each token, as a step computes them
+        weights = rows * N * (GROWTH + Cost(mul=2)) + rows * H * N * Cost(mul=4, add=2)  # halved; times C
         skip = Cost(mul=rows * H, add=rows * H, path=("addition",))
-        gate = linear(rows, D, F) + price_gelu(
-            rows * F
-        )  # beside the other branch, so its path is not on the critical one
-        gated = Cost(gate.mul + rows * F, gate.add, other=gate.other, params=gate.params, path=("multiplication",))
-        system = kept + made + price(rows, H, N, shared=True) + skip
-        return (
-            linear(rows, D, H)
-            + price_gelu(rows * H)
-            + layernorm(rows, H)
-            + system
-            + linear(rows, H, F)
-            + gated
-            + linear(rows, F, D)
-        )
+        system = rates + weights + price(rows, H, N, shared=True) + skip
+        gated = price_gelu(rows * F).parallel() + Cost(mul=rows * F, path=("multiplication",))
+        return self.w_u, price_gelu(rows * H), self.norm, system, self.w_y, gated, self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

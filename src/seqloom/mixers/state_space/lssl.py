@@ -14,14 +14,16 @@ no practical algorithm; here A is dense, and its kernel is computed by squaring.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import gelu
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -105,14 +107,12 @@ class LSSL(PackedMixer):
             View("time scale", "tokens in a unit of the system's time", ("channel",), scale),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
-        rows, _ = lookback(T, None, per)
-        D, N, M = self.dim, self.state_dim, self.outputs
-        params = D * M * (N + 1) + self.learn * (N * N + N + D)
-        making = Cost(exp=rows * D, params=params, path=("exponentiation",))
-        bend = Cost(mul=rows * D * M, add=rows * D * M, path=("addition",)) + price_gelu(rows * D * M)
-        return making + price.single(rows, D, N, M, "bilinear") + bend + linear(rows, D * M, D, bias=True)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, N, M = span.rows, self.dim, self.state_dim, self.outputs
+        step = Cost(exp=rows * D, path=("exponentiation",))  # Δ; at each token, as a step computes it, and Ā and B̄
+        skip = Cost(mul=rows * D * M, add=rows * D * M, path=("addition",))
+        return step, price.single(rows, D, N, M, "bilinear"), skip, price_gelu(rows * D * M), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

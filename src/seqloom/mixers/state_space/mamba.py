@@ -17,15 +17,16 @@ here the model decides how its projections begin. `norm_eps` is of Falcon Mamba,
 gains.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback, rootnorm
+from seqloom.core.cost import Cost, Span, rootnorm
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -107,17 +108,19 @@ class Mamba(PackedMixer):
             View("taps", "the weight of the input at each lag", ("lag", "channel"), self.conv_weight),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`: the same at every place but the first, whose convolution has fewer inputs."""
-        rows, _ = lookback(T, None, per)
-        E, N = self.inner, self.config.state_dim
-        R = self.rank
-        three = (rootnorm(rows, width, affine=False) for width in (R, N, N))
-        normed = replace(sum(three, Cost()), path=rootnorm(1, 1, affine=False).path)  # side by side
-        made = linear(rows, E, R + 2 * N)
-        select = (made if self.config.norm_eps is None else made + normed) + linear(rows, R, E)
-        read = price.convolution(T, E, self.config.kernel, per) + select + price.scan(rows, E, N, gate=True)
-        return linear(rows, self.dim, 2 * E) + read + linear(rows, E, self.dim)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        rows, E, N, R = span.rows, self.inner, self.config.state_dim, self.rank
+        normed = rootnorm(rows, R, gain=False) + 2 * rootnorm(rows, N, gain=False).parallel()
+        return (
+            self.in_proj,
+            price.convolution(span, E, self.config.kernel),
+            self.x_proj,
+            None if self.config.norm_eps is None else normed,
+            self.dt_proj,
+            price.scan(rows, E, N, gate=True),
+            self.out_proj,
+        )
 
     def _begin(self) -> None:
         weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight

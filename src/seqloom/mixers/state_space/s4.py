@@ -21,14 +21,16 @@ width that gates itself. The bound of Λ is from The Annotated S4. Seed 004 (Eq.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import gelu
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
@@ -110,13 +112,12 @@ class S4(PackedMixer):
             View("frequency", "turns of an eigenvalue of Λ in a token", ("channel", "pair"), turns),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; (2/Δ - A)^{-1} is priced at each token, as a step computes it."""
-        rows, _ = lookback(T, None, per)
-        D, H = self.dim, self.pairs
-        making = Cost(exp=rows * D, other=rows * H, params=2 * D + 6 * H + 2 * D * H, path=("exponentiation",))
-        bend = Cost(mul=rows * D, add=rows * D, path=("addition",)) + price_gelu(rows * D)
-        return making + price.low_rank(rows, D, H) + bend + linear(rows, D, D, bias=True)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        n, H = span.rows * self.dim, self.pairs
+        making = Cost(exp=n, other=span.rows * H, path=("exponentiation",))  # at each token, as a step computes it
+        skip = Cost(mul=n, add=n, path=("addition",))
+        return making, price.low_rank(span.rows, self.dim, H), skip, price_gelu(n), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

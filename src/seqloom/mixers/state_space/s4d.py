@@ -16,14 +16,16 @@ gates itself, and learns Δ and A without decay and at a rate of their own, 1e-3
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import gelu
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
@@ -32,7 +34,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.diagonal_states import filtered, kernel, respond
-from seqloom.ops.diagonal_states.price import GROWTH, of, price
+from seqloom.ops.diagonal_states.price import GROWTH, price
 from seqloom.ops.projection import Linear
 from seqloom.ops.state_space.discretise import diagonal_bilinear, growth
 from seqloom.ops.state_space.hippo import normal
@@ -106,24 +108,22 @@ class S4D(PackedMixer):
             View("frequency", "turns of a state in a token, before sampling", ("channel", "state"), self._turns()),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; Ā and B̄ are priced at each token, as a step computes them."""
-        rows, _ = lookback(T, None, per)
-        D, N = self.dim, self.states
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, N = span.rows, self.dim, self.states
         if self.method == "zoh":  # ΔA, its growth, times Δ
-            discrete = of(GROWTH + Cost(mul=2 + 2), rows * D * N)
+            discrete = rows * D * N * (GROWTH + Cost(mul=2 + 2))
         else:  # Δ/2 A; the inverse of what is below, two products; the logarithm
-            discrete = of(Cost(mul=10 + 2, add=5 + 1, div=2, other=3), rows * D * N) + Cost(div=rows * D)
-        own = Cost(  # Δ; -e^a; C B̄
+            discrete = rows * D * N * Cost(mul=10 + 2, add=5 + 1, div=2, other=3) + Cost(div=rows * D)
+        making = Cost(  # Δ; -e^a; C B̄; at each token, as a step computes them
             mul=4 * rows * D * N,
             add=2 * rows * D * N,
             exp=rows * D * (1 + N),
             other=rows * D * N,
-            params=2 * D + 4 * D * N,
+            path=("exponentiation", "multiplication"),
         )
-        bend = Cost(mul=rows * D, add=rows * D, path=("addition",)) + price_gelu(rows * D)  # D x first
-        making = Cost(path=("exponentiation", "multiplication"))
-        return making + own + discrete + price(rows, D, N, shared=False) + bend + linear(rows, D, D, bias=True)
+        skip = Cost(mul=rows * D, add=rows * D, path=("addition",))
+        return making, discrete, price(rows, D, N, shared=False), skip, price_gelu(rows * D), self.w_out
 
     @property
     def _exact(self) -> torch.dtype:

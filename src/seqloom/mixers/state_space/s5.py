@@ -15,14 +15,16 @@ and steps that differ from token to token. B̄ u is computed as Λ^-1 (Λ̄ - 1)
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import gelu
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
@@ -32,6 +34,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.scans.hold import continuous, held
+from seqloom.ops.scans.price import price
 from seqloom.ops.state_space.hippo import normal
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -102,39 +105,30 @@ class S5(PackedMixer):
             ),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; Λ̄ and B̄ are priced at each token, as a step computes them."""
-        rows, _ = lookback(T, None, per)
-        N, D = self.states, self.dim
-        discrete = Cost(
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, N, D = span.rows, self.states, self.dim
+        discrete = Cost(  # at each token, as a step computes it
             mul=(16 + (self.config.step_scale != 1)) * rows * N,
             add=5 * rows * N,
             div=3 * rows * N,
             exp=4 * rows * N,
             other=9 * rows * N,
-            params=3 * N,
             path=("exponentiation", "multiplication", "exponentiation", "addition", "division"),
         )
-        states = Cost(  # B u, its gain, and the recurrence
-            mul=rows * N * (2 * D + 4 + 4),
-            add=rows * N * (2 * (D - 1) + 2 + 4),
-            params=2 * N * D,
-            path=("multiplication", "cumulation", "multiplication", "addition", "multiplication", "addition"),
-        )
-        says = Cost(  # 2 Re(C x) + D ∘ u
-            mul=rows * D * (2 * N + 2),
-            add=rows * D * (2 * N - 1 + 1),
-            params=2 * N * D + D,
+        read = Cost(  # B u and its gain
+            mul=rows * N * (2 * D + 4),
+            add=rows * N * (2 * (D - 1) + 2),
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
-        gate = Cost(
-            mul=rows * D,
-            add=rows * D,
-            div=rows * D,
-            exp=rows * D,
-            path=("exponentiation", "addition", "division", "multiplication"),
+        write = Cost(  # 2 Re(C x) + D ∘ u
+            mul=rows * D * (2 * N + 2),
+            add=rows * D * (2 * N - 1 + 1),
+            path=("multiplication", "cumulation", "multiplication", "addition"),
         )
-        return discrete + states + says + price_gelu(rows * D) + linear(rows, D, D) + gate
+        gated = sigmoid(rows * D) + Cost(mul=rows * D, path=("multiplication",))
+        turn = price(rows * N, is_complex=True)
+        return discrete, read, turn, write, price_gelu(rows * D), self.w_gate, gated
 
     def _read(self, u: Tensor, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         """y (B, T, D) and the states after it, in float32 at least."""

@@ -12,14 +12,16 @@ Euler's rule as in that code, not by their Eq. 4. There is no output projection,
 Δ, B and C alone. Seed 004 calls B, C and Δ matrices learned for each place; they are linear in the token.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -89,12 +91,9 @@ class S6(PackedMixer):
             View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`: the same at every place."""
-        rows, _ = lookback(T, None, per)
-        N = self.config.state_dim
-        select = linear(rows, self.dim, self.rank + 2 * N) + linear(rows, self.rank, self.dim)
-        return select + price.scan(rows, self.dim, N, gate=False)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.x_proj, self.dt_proj, price.scan(span.rows, self.dim, self.config.state_dim, gate=False)
 
     def _begin(self) -> None:
         weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight

@@ -9,14 +9,15 @@ Source: Zuo et al., Efficient Long Sequence Modeling via State Space Augmented T
 a bias in W_out, in the authors' code; local attention there looks back on 512 tokens and has relative positions.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, SerializeAsAny, field_validator
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
@@ -101,14 +102,10 @@ class Spade(Mixer):
             for view in mixer.views(x)
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The two run side by side: the longer of their critical paths counts."""
-        D = self.dim
-        rows, _ = lookback(T, None, per)
-        each = [mixer.cost(T, per) for mixer in self.both.values()]
-        longer = max((price.path for price in each), key=len)
-        norms = replace(layernorm(2 * rows, D), params=4 * D)
-        return replace(each[0] + each[1], path=longer) + norms + linear(rows, 2 * D, D)
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        longer = max(self.both.values(), key=lambda mixer: len(mixer.price(span).path))
+        return longer, self.norm_far, self.w_out
 
     def _mixed(self, read: list[Tensor], keep: Tensor | None) -> Tensor:
         far, near = (y.to(self.norm_far.weight.dtype) for y in read)

@@ -14,13 +14,15 @@ Source: Kalman, A New Approach to Linear Filtering and Prediction Problems, 1960
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
-from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -97,14 +99,11 @@ class SSM(PackedMixer):
             View("A", "what each state takes of each in a unit of time", ("state", "from"), self.a),
         ]
 
-    def price(self, T: int, per: Per) -> Cost:
-        """See `Mixer.price`. The same at every place; Ā is priced at each token, as a step computes it."""
-        rows, _ = lookback(T, None, per)
-        D, N = self.dim, self.state_dim
-        own = Cost(add=rows * D, exp=rows, params=N * N + 1 + 2 * N * D, path=("exponentiation",))
-        through = linear(rows, D, D)
-        beside = Cost(through.mul, through.add, params=through.params)
-        return own + price.joint(rows, D, N, self.method) + beside
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, N = span.rows, self.dim, self.state_dim
+        own = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ; at each token, as a step computes it, and Ā
+        return own, price.joint(rows, N, self.method), self.c
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import fast, reference
+from seqloom.ops.attention import fast, price, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -118,4 +118,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_causal, _banded),
+    price=price,
 )

@@ -1,13 +1,13 @@
 """What a biased average costs: the window's terms with their biases, and one more term for the sum beyond it."""
 
-from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.cost import Cost, Span
 
 
-def price(T: int, window: int | None, keys: int, dim: int, per: Per) -> Cost:
+def price(span: Span, window: int | None, keys: int, dim: int) -> Cost:
     """The price of the reference with `keys` keys for `dim` channels, where the biases reach back `window` tokens."""
-    rows, terms = lookback(T, window, per)
-    last = 0 if window is None else max(0, T - window)
-    beyond, first = (last, min(last, 1)) if per == "sequence" else (min(last, 1), int(last == 1))
+    rows, terms = span.rows, span.terms(window)
+    last = 0 if window is None else max(0, span.T - window)
+    beyond, first = (last, min(last, 1)) if span.per == "sequence" else (min(last, 1), int(last == 1))
     sums = dim + keys  # numerators and denominators
     return Cost(
         mul=(terms + beyond) * dim,
@@ -18,7 +18,16 @@ def price(T: int, window: int | None, keys: int, dim: int, per: Per) -> Cost:
     )
 
 
-def gate(rows: int, dim: int) -> Cost:
-    """σ(q) ∘ y for `rows` tokens: an exponential, an addition, a division and a product a channel."""
-    n = rows * dim
-    return Cost(mul=n, add=n, div=n, exp=n, path=("multiplication",))
+def factors(terms: int, width: int) -> Cost:
+    """So many biases u · r of factors of this width; nothing for a table of biases, whose width is 0."""
+    return Cost(mul=terms * width, add=terms * (width - 1)) if width else Cost()
+
+
+def standard(rows: int, window: int, heads: int) -> Cost:
+    """Biases of each head brought to a mean and a variance: mean, difference, its mean square, 1e-5, root, division.
+
+    Then γ and β. Once for each of `rows` tokens.
+    """
+    each = rows * heads
+    add = 2 * (window - 1) + window + 1 + window
+    return Cost(mul=each * 2 * window, add=each * add, div=each * (2 + window), other=each)

@@ -17,7 +17,7 @@ from jaxtyping import Complex
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.diagonal_states import blocks, convolved, reference
+from seqloom.ops.diagonal_states import blocks, convolved, price, reference
 from seqloom.ops.diagonal_states.powers import kernel
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
@@ -127,4 +127,5 @@ OP = Op(
     {"reference": Backend(reference), "convolved": Backend(convolved), "blocks": Backend(blocks)},
     rule=lambda fastest: fastest,  # `by_size` or `at_once`, by what is asked for
     examples=(_filtered, _responded),
+    price=price,
 )

@@ -1,6 +1,6 @@
 """What diagonal systems cost, and what makes them: the same at each token."""
 
-from seqloom.core.cost import NAMES, Cost
+from seqloom.core.cost import Cost
 
 GROWTH = Cost(mul=10, add=5, div=3, exp=2, other=6)
 """(e^z - 1) / z of a complex number, as `seqloom.ops.state_space.discretise` computes it"""
@@ -8,20 +8,14 @@ EXPONENTIAL = Cost(mul=2, exp=1, other=2)
 """e^z of a complex number"""
 
 
-def of(price: Cost, n: int) -> Cost:
-    """`n` times the operations of a price."""
-    return Cost(**{name: n * getattr(price, name) for name in NAMES})
-
-
 def price(rows: int, dim: int, states: int, shared: bool) -> Cost:
     """`rows` tokens of `dim` channels with `states` complex numbers each: λ̄ = e^Δλ, λ̄ h + u, and 2 Re Σ w h.
 
     With `shared` all channels have the same λ̄, and `states` of them are computed.
     """
-    fade = of(EXPONENTIAL, rows * states * (1 if shared else dim))
+    fade = rows * states * (1 if shared else dim) * EXPONENTIAL
     return fade + Cost(
         mul=rows * dim * (6 * states + 1),
         add=rows * dim * (4 * states + states - 1),
-        state=2 * dim * states,
         path=("exponentiation", "multiplication", "addition", "addition", "multiplication", "cumulation"),
     )

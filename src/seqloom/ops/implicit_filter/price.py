@@ -2,26 +2,24 @@
 
 from itertools import pairwise
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span, linear
 
 
-def price(T: int, context: int, dim: int, count: int, sizes: list[int], per: Per) -> Cost:
-    """The taps of `count` filters over `dim` channels that T tokens need, or that the one at place T is first to need.
+def price(span: Span, context: int, dim: int, count: int, sizes: list[int]) -> Cost:
+    """The taps of `count` filters over `dim` channels that these tokens are the first to need.
 
     `sizes` are the widths of the network: its encoding of the lag, its hidden layers, and `count` · `dim`. The first
     tap's bias is in it.
     """
-    new = min(T, context) if per == "sequence" else int(context >= T)
-    holds_first = T >= 1 if per == "sequence" else T == 1
+    new = min(span.T, context) if span.per == "sequence" else int(context >= span.T)
     encoding, *hidden, outputs = sizes
     layers = [linear(new, *pair, bias=True) for pair in pairwise([encoding, *hidden])]
     network = sum(layers, linear(new, hidden[-1], outputs))
     sines = sum(hidden)
     return Cost(
         mul=network.mul + new * (encoding // 2 + sines + dim + count * dim),
-        add=network.add + new * dim + holds_first * count * dim,
+        add=network.add + new * dim + span.first * count * dim,
         div=new,
         exp=new * dim,
         other=new * (encoding - 1 + sines),
-        params=network.params + hidden[-1] + count * dim,
     )

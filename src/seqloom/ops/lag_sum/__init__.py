@@ -94,4 +94,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_number, _vectors, _matrices, _groups),
+    price=taps.price,
 )

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
 
-from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.cost import Cost, Span
 from seqloom.core.view import View
 from seqloom.ops.native import Signature
 
@@ -39,17 +39,12 @@ def inside(w: Tensor) -> int:
     return w.shape[-1] if w.ndim > 2 else 1
 
 
-def price(T: int, dim: int, w: Tensor, per: Per) -> Cost:
-    """The lag sum of T tokens, or of the one at place T, and the window that it needs. Tables 3-6 of the paper.
-
-    With G groups a tap costs dim²/G products.
-    """
-    rows, terms = lookback(T, len(w), per)
+def price(span: Span, dim: int, lags: int, inside: int = 1) -> Cost:
+    """The lag sum over so many taps, each with `inside` products for an output channel. Tables 3-6 of the paper."""
+    terms = span.terms(lags)
     return Cost(
-        mul=terms * dim * inside(w),
-        add=terms * dim * (inside(w) - 1) + (terms - rows) * dim,
-        params=w.numel(),
-        state=(len(w) - 1) * dim,
+        mul=terms * dim * inside,
+        add=terms * dim * (inside - 1) + (terms - span.rows) * dim,
         path=("multiplication", "cumulation"),
     )
 

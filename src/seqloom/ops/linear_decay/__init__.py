@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, autocast, promote_types
 
 from seqloom.ops import gpu as device
-from seqloom.ops.linear_decay import chunked, gpu, reference
+from seqloom.ops.linear_decay import chunked, gpu, price, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
@@ -88,4 +88,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_by_token, _by_channel),
+    price=price,
 )

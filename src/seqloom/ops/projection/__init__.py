@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from seqloom.core import cost
 from seqloom.ops import backends
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.projection import onednn, reference
@@ -68,4 +69,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example,),
+    price=cost.linear,
 )

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.random_features import reference, stable
+from seqloom.ops.random_features import price, reference, stable
 from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
 from seqloom.ops.random_features.reading import average, counted, gated
 from seqloom.ops.random_features.stable import LOWEST
@@ -71,4 +71,5 @@ OP = Op(
     {"reference": Backend(reference.exponentials), "stable": Backend(stable.exponentials)},
     rule=lambda: "stable",
     examples=(_example,),
+    price=price,
 )

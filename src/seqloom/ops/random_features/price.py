@@ -3,16 +3,8 @@
 z is priced as the value 1 that it is computed with. The maximum that stabilises exponentials is not part of a price.
 """
 
-from dataclasses import replace
-
-from seqloom.core.cost import Cost, linear
-
-
-def layer(n: int, H: int, K: int, feature: Cost, F: int) -> Cost:
-    """Projections to q, k and v, `feature` of q and of k with F numbers, their average, and the projection of it."""
-    project = linear(n, H * K, H * K)
-    q_k_v = project + beside(project) + beside(project)
-    return q_k_v + feature + beside(feature) + average(n, H, F, K) + project
+from seqloom.core.cost import Cost
+from seqloom.ops.linear_decay.price import price as summed
 
 
 def unit(n: int, H: int, K: int) -> Cost:
@@ -36,30 +28,17 @@ def features(n: int, kernel: str, H: int, R: int, K: int) -> Cost:
 
 
 def average(n: int, H: int, F: int, V: int) -> Cost:
-    """The sum of F features times values of width V, and its reading, without decay, weights or `least`; S is held."""
-    held = H * F * (V + 1)
-    return Cost(
-        mul=n * 2 * held,
-        add=n * (2 * held - H * (V + 1)),
-        div=n * H * V,
-        other=n * H,
-        state=held,
-        path=("multiplication", "addition", "multiplication", "cumulation", "division"),
-    )
+    """The sum of F features times values of width V, and its reading, without decay, weights or `least`."""
+    return summed(n, H, F, V + 1) + Cost(div=n * H * V, other=n * H, path=("division",))
 
 
 def gates(n: int, H: int, F: int, V: int) -> Cost:
     """What gates add to `average`: g and 1 - g of each token, weighed values, the decay of S, and `least`."""
     weighed = H * V + H * F * (V + 1)
     each = n * 4 * H  # the sigmoid, its logarithm, the sum of those and `least` have one of each
-    return Cost(mul=n * (weighed + H), add=each, div=n * H, exp=each, other=each, state=H)
+    return Cost(mul=n * (weighed + H), add=each, div=n * H, exp=each, other=each)
 
 
 def even(n: int, H: int) -> Cost:
     """What `least` adds to `average` where every token has the weight 1."""
     return Cost(mul=n, other=n * H)
-
-
-def beside(cost: Cost) -> Cost:
-    """The same beside something that takes longer: it is paid, but not on the critical path."""
-    return replace(cost, path=())

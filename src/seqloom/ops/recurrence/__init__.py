@@ -22,7 +22,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.recurrence import kernel, looped, reference
+from seqloom.ops.recurrence import kernel, looped, price, reference
 from seqloom.ops.recurrence.beginning import orthogonal_
 
 __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
@@ -174,4 +174,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_elman, _lstm, _gru, _gru_after),
+    price=price,
 )

@@ -17,7 +17,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.scans import blocked, doubling, gpu, native, recurrence, reference
+from seqloom.ops.scans import blocked, doubling, gpu, native, price, recurrence, reference
 
 SIGNATURES = {
     ndim: Signature(
@@ -100,4 +100,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example, _complex),
+    price=price,
 )

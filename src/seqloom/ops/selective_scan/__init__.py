@@ -23,7 +23,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
+from seqloom.ops.selective_scan import doubling, gpu, kernels, native, price, reference, sequential, walks
 
 States: TypeAlias = Float[Tensor, "B D N"]
 Reads: TypeAlias = Float[Tensor, "B T N"]
@@ -117,4 +117,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example,),
+    price=price,
 )

@@ -1,35 +1,31 @@
 """What a selective scan and the convolution before it cost, with all that may stand around them."""
 
-from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.cost import Cost, Span
 
 
 def scan(rows: int, dim: int, states: int, gate: bool) -> Cost:
-    """Of `rows` tokens with bias and skip: the same at every place, as a state of 0 is faded like any other.
+    """Of `rows` tokens with skip: the same at every position, as a state of 0 is faded like any other.
 
-    A is priced at each token, as a step computes it.
+    A is priced at each token, as a step computes it. Δ's bias is priced with the projection that it belongs to.
     """
     D, each = rows * dim, rows * dim * states
     return Cost(
         mul=4 * each + (2 + gate) * D,
-        add=2 * each + (2 + gate) * D,
+        add=2 * each + (1 + gate) * D,
         div=gate * D,
         exp=2 * each + (1 + gate) * D,
         other=2 * D,  # the logarithm of softplus, and a sign
-        params=(states + 2) * dim,
-        state=states * dim,
         path=("exponentiation", "multiplication", "addition", "multiplication", "cumulation", "addition"),
     )
 
 
-def convolution(T: int, dim: int, width: int, per: Per) -> Cost:
-    """Of T tokens or the token at place T: the first ones have fewer inputs before them."""
-    rows, terms = lookback(T, width, per)
+def convolution(span: Span, dim: int, width: int) -> Cost:
+    """The first tokens have fewer inputs before them."""
+    rows, terms = span.rows, span.terms(width)
     return Cost(
         mul=terms * dim,
         add=(terms + rows) * dim,  # with the bias, and the sum in silu
         div=rows * dim,
         exp=rows * dim,
-        params=(width + 1) * dim,
-        state=(width - 1) * dim,
         path=("multiplication", "cumulation", "exponentiation", "division"),
     )

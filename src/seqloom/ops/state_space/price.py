@@ -12,18 +12,17 @@ TURN: tuple[Step, ...] = ("multiplication", "cumulation", "addition")
 """the critical path from state to state"""
 
 
-def joint(rows: int, D: int, N: int, method: Method) -> Cost:
-    """Ā x + B̄ u and C x over D channels and N states, for `rows` tokens."""
-    turn = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, state=N, path=TURN)
-    through = Cost(mul=2 * N * D, add=N * (D - 1) + D * (N - 1), path=("multiplication", "cumulation"))
-    return times(discrete(1, N, N, method) + turn + through, rows)
+def joint(rows: int, N: int, method: Method) -> Cost:
+    """Ā x + B̄ u over N states, for `rows` tokens; B u and C x are linear layers and carry their own price."""
+    turn = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, path=TURN)
+    return rows * (discrete(1, N, N, method) + turn)
 
 
 def single(rows: int, D: int, N: int, M: int, method: Method) -> Cost:
     """Ā x + B̄ u and C x, N states and M outputs for each of D channels."""
-    turn = Cost(mul=D * (N * N + N), add=D * (N * (N - 1) + N), state=D * N, path=TURN)
+    turn = Cost(mul=D * (N * N + N), add=D * (N * (N - 1) + N), path=TURN)
     out = Cost(mul=D * M * N, add=D * M * (N - 1), path=("multiplication", "cumulation"))
-    return times(discrete(D, N, 1, method) + turn + out, rows)
+    return rows * (discrete(D, N, 1, method) + turn + out)
 
 
 def low_rank(rows: int, D: int, H: int) -> Cost:
@@ -33,9 +32,9 @@ def low_rank(rows: int, D: int, H: int) -> Cost:
         mul=D + 6 * D * H, add=4 * D * H + D, div=2 * D * H + 2 * D
     )
     turn = Cost(  # (2/Δ + Λ) x - P (P* x) + 2 B u, times the inverse, less the rank 1
-        mul=14 * D * H + 2 * H + D, add=11 * D * H, state=2 * D * H, path=(*TURN, "multiplication", "cumulation", *TURN)
+        mul=14 * D * H + 2 * H + D, add=11 * D * H, path=(*TURN, "multiplication", "cumulation", *TURN)
     )
-    return times(weights + turn + dot + dot + dot + Cost(mul=dot.mul, add=dot.add, path=TURN[:2]), rows)
+    return rows * (weights + turn + 3 * dot + Cost(mul=dot.mul, add=dot.add, path=TURN[:2]))
 
 
 def discrete(systems: int, N: int, M: int, method: Method) -> Cost:
@@ -47,7 +46,7 @@ def discrete(systems: int, N: int, M: int, method: Method) -> Cost:
         scaled += exponential(N + M)
     if method == "euler":
         scaled += Cost(add=N * N)
-    return times(scaled, systems)
+    return systems * scaled
 
 
 def solution(N: int, right: int) -> Cost:
@@ -59,9 +58,3 @@ def solution(N: int, right: int) -> Cost:
 def exponential(N: int) -> Cost:
     """e^A of an N×N matrix."""
     return Cost(mul=5 * N**3, add=5 * N * N * (N - 1), path=("multiplication", "cumulation"))
-
-
-def times(price: Cost, rows: int) -> Cost:
-    """The operations of `price` for each of `rows` tokens; its state and its path once."""
-    counts = {name: rows * getattr(price, name) for name in ("mul", "add", "div", "exp", "other")}
-    return Cost(**counts, params=price.params, state=price.state, path=price.path)

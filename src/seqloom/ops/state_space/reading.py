@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.state_space import generating, krylov, reference, scan
+from seqloom.ops.state_space import generating, krylov, price, reference, scan
 from seqloom.ops.state_space.discretise import Method
 
 System: TypeAlias = Callable[[], tuple[Tensor, ...]]
@@ -157,4 +157,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_joint, _single, _low_rank),
+    price=price,
 )

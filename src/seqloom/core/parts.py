@@ -1,0 +1,46 @@
+"""What the parts of a module cost: linear layers, norms, and everything that has a `price` of its own."""
+
+import math
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+from torch import nn
+
+from seqloom.core.cost import Cost, Span, layernorm, linear, rootnorm
+
+FREE = (nn.Identity, nn.Dropout, nn.Embedding)
+"""modules that compute nothing at inference"""
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A module that knows its price, such as a mixer inside another."""
+
+    def price(self, span: Span, /) -> Cost:
+        """The operations and the critical path for these tokens of one row."""
+
+
+def parts(module: nn.Module) -> Iterator[nn.Module]:
+    """The parts of a module in the order in which they were made; lists and sequences are opened."""
+    for part in module.children():
+        if isinstance(part, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
+            yield from parts(part)
+        else:
+            yield part
+
+
+def part_price(part: nn.Module, span: Span) -> Cost:
+    """The price of one part, computed once for each token of `span`. ValueError for a module that has no price."""
+    if isinstance(part, Priced):
+        return part.price(span)
+    if isinstance(part, nn.Linear):
+        return linear(span.rows, part.in_features, part.out_features, part.bias is not None)
+    if isinstance(part, nn.LayerNorm):
+        dim = math.prod(part.normalized_shape)
+        return layernorm(span.rows, dim, part.weight is not None, part.bias is not None)
+    if isinstance(part, nn.RMSNorm):
+        return rootnorm(span.rows, math.prod(part.normalized_shape), part.weight is not None)
+    if isinstance(part, FREE):
+        return Cost()
+    name = type(part).__name__
+    raise ValueError(f"{name} has no price: give it a method price(span), or leave it out of the mixer's `parts`")

@@ -1,0 +1,47 @@
+"""What the classic cells cost for `rows` tokens and N units: the same at every token.
+
+The products with W_in and with the state's matrix are not part of it: those matrices are linear layers of the mixer and
+carry their own price. What is added to the second product is part of it.
+"""
+
+from seqloom.core.cost import Cost
+
+
+def elman(rows: int, N: int) -> Cost:
+    """A sum and tanh."""
+    n = rows * N
+    return Cost(mul=n, add=3 * n, div=n, exp=n, path=("addition", "exponentiation", "addition", "division"))
+
+
+def lstm(rows: int, N: int) -> Cost:
+    """Four sums, three sigmoids, two tanhs, three products and a sum."""
+    n = rows * N
+    return Cost(
+        mul=(2 + 3) * n,
+        add=(4 + 3 + 4 + 1) * n,
+        div=5 * n,
+        exp=5 * n,
+        path=(
+            *("addition", "exponentiation", "addition", "division"),
+            *("multiplication", "addition", "exponentiation", "addition", "division", "multiplication"),
+        ),
+    )
+
+
+def gru(rows: int, N: int, after: bool) -> Cost:
+    """Three sums, two sigmoids, a tanh, the reset, and 1 - z with its two products and their sum.
+
+    With the reset `after` its matrix, the sum with b_n takes the place of the one with a_n.
+    """
+    n = rows * N
+    matrix = () if after else ("cumulation",)
+    return Cost(
+        mul=(1 + 1 + 2) * n,
+        add=(3 + 2 + 2 + after + 2) * n,
+        div=3 * n,
+        exp=3 * n,
+        path=(
+            *("addition", "exponentiation", "addition", "division", "multiplication", *matrix),
+            *("addition", "exponentiation", "division", "multiplication", "addition"),
+        ),
+    )
