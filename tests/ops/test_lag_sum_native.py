@@ -117,9 +117,9 @@ def test_it_has_a_price() -> None:
 @pytest.mark.graph
 def test_torch_holds_the_operators_sound() -> None:
     x, w = inputs(2, 5, 3, 4)
-    torch.library.opcheck(native.forward, (x, w))
+    torch.library.opcheck(native.forward.operator, (x, w))
     for to_x, to_w in ((True, True), (True, False), (False, True)):
-        torch.library.opcheck(native.backward, (x, w, numbers(2, 5, 3, seed=2).requires_grad_(), to_x, to_w))
+        torch.library.opcheck(native.backward.operator, (x, w, numbers(2, 5, 3, seed=2).requires_grad_(), to_x, to_w))
 
 
 @pytest.mark.graph

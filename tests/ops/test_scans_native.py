@@ -120,9 +120,9 @@ def test_its_price_is_that_of_the_loop(kind: str) -> None:
 def test_torch_holds_the_operators_sound() -> None:
     for kind in PLAIN:
         a, b, state = inputs(kind, 2, 5, 3, False)
-        torch.library.opcheck(native.forward, (a, b, state))
+        torch.library.opcheck(native.forward.operator, (a, b, state))
         plain = [each.detach() for each in (a, native.forward(a, b, state), state, b)]
-        torch.library.opcheck(native._backward, tuple(plain))
+        torch.library.opcheck(native.forward.backward.operator, tuple(plain))
 
 
 @pytest.mark.graph

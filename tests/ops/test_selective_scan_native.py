@@ -168,10 +168,10 @@ def test_torch_holds_the_operators_sound() -> None:
         given = [each.requires_grad_() for each in inputs(2, 5, 3, 2, whole).values()]
         given += [None] * (9 - len(given))
         for lengths in (None, torch.tensor([3, 5])):
-            torch.library.opcheck(native.forward, (*given, lengths, True))
+            torch.library.opcheck(native.forward.operator, (*given, lengths, True))
             marks = native.forward(*given, lengths, True)[2]
-            plain = [None if each is None else each.detach() for each in (*given[:5], *given[6:])]
-            torch.library.opcheck(native._backward, (*plain, lengths, marks.detach(), plain[0], None))
+            plain = [None if each is None else each.detach() for each in given]
+            torch.library.opcheck(native.forward.backward.operator, (*plain, lengths, marks.detach(), plain[0], None))
 
 
 @pytest.mark.graph

@@ -351,7 +351,9 @@ def test_torch_holds_the_operators_sound(op: str) -> None:
         ),
     }
     operator, given = called[op]
-    torch.library.opcheck(operator, given, test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
+    torch.library.opcheck(
+        operator.operator, given, test_utils=("test_schema", "test_faketensor", "test_autograd_registration")
+    )
 
 
 @runs

@@ -109,10 +109,10 @@ def test_torch_holds_the_operators_sound() -> None:
     k, v, rate, bonus = inputs(2, 5, 3, torch.float64)
     mean, log = (numbers(2, 3, seed=seed).requires_grad_() for seed in (4, 5))
     for w, u in ((rate.detach().exp().requires_grad_(), bonus), (None, None)):
-        torch.library.opcheck(native.forward, (k, v, w, u, mean, log))
+        torch.library.opcheck(native.forward.operator, (k, v, w, u, mean, log))
         saved = native.forward(k, v, w, u, mean, log)
         plain = [None if each is None else each.detach() for each in (k, v, w, u, *saved[1:], v)]
-        torch.library.opcheck(native._backward, (*plain, *((None, None) if w is None else plain[4:6])))
+        torch.library.opcheck(native.forward.backward.operator, (*plain, *((None, None) if w is None else plain[4:6])))
 
 
 @pytest.mark.graph

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import gpu as device
-from seqloom.ops import native
+from seqloom.ops.autograd import GPU
 from seqloom.ops.gpu import blocks
 from seqloom.ops.lag_sum import adjoint
 
@@ -36,7 +36,8 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
     taps = w.to(exact) if w.ndim > 1 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    return (forward if native.watched(x) else _apply)(x.to(exact), taps).to(kind)
+    y: Tensor = forward(x.to(exact), taps)
+    return y.to(kind)
 
 
 def tile(kind: torch.dtype) -> tuple[int, int]:
@@ -55,14 +56,7 @@ def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[
     return dx, _slopes(x, w, g) if to_w else w.new_empty(0)
 
 
-_apply = adjoint.differentiable(_forward, _backward)
-forward = torch.library.custom_op(
-    "seqloom::lag_sum_gpu_forward", _forward, mutates_args=(), device_types=("cuda", "cpu")
-)
-backward = torch.library.custom_op(
-    "seqloom::lag_sum_gpu_backward", _backward, mutates_args=(), device_types=("cuda", "cpu")
-)
-adjoint.register(forward, backward)
+forward, backward = adjoint.operators("lag_sum_gpu", _forward, _backward, GPU)
 
 
 def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:

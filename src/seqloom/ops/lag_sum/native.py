@@ -62,7 +62,8 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
     each = w.to(exact) if w.ndim == 2 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    return (forward if native.watched(x) else _apply)(x.to(exact), each).to(kind)
+    y: Tensor = forward(x.to(exact), each)
+    return y.to(kind)
 
 
 def parts(x: Tensor) -> int:
@@ -87,10 +88,7 @@ def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[
     return dx, dw.sum(0).to(w.dtype) if to_w else w.new_empty(0)
 
 
-_apply = adjoint.differentiable(_forward, _backward)
-forward = torch.library.custom_op("seqloom::lag_sum_forward", _forward, mutates_args=(), device_types="cpu")
-backward = torch.library.custom_op("seqloom::lag_sum_backward", _backward, mutates_args=(), device_types="cpu")
-adjoint.register(forward, backward)
+forward, backward = adjoint.operators("lag_sum", _forward, _backward)
 
 
 def _scratch(x: Tensor, w: Tensor) -> Tensor:

@@ -4,11 +4,12 @@ Two operators of torch, so that a compiled model holds them as they are. Product
 `torch.set_float32_matmul_precision`. A gradient of a gradient is taken through `chunked`.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from seqloom.ops.autograd import GPU, differentiate, paired
 from seqloom.ops.gpu import blocks
 from seqloom.ops.linear_decay import chunked
 
@@ -30,8 +31,7 @@ def chunk(kind: torch.dtype) -> int:
     return NARROW if kind == torch.float64 else CHUNK
 
 
-@torch.library.custom_op("seqloom::decay_gpu_forward", mutates_args=(), device_types=("cuda", "cpu"))
-def forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """y, S after the last token, and S before each chunk (B, H, chunks, K, V), all of one type."""
     from seqloom.ops.linear_decay import gpu_kernels
 
@@ -51,9 +51,15 @@ def forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | N
     return y, after, before
 
 
-@torch.library.custom_op("seqloom::decay_gpu_backward", mutates_args=(), device_types=("cuda", "cpu"))
 def _backward(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, before: Tensor, dy: Tensor, dafter: Tensor | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor | None,
+    state: Tensor | None,
+    before: Tensor,
+    dy: Tensor,
+    dafter: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     from seqloom.ops.linear_decay import gpu_slopes
 
@@ -79,52 +85,27 @@ def _backward(
     return dq, dk, dv, dg, dstate
 
 
-@forward.register_fake
-def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | None) -> list[Sequence[int]]:
     (B, H, T, K), V = q.shape, v.shape[3]
-    chunks = blocks(T, _sizes(q)[0])
-    return v.new_empty(v.shape), v.new_empty(B, H, K, V), v.new_empty(B, H, chunks, K, V)
+    return [v.shape, (B, H, K, V), (B, H, blocks(T, _sizes(q)[0]), K, V)]
 
 
-@_backward.register_fake
-def _backward_shapes(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, *rest: Tensor | None) -> tuple[Tensor, ...]:
-    kept = (q.shape, k.shape, v.shape, (0,) if g is None else g.shape, (*q.shape[:2], q.shape[3], v.shape[3]))
-    return tuple(q.new_empty(shape) for shape in kept)
+def _gradient_shapes(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, *rest: Tensor | None) -> list[Sequence[int]]:
+    (B, H, _, K), V = q.shape, v.shape[3]
+    return [q.shape, k.shape, v.shape, (0,) if g is None else g.shape, (B, H, K, V)]
 
 
-def _save(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs, output[2])
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx: Any, dy: Tensor | None, dafter: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    q, k, v, g, state, before = ctx.saved_tensors
-    if torch.is_grad_enabled():
-        return _again((q, k, v, g, state), dy, dafter)
-    slope = torch.zeros_like(v) if dy is None else dy
-    dq, dk, dv, dg, dstate = _backward(q, k, v, g, before, slope, dafter)
-    return dq, dk, dv, None if g is None else dg, None if state is None else dstate
-
-
-forward.register_autograd(_gradients, setup_context=_save)
-
-
-def _again(given: tuple[Any, ...], dy: Tensor | None, dafter: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The gradients with gradients: through views of what was given, so that none is another's past."""
-    views = [None if each is None else each.view_as(each) for each in given]
-    q, k, v, g, state = views
-    assert q is not None
-    assert k is not None
-    assert v is not None
-    out = chunked.decay(q, k, v, g, state)
-    ends = [(end, slope) for end, slope in zip(out, (dy, dafter), strict=True) if slope is not None]
-    wanted = [each for each in views if each is not None and each.requires_grad]
-    found = iter(
-        torch.autograd.grad(
-            [end for end, _ in ends], wanted, [slope for _, slope in ends], create_graph=True, allow_unused=True
-        )
-    )
-    return tuple(next(found) if each is not None and each.requires_grad else None for each in views)
+forward = paired(
+    "decay_gpu",
+    _forward,
+    _backward,
+    shapes=_shapes,
+    gradient_shapes=_gradient_shapes,
+    save=lambda inputs, outputs: (*inputs, outputs[2]),
+    again=lambda *saved: differentiate(chunked.decay, saved[:5], saved[6:]),
+    results=2,
+    devices=GPU,
+)
 
 
 def _sizes(q: Tensor) -> tuple[int, int]:

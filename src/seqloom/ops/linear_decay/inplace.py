@@ -9,11 +9,13 @@ What reaches an exponential reaches each g in it; these are sums of what they ha
 the forward. A gradient of a gradient is taken through the plain formula.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from seqloom.ops.autograd import differentiate
 from seqloom.ops.linear_decay import carried, chunks
 from seqloom.ops.linear_decay.fading import Fading, fading, masked, scaled
 
@@ -47,7 +49,7 @@ class _Chunks(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor | None, dafter: Tensor | None) -> tuple[Tensor | None, ...]:
         given, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         if torch.is_grad_enabled():
-            return (*_plain(given, ctx.needs_input_grad[:5], ctx.C, dy, dafter), None)
+            return (*differentiate(partial(chunks.equal, C=ctx.C), given, (dy, dafter)), None)
         return (*_gradients(given, saved, ctx.needs_input_grad[3], ctx.C, dy, dafter), None)
 
 
@@ -88,28 +90,6 @@ def _gradients(
             dg += in_across[..., None]
         dg = dg.flatten(2, 3) if g.ndim == 3 else dg.sum((0, 2, 3))
     return *(x.flatten(2, 3) for x in (dq, dk, dv)), dg, dstate if state is not None else None
-
-
-def _plain(
-    given: tuple[Any, ...], wanted: tuple[bool, ...], C: int, dy: Tensor | None, dafter: Tensor | None
-) -> list[Tensor | None]:
-    """The gradients with gradients: through views of what was given, so that none is another's past."""
-    views: list[Any] = [None if x is None else x.view_as(x) for x in given]
-    q, k, v, g, state = views
-    y, after = chunks.equal(q, k, v, g, state, C)
-    ends = [(end, slope) for end, slope in ((y, dy), (after, dafter)) if slope is not None]
-    places = [place for place, each in enumerate(wanted) if each]
-    found = torch.autograd.grad(
-        [end for end, _ in ends],
-        [views[place] for place in places],
-        [slope for _, slope in ends],
-        create_graph=True,
-        allow_unused=True,
-    )
-    gradients: list[Tensor | None] = [None] * len(given)
-    for place, each in zip(places, found, strict=True):
-        gradients[place] = each
-    return gradients
 
 
 class _Ends(NamedTuple):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
+from seqloom.ops.autograd import differentiate
 from seqloom.ops.projection import outer, project
 from seqloom.ops.recurrence import elman_loop, gru_after_loop, gru_loop, lstm_loop, reference
 
@@ -60,7 +61,7 @@ class _Looped(torch.autograd.Function):
         if all(each is None for each in given):
             return (None,) * (2 + len(inputs))
         if torch.is_grad_enabled():
-            return None, None, *_again(ctx.cell, ctx.held, inputs, given, ctx.needs_input_grad[2:])
+            return None, None, *_again(ctx.cell, ctx.held, inputs, given)
         x, w_in, _, *rest = inputs
         weights, states, kept = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
         grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
@@ -72,20 +73,11 @@ class _Looped(torch.autograd.Function):
         return None, None, dx, dw_in, rows.sum(0), *of_weights, *of_state
 
 
-def _again(
-    cell: str, held: int, inputs: Tensors, given: tuple[Tensor | None, ...], wanted: tuple[bool, ...]
-) -> list[Tensor | None]:
-    """The gradients of the inputs as functions that can be differentiated again.
+def _again(cell: str, held: int, inputs: Tensors, given: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+    """The gradients of the inputs as functions that can be differentiated again."""
 
-    The inputs are taken under new names, so that a state that itself depends on the weights counts as given.
-    """
-    x, w_in, bias, *rest = named = [each.view_as(each) for each in inputs]
-    states = reference.states(cell, x, w_in, bias, tuple(rest[:-held]), tuple(rest[-held:]))
-    pairs = [(each, grad.transpose(0, 1)) for each, grad in zip(states, given, strict=True) if grad is not None]
-    asked = [each for each, want in zip(named, wanted, strict=True) if want]
-    found = iter(
-        torch.autograd.grad(
-            [each for each, _ in pairs], asked, [grad for _, grad in pairs], create_graph=True, allow_unused=True
-        )
-    )
-    return [next(found) if want else None for want in wanted]
+    def states(x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> list[Tensor]:
+        found = reference.states(cell, x, w_in, bias, tuple(rest[:-held]), tuple(rest[-held:]))
+        return [each.transpose(0, 1) for each in found]
+
+    return differentiate(states, inputs, given)

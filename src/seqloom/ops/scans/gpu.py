@@ -3,11 +3,10 @@
 Two operators of torch, so that a compiled model holds them as they are.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from seqloom.ops.autograd import GPU, Operator, paired
 from seqloom.ops.gpu import blocks
 from seqloom.ops.scans import recurrence
 
@@ -17,15 +16,13 @@ STAGES = 4
 """tokens that are on their way from memory at once"""
 
 
-@torch.library.custom_op("seqloom::scan_gpu_forward", mutates_args=(), device_types=("cuda", "cpu"))
-def forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
+def _forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     """See `recurrence.Scan`; float32 or float64, complex64 or complex128."""
     h = _like(b)
     _launch("forward", a, (a, b, state), (h,))
     return h
 
 
-@torch.library.custom_op("seqloom::scan_gpu_backward", mutates_args=(), device_types=("cuda", "cpu"))
 def _backward(a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     wide = torch.promote_types(a.dtype, torch.float64)  # one a adds up over all tokens
     da = h.new_empty(state.shape, dtype=wide) if a.ndim == 1 else _like(h)
@@ -34,28 +31,16 @@ def _backward(a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, 
     return (da.sum(0).to(a.dtype) if a.ndim == 1 else da), db, dstate
 
 
-@forward.register_fake
-def _forward_shapes(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
-    return _like(b)
-
-
-@_backward.register_fake
-def _backward_shapes(a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _like(a), _like(h), _like(state)
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[0], output, inputs[2])
-
-
-def _gradients(ctx: Any, dh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    a, h, state = ctx.saved_tensors
-    if torch.is_grad_enabled():
-        return recurrence.gradients(forward, a, h, state, dh)
-    return _backward(a, h, state, dh)
-
-
-forward.register_autograd(_gradients, setup_context=_save)
+forward: Operator = paired(
+    "scan_gpu",
+    _forward,
+    _backward,
+    shapes=lambda a, b, state: [b.shape],
+    gradient_shapes=lambda a, h, state, dh: [a.shape, h.shape, state.shape],
+    save=lambda inputs, outputs: (inputs[0], outputs[0], inputs[2]),
+    again=lambda *of: recurrence.gradients(forward, *of),
+    devices=GPU,
+)
 
 
 def _like(x: Tensor) -> Tensor:

@@ -4,11 +4,10 @@ Two operators of torch, so that a compiled model holds them as they are. Forward
 every 32 tokens, backward computes those between anew. Second derivatives go through the equation's own operations.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from seqloom.ops.autograd import GPU
 from seqloom.ops.gpu import blocks, power
 from seqloom.ops.selective_scan import walks
 
@@ -18,27 +17,7 @@ STAGES = 3
 """tokens that are on their way from memory at once"""
 
 
-def selective(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """See `walks.selective`; float32 or float64."""
-    of = (u, delta, log_rate, b, c, state, bias, skip, gate)
-    learns = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in of)
-    y, after, _ = forward(*of, lengths, learns)
-    return y, after
-
-
-@torch.library.custom_op("seqloom::selective_gpu_forward", mutates_args=(), device_types=("cuda", "cpu"))
-def forward(
+def _forward(
     u: Tensor,
     delta: Tensor,
     log_rate: Tensor,
@@ -53,13 +32,13 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y (B, T, D), the state after the last token (B, D, N), and the states that `_backward` begins at, if it `learns`.
 
-    See `selective`.
+    See `walks.selective`; float32 or float64.
     """
     from seqloom.ops.selective_scan import gpu_kernels
 
     (B, T, D), N = u.shape, log_rate.shape[1]
     y = u.new_empty(B, T, D) if lengths is None else u.new_zeros(B, T, D)
-    after, marks = u.new_empty(B, D, N), u.new_empty((B, blocks(T, CHUNK), D, N) if learns else 0)
+    after, marks = u.new_empty(B, D, N), u.new_empty(_marks(u, log_rate) if learns else 0)
     around = (state, bias, skip, gate, lengths)
     with torch.cuda.device_of(u):
         gpu_kernels.forward[B, blocks(D, BLOCK)](
@@ -71,13 +50,13 @@ def forward(
     return y, after, marks
 
 
-@torch.library.custom_op("seqloom::selective_gpu_backward", mutates_args=(), device_types=("cuda", "cpu"))
 def _backward(
     u: Tensor,
     delta: Tensor,
     log_rate: Tensor,
     b: Tensor,
     c: Tensor,
+    state: Tensor | None,
     bias: Tensor | None,
     skip: Tensor | None,
     gate: Tensor | None,
@@ -109,38 +88,10 @@ def _backward(
     return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, dgate
 
 
-@forward.register_fake
-def _forward_shapes(
-    u: Tensor, delta: Tensor, log_rate: Tensor, b: Tensor, c: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    (B, T, D), N = u.shape, log_rate.shape[1]
-    marks = (B, blocks(T, CHUNK), D, N) if rest[-1] else (0,)
-    return u.new_empty(B, T, D), u.new_empty(B, D, N), u.new_empty(marks)
+def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int]:
+    """A state for each chunk."""
+    return len(u), blocks(u.shape[1], CHUNK), u.shape[2], log_rate.shape[1]
 
 
-@_backward.register_fake
-def _backward_shapes(
-    u: Tensor, delta: Tensor, log_rate: Tensor, b: Tensor, c: Tensor, *rest: Tensor | None
-) -> tuple[Tensor, ...]:
-    (B, T, D), N = u.shape, log_rate.shape[1]
-    kept = ((B, T, D), (B, T, D), (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,))
-    gate = (B, T, D) if rest[2] is not None else (0,)
-    return tuple(u.new_empty(of) for of in (*kept, gate))
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:10], output[2])
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx: Any, dy: Tensor | None, dafter: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    *of, lengths, marks = ctx.saved_tensors
-    u, delta, log_rate, b, c, _, bias, skip, gate = of
-    slope = torch.zeros_like(u) if dy is None else dy
-    if torch.is_grad_enabled():
-        return (*walks.gradients(of, lengths, slope, dafter), None, None)
-    found = _backward(u, delta, log_rate, b, c, bias, skip, gate, lengths, marks, slope, dafter)
-    return (*(None if each is None else grad for each, grad in zip(of, found, strict=True)), None, None)
-
-
-forward.register_autograd(_gradients, setup_context=_save)
+forward = walks.operator("selective_gpu", _forward, _backward, _marks, GPU)
+selective = walks.by(forward)

@@ -4,8 +4,6 @@ Two operators of torch, so that a compiled model holds them as they are. Forward
 every 32 tokens, backward computes those between anew. The numbers do not depend on how many threads there are.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -17,33 +15,10 @@ from seqloom.ops.selective_scan.kernels import (
     BYTES,
     CHUNK,
     FORWARD,
-    unseen,
 )
 
 
-def selective(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """See `walks.selective`; float32 or float64. Raises ValueError where there is no native code."""
-    of = (u, delta, log_rate, b, c, state, bias, skip, gate)
-    if unseen(*of):
-        return _read(*of, lengths, None)
-    learns = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in of)
-    y, after, _ = forward(*of, lengths, learns)
-    return y, after
-
-
-@torch.library.custom_op("seqloom::selective_forward", mutates_args=(), device_types="cpu")
-def forward(
+def _forward(
     u: Tensor,
     delta: Tensor,
     log_rate: Tensor,
@@ -58,20 +33,20 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y (B, T, D), the state after the last token (B, D, N), and the states that `_backward` begins at, if it `learns`.
 
-    See `selective`.
+    See `walks.selective`; float32 or float64. Raises ValueError where there is no native code.
     """
     marks = u.new_empty(_marks(u, log_rate)) if learns else None
     y, after = _read(u, delta, log_rate, b, c, state, bias, skip, gate, lengths, marks)
     return y, after, u.new_empty(0) if marks is None else marks
 
 
-@torch.library.custom_op("seqloom::selective_backward", mutates_args=(), device_types="cpu")
 def _backward(
     u: Tensor,
     delta: Tensor,
     log_rate: Tensor,
     b: Tensor,
     c: Tensor,
+    state: Tensor | None,
     bias: Tensor | None,
     skip: Tensor | None,
     gate: Tensor | None,
@@ -98,42 +73,6 @@ def _backward(
     to_A, to_bias, to_skip = (each.sum(0).to(u.dtype) for each in (dA, dbias, dskip))
     to_gate = u.new_empty(0) if dgate is None else dgate
     return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, to_gate
-
-
-@forward.register_fake
-def _forward_shapes(
-    u: Tensor, delta: Tensor, log_rate: Tensor, b: Tensor, c: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    (B, T, D), N = u.shape, log_rate.shape[1]
-    return u.new_empty(B, T, D), u.new_empty(B, D, N), u.new_empty(_marks(u, log_rate) if rest[-1] else 0)
-
-
-@_backward.register_fake
-def _backward_shapes(
-    u: Tensor, delta: Tensor, log_rate: Tensor, b: Tensor, c: Tensor, *rest: Tensor | None
-) -> tuple[Tensor, ...]:
-    (B, T, D), N = u.shape, log_rate.shape[1]
-    kept = ((B, T, D), (B, T, D), (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,))
-    gate = (B, T, D) if rest[2] is not None else (0,)
-    return tuple(u.new_empty(of) for of in (*kept, gate))
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:10], output[2])
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx: Any, dy: Tensor | None, dafter: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    *of, lengths, marks = ctx.saved_tensors
-    u, delta, log_rate, b, c, _, bias, skip, gate = of
-    dy = torch.zeros_like(u, memory_format=torch.contiguous_format) if dy is None else dy
-    if torch.is_grad_enabled():  # second derivatives go through the equation's own operations
-        return (*walks.gradients(of, lengths, dy, dafter), None, None)
-    found = _backward(u, delta, log_rate, b, c, bias, skip, gate, lengths, marks, dy, dafter)
-    return (*(None if each is None else grad for each, grad in zip(of, found, strict=True)), None, None)
-
-
-forward.register_autograd(_gradients, setup_context=_save)
 
 
 def _layout(u: Tensor) -> dict[str, int]:
@@ -168,3 +107,7 @@ def _read(
     given = (u, delta, log_rate, b, c, state, bias, skip, gate, None if lengths is None else lengths.long())
     FORWARD(*given, y, after, marks, scratch, threads=threads, **layout)
     return y, after
+
+
+forward = walks.operator("selective", _forward, _backward, _marks)
+selective = walks.by(forward)

@@ -10,13 +10,15 @@ forward to backward is the state before each span. With dy_t, and P_t what reach
 How the recurrences h_t = a_t h_{t-1} + b_t and G_t = a_{t+1} G_{t+1} + c_t go along a span is the affair of a walk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from seqloom.ops.autograd import CPU, Operator, differentiate, paired
 from seqloom.ops.selective_scan import doubling
 
 
@@ -67,15 +69,53 @@ def selective(
     return y if lengths is None else torch.where(real, y, 0.0), after
 
 
-def gradients(given: Sequence[Any], lengths: Tensor | None, dy: Tensor, dafter: Tensor | None) -> list[Tensor | None]:
-    """Of all that `selective` takes before `lengths`, differentiable again; None where nothing was given or wanted."""
-    wanted = [each for each in given if each is not None and each.requires_grad]
-    u, delta, log_rate, b, c, *rest = given
-    state, bias, skip, gate = rest
-    y, after = selective(doubling, u, delta, log_rate, b, c, state, bias, skip, gate, lengths)
-    outputs, reached = ((y,), (dy,)) if dafter is None else ((y, after), (dy, dafter))
-    grads = iter(torch.autograd.grad(outputs, wanted, reached, create_graph=True, allow_unused=True))
-    return [next(grads) if each is not None and each.requires_grad else None for each in given]
+def operator(
+    name: str,
+    forward: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    backward: Callable[..., tuple[Tensor, ...]],
+    marks: Callable[[Tensor, Tensor], Sequence[int]],
+    devices: Sequence[str] = CPU,
+) -> Operator:
+    """A scan in native code: `forward` takes what `selective` takes and whether it `learns`.
+
+    Then it also returns the states that `backward` begins at, of the shape `marks`. `backward` takes what `selective`
+    takes, these states, and the gradients of y and of the last state; it returns those of all but `lengths`.
+    """
+
+    def shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
+        return [u.shape, (u.shape[0], *log_rate.shape), marks(u, log_rate) if rest[-1] else (0,)]
+
+    def gradient_shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
+        (B, T, D), N = u.shape, log_rate.shape[1]
+        gate = (0,) if rest[5] is None else u.shape
+        return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate]
+
+    def again(*saved: Any) -> list[Tensor | None]:
+        given, lengths = saved[:9], saved[9]
+        return differentiate(partial(selective, doubling, lengths=lengths), given, saved[11:])
+
+    return paired(
+        name,
+        forward,
+        backward,
+        shapes=shapes,
+        gradient_shapes=gradient_shapes,
+        save=lambda inputs, outputs: (*inputs[:10], outputs[2]),
+        again=again,
+        results=2,
+        devices=devices,
+    )
+
+
+def by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
+    """`selective` by an operator; what its backward needs is computed where gradients are wanted alone."""
+
+    def scan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
+        learns = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given[:9])
+        y, after, _ = run(*given, learns)
+        return y, after
+
+    return scan
 
 
 class _Scan(torch.autograd.Function):

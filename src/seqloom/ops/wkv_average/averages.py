@@ -15,12 +15,13 @@ A backend is a module with these two: how it walks along the tokens is its own a
 of `seqloom.ops.wkv_average` divided through by its denominators.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from seqloom.ops.autograd import CPU, Operator, paired
 from seqloom.ops.wkv_average import doubling
 
 NOTHING = -1e38
@@ -98,18 +99,24 @@ def after(each: Tensor, lengths: Tensor | None) -> Tensor:
     return each[torch.arange(len(each), device=each.device), lengths.clamp(0, each.shape[1] - 1)]
 
 
-def gradients(
-    back: Callable[..., tuple[Tensor | None, ...]],
-    saved: tuple[Any, ...],
-    dy: Tensor | None,
-    dmeans: Tensor | None,
-    dlogs: Tensor | None,
-) -> tuple[Tensor | None, ...]:
-    """What `back`, a `Walk.backward`, makes of k, v, w, u, means and logs `saved`, and of gradients; None is 0."""
-    k, v, w, u, means, logs = saved
-    if torch.is_grad_enabled():
-        back = doubling.backward  # second derivatives need a walk that keeps all steps
-    return back((k, v, w, u), means, logs, torch.zeros_like(k) if dy is None else dy, dmeans, dlogs)
+def operator(
+    name: str,
+    forward: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    backward: Callable[..., tuple[Tensor, ...]],
+    devices: Sequence[str] = CPU,
+) -> Operator:
+    """A walk in native code: `backward` takes k, v, w, u, means and logs, then the gradients of what came out."""
+    return paired(
+        name,
+        forward,
+        backward,
+        shapes=lambda k, *rest: [k.shape, *[(k.shape[0], k.shape[1] + 1, k.shape[2])] * 2],
+        gradient_shapes=lambda k, *rest: [k.shape, k.shape, *[k.shape[2:]] * 2, *[(k.shape[0], k.shape[2])] * 2],
+        save=lambda inputs, outputs: (*inputs[:4], *outputs[1:]),
+        again=lambda k, v, w, u, *rest: doubling.backward((k, v, w, u), *rest),
+        results=3,
+        devices=devices,
+    )
 
 
 class _Average(torch.autograd.Function):
@@ -125,4 +132,7 @@ class _Average(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, dmeans: Tensor | None, dlogs: Tensor | None) -> tuple[Tensor | None, ...]:
-        return (*gradients(ctx.walk.backward, ctx.saved_tensors, dy, dmeans, dlogs), None)
+        k, v, w, u, means, logs = ctx.saved_tensors
+        walk = doubling if torch.is_grad_enabled() else ctx.walk  # second derivatives need one that keeps all steps
+        dy = torch.zeros_like(k) if dy is None else dy
+        return (*walk.backward((k, v, w, u), means, logs, dy, dmeans, dlogs), None)

@@ -5,7 +5,6 @@ many threads there are.
 """
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -91,8 +90,7 @@ def lacking() -> dict[str, str]:
     return native.lacking("native", SOURCE)
 
 
-@torch.library.custom_op("seqloom::wkv_forward", mutates_args=(), device_types="cpu")
-def forward(
+def _forward(
     k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, mean: Tensor, log: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See `averages.Walk`; float32 or float64. Raises ValueError where there is no native code."""
@@ -102,7 +100,6 @@ def forward(
     return y, means, logs
 
 
-@torch.library.custom_op("seqloom::wkv_backward", mutates_args=(), device_types="cpu")
 def _backward(
     k: Tensor,
     v: Tensor,
@@ -122,41 +119,7 @@ def _backward(
     return dk, dv, dw.sum(0).to(k.dtype), du.sum(0).to(k.dtype), M, N
 
 
-def backward(
-    inputs: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
-    mean: Tensor,
-    log: Tensor,
-    dy: Tensor,
-    dmean: Tensor | None,
-    dlog: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor, Tensor]:
-    """See `averages.Walk`."""
-    dk, dv, dw, du, M, N = _backward(*inputs, mean, log, dy, dmean, dlog)
-    return dk, dv, None if inputs[2] is None else dw, None if inputs[3] is None else du, M, N
-
-
-@forward.register_fake
-def _forward_shapes(k: Tensor, v: Tensor, *rest: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    B, T, D = k.shape
-    return k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
-
-
-@_backward.register_fake
-def _backward_shapes(k: Tensor, v: Tensor, *rest: Tensor | None) -> tuple[Tensor, ...]:
-    B, _, D = k.shape
-    return (k.new_empty(k.shape), k.new_empty(k.shape), *(k.new_empty(n) for n in ((D,), (D,), (B, D), (B, D))))
-
-
-def _save(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:4], *output[1:])
-    ctx.set_materialize_grads(False)
-
-
-def _gradients(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-    return averages.gradients(backward, ctx.saved_tensors, *grads)
-
-
-forward.register_autograd(_gradients, setup_context=_save)
+forward = averages.operator("wkv", _forward, _backward)
 
 
 def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Tensor]:

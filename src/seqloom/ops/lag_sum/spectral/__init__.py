@@ -33,7 +33,8 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
     taps = w.to(exact) if w.ndim > 1 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    return (forward if native.watched(x) else _apply)(x.to(exact), taps).to(kind)
+    y: Tensor = forward(x.to(exact), taps)
+    return y.to(kind)
 
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
@@ -53,7 +54,4 @@ def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[
     return dx, dw.sum(0) if summed and to_w else dw
 
 
-_apply = adjoint.differentiable(_forward, _backward)
-forward = torch.library.custom_op("seqloom::spectral_lag_sum_forward", _forward, mutates_args=(), device_types="cpu")
-backward = torch.library.custom_op("seqloom::spectral_lag_sum_backward", _backward, mutates_args=(), device_types="cpu")
-adjoint.register(forward, backward)
+forward, backward = adjoint.operators("spectral_lag_sum", _forward, _backward)
