@@ -15,6 +15,7 @@ from seqloom.analysis import sizes as module
 from seqloom.analysis.count import count
 from seqloom.analysis.match import By, Match, match, quantity
 from seqloom.analysis.sizes import Counted
+from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, MixerConfig
 from seqloom.mixers.attention.attention import TRAITS, AttentionConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
@@ -269,10 +270,10 @@ class Picky(MixerConfig):
     kind: str = "picky"
     traits = TRAITS
 
-    def build(self, dim: int, context: int | None) -> Mixer:
-        if dim not in (8, 24, 64):
-            raise ValueError(f"dim must be 8, 24 or 64, not {dim}")
-        return AttentionConfig(heads=1).build(dim, context)
+    def make(self, layer: Layer) -> Mixer:
+        if layer.dim not in (8, 24, 64):
+            raise ValueError(f"dim must be 8, 24 or 64, not {layer.dim}")
+        return AttentionConfig(heads=1).make(layer)
 
 
 @pytest.mark.parametrize(("wanted", "after"), [(1, 8), (8, 8), (12, 8), (24, 24), (25, 24), (60, 64), (600, 64)])

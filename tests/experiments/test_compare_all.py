@@ -38,7 +38,7 @@ def test_every_kind_is_a_contender_of_its_own_defaults() -> None:
     assert [each.name for each in found] == [*kinds(), "attention-heads=32", "mamba-state_dim=4"]
     for each in found[: len(kinds())]:
         config = resolve("paper/small", [*SOURCE, *each.changes])  # which has attention with 32 heads
-        assert config.model.mixers[0] == kinds()[each.name]().placed(0, 2)
+        assert config.model.mixers[0] == kinds()[each.name]()
 
 
 def test_who_has_no_room_is_left_out_with_the_reason() -> None:

@@ -67,6 +67,7 @@ def windowed() -> Any:
     """A decoder whose mixer cannot read on from a state: attention that says so, and refuses `start`."""
     from typing import ClassVar, Literal
 
+    from seqloom.core.layer import Layer
     from seqloom.core.mixer import MixerConfig, Traits
     from seqloom.mixers.attention.attention import Attention
 
@@ -74,8 +75,8 @@ def windowed() -> Any:
         kind: Literal["whole"] = "whole"
         traits: ClassVar = Traits(causal="always", streams=False, state="none")
 
-        def build(self, dim: int, context: int | None) -> Attention:
-            mixer = Attention(dim, 2, context)
+        def make(self, layer: Layer) -> Attention:
+            mixer = Attention(layer.dim, 2, layer.context)
             mixer.traits = self.traits  # type: ignore[misc]
             mixer.start = mixer.extend = mixer.step = None  # type: ignore[assignment, method-assign]
             return mixer

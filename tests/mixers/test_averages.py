@@ -69,7 +69,7 @@ def test_what_rwkv_begins_as() -> None:
         (0, 1): ([-5, -5 + 8 * 0.5**0.7, 3], [0, 1 / 3, 2 / 3], [0, 1 / 3, 2 / 3], [0, (1 / 3) ** 0.5, (2 / 3) ** 0.5]),
     }
     for (layer, depth), wanted in ways.items():
-        mixer = mixer_config({"kind": "rwkv", "layer": layer, "depth": depth}).build(3, None)
+        mixer = mixer_config({"kind": "rwkv"}).build(3, None, layer=layer, depth=depth)
         for found, numbers in zip((mixer.log_rate, mixer.mu_k, mixer.mu_v, mixer.mu_r), wanted, strict=True):
             np.testing.assert_allclose(found.detach().numpy(), numbers, atol=1e-6)
         np.testing.assert_allclose(mixer.bonus.detach().numpy(), math.log(0.3) + np.array([0, 0.5, -0.5]), atol=1e-6)
@@ -78,7 +78,7 @@ def test_what_rwkv_begins_as() -> None:
 
 
 def test_reset_draws_matrices_and_puts_the_rest_back() -> None:
-    mixer = mixer_config({"kind": "rwkv", "layer": 1, "depth": 4}).build(64, None)
+    mixer = mixer_config({"kind": "rwkv"}).build(64, None, layer=1, depth=4)
     before = {name: parameter.detach().clone() for name, parameter in mixer.named_parameters()}
     with torch.no_grad():
         for parameter in mixer.parameters():
@@ -97,12 +97,6 @@ def test_rates_bonuses_and_mu_are_not_decayed() -> None:
     vectors = {id(parameter) for parameter in mixer.parameters() if parameter.ndim == 1}
     assert group["weight_decay"] == 0
     assert {id(parameter) for parameter in group["params"]} == vectors
-
-
-@pytest.mark.parametrize("settings", [{"layer": 1}, {"layer": 3, "depth": 3}])
-def test_a_layer_that_there_is_not(settings: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="there is no layer"):
-        mixer_config({"kind": "rwkv", **settings})
 
 
 def test_views_are_the_weights_that_it_reads_with() -> None:

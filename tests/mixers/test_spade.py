@@ -133,8 +133,9 @@ def test_settings() -> None:
     assert mixer_config(said) == usual
     changed = mixer_config({"kind": "spade", "near": {"window": 7}, "far": {"kind": "rwkv"}})
     assert (changed.near.kind, changed.near.window) == ("attention", 7)
-    placed = changed.placed(1, 3)
-    assert (placed.far.layer, placed.far.depth) == (1, 3)
+    built = changed.build(8, 5, layer=1, depth=3)
+    assert isinstance(built, Spade)
+    assert (built.far.layer, built.far.depth) == (1, 3)
     config = resolve("tiny", ["model.mixer.kind=spade", "model.mixer.near.window=5", "model.mixer.far.kind=rwkv"])
     assert config.model.mixers[0].near.window == 5
 

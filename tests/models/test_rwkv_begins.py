@@ -1,9 +1,8 @@
-"""What whole RWKV-4 begins as: each layer as itself, in both halves, unless its settings say otherwise."""
+"""What whole RWKV-4 begins as: each layer as itself, in both halves, counted over the layers of its kind."""
 
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from seqloom.models.decoder import Decoder, DecoderConfig
@@ -39,16 +38,8 @@ def test_each_layer_begins_as_itself() -> None:
     np.testing.assert_allclose(shares(model), wanted, rtol=1e-6)
 
 
-def test_what_was_set_stays() -> None:
-    set_ones = fresh(mixer={"kind": "rwkv", "layer": 1, "depth": 4})
-    assert [mixer.model_dump() for mixer in set_ones.config.mixers] == [{"kind": "rwkv", "layer": 1, "depth": 4}] * 3
-    np.testing.assert_allclose([time for time, _ in shares(set_ones)], [(1 / DIM) ** 0.75] * 3, rtol=1e-6)
-    given = fresh().config
-    assert given.mixer.model_dump() == {"kind": "rwkv", "layer": None, "depth": None}
-    assert DecoderConfig.model_validate(given.model_dump(mode="json")).mixers == given.mixers
-    assert [(mixer.layer, mixer.depth) for mixer in given.mixers] == [(0, 3), (1, 3), (2, 3)]
-    mixed = fresh(mixer=[{"kind": "she"}, {"kind": "rwkv"}]).config.mixers
-    assert (mixed[0].kind, mixed[1].layer, mixed[1].depth, mixed[2].kind) == ("she", 1, 3, "she")
-    for half in ({"layer": 0}, {"depth": 3}):
-        with pytest.raises(ValueError, match="give both, or leave both to the model"):
-            fresh(mixer={"kind": "rwkv", **half})
+def test_layers_are_counted_over_those_of_their_kind() -> None:
+    mixers = [block.mixer for block in fresh(depth=5, mixer=[{"kind": "she"}, {"kind": "rwkv"}]).blocks[1::2]]
+    assert [(mixer.layer, mixer.depth) for mixer in mixers] == [(0, 2), (1, 2)]
+    shares = [mixer.get_parameter("mu_k")[1].item() for mixer in mixers]
+    np.testing.assert_allclose(shares, [1 / DIM, (1 / DIM) ** 0.5], rtol=1e-6)

@@ -17,6 +17,8 @@ from seqloom.core import memory as declared
 from seqloom.core.arguments import autocasts, count, described, deviation, mask, stream
 from seqloom.core.config import SizedConfig, near, read
 from seqloom.core.cost import Cost, Per, Span
+from seqloom.core.cost import Cost, Per
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.parts import part_price, parts
 from seqloom.core.roles import Role
@@ -273,16 +275,23 @@ class MixerConfig(SizedConfig, ABC):
     """settings under which the tests run the mixer, at dim 8"""
     rounding: ClassVar[Rounding] = Rounding()
 
-    def placed(self, layer: int, depth: int) -> "MixerConfig":
-        """The settings of a layer, from 0, of `depth`: for a mixer that begins otherwise in each. What was set stays.
+    @final
+    def build(self, dim: int, context: int | None, causal: bool = True, layer: int = 0, depth: int = 1) -> Mixer:
+        """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialized.
 
-        By default all layers begin alike.
+        `layer` counts from 0 over the `depth` layers of its kind; a mixer alone is the only one. Raises ValueError
+        where it has no causal or no bidirectional form, and for sizes that it does not take.
         """
-        return self
+        if causal and self.traits.causal == "never":
+            raise ValueError(f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it")
+        if not causal and self.traits.causal == "always":
+            both = ", ".join(name for name, config in _kinds.items() if config.traits.causal != "always")
+            raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
+        return self.make(Layer(dim, context, causal, layer, depth))
 
     @abstractmethod
-    def build(self, dim: int, context: int | None) -> Mixer:
-        """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialised."""
+    def make(self, layer: Layer) -> Mixer:
+        """The mixer of these settings for a layer whose causal or bidirectional form it has; called by `build`."""
 
 
 _kinds: dict[str, type[MixerConfig]] = {}

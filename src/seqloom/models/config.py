@@ -63,16 +63,16 @@ class DecoderConfig(Config):
     @property
     def mixers(self) -> tuple[MixerConfig, ...]:
         """The mixer of each layer, in order."""
-        return tuple(self._mixer(layer) for layer in range(self.depth))
+        given = self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
+        return tuple(given[layer % len(given)] for layer in range(self.depth))
 
     def block(self, layer: int) -> Block:
         """The layer of a number, from 0, with weights of its own. ValueError where its mixer does not fit the sizes."""
-        mixer = self._mixer(layer).build(self.dim, self.context)
+        config = self.mixers[layer]
+        kinds = [each.kind for each in self.mixers]
+        number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)
+        mixer = config.build(self.dim, self.context, layer=number, depth=depth)
         return Block(mixer, self.channel, self._channel(layer), self.dropout, self.norm)
-
-    def _mixer(self, layer: int) -> MixerConfig:
-        given = self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
-        return given[layer % len(given)].placed(layer, self.depth)
 
     def _channel(self, layer: int) -> Channel | None:
         match self.channel:

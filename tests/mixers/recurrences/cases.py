@@ -112,7 +112,6 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "aft_conv, 2 heads": ({"kind": "aft_conv", "heads": 2, "window": 3}, conv_of(2)),
     "aft_conv, 8 heads": ({"kind": "aft_conv", "heads": 8, "window": 4}, conv_of(8)),
     "rwkv": ({"kind": "rwkv"}, rwkv),
-    "rwkv, layer 2 of 3": ({"kind": "rwkv", "layer": 2, "depth": 3}, rwkv),
     **state_space_cases.CASES,
 }
 

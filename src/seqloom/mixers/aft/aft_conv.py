@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -110,6 +112,6 @@ class AFTConvConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "window": 3}, {"heads": 8, "window": 1}, {"heads": 4})
 
-    def build(self, dim: int, context: int | None) -> AFTConv:
-        """See `MixerConfig.build`."""
-        return AFTConv(dim, self.heads, self.window)
+    def make(self, layer: Layer) -> AFTConv:
+        """See `MixerConfig.make`."""
+        return AFTConv(layer.dim, self.heads, self.window)

@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -131,8 +133,10 @@ class AFTFullConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"bias_dim": 3}, {"bias_dim": 0})
 
-    def build(self, dim: int, context: int | None) -> AFTFull:
-        """See `MixerConfig.build`. Raises ValueError without a context."""
-        if context is None or context < 1:
-            raise ValueError(f"aft_full needs a context of 1 or more, the places that it has biases for, not {context}")
-        return AFTFull(dim, context, self.bias_dim)
+    def make(self, layer: Layer) -> AFTFull:
+        """See `MixerConfig.make`. Raises ValueError without a context."""
+        if layer.context is None or layer.context < 1:
+            raise ValueError(
+                f"aft_full needs a context of 1 or more, the places that it has biases for, not {layer.context}"
+            )
+        return AFTFull(layer.dim, layer.context, self.bias_dim)

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -107,10 +109,10 @@ class AFTLocalConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"window": 2, "bias_dim": 3}, {"window": 3, "bias_dim": 0}, {"bias_dim": 2})
 
-    def build(self, dim: int, context: int | None) -> AFTLocal:
-        """See `MixerConfig.build`. Raises ValueError without a context."""
-        if context is None or context < 1:
+    def make(self, layer: Layer) -> AFTLocal:
+        """See `MixerConfig.make`. Raises ValueError without a context."""
+        if layer.context is None or layer.context < 1:
             raise ValueError(
-                f"aft_local needs a context of 1 or more, the places that it has biases for, not {context}"
+                f"aft_local needs a context of 1 or more, the places that it has biases for, not {layer.context}"
             )
-        return AFTLocal(dim, context, self.window, self.bias_dim)
+        return AFTLocal(layer.dim, layer.context, self.window, self.bias_dim)

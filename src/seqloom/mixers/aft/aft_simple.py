@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -85,6 +87,6 @@ class AFTSimpleConfig(MixerConfig):
     kind: Literal["aft_simple"] = "aft_simple"
     traits: ClassVar = TRAITS
 
-    def build(self, dim: int, context: int | None) -> AFTSimple:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return AFTSimple(dim)
+    def make(self, layer: Layer) -> AFTSimple:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return AFTSimple(layer.dim)

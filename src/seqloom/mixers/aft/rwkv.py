@@ -19,11 +19,12 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -138,24 +139,9 @@ class RWKVConfig(MixerConfig):
     """RWKV-4's time mixing. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["rwkv"] = "rwkv"
-    layer: int | None = Field(None, ge=0, description="layer that it begins as, from 0; unless set, where it stands")
-    depth: int | None = Field(None, ge=1, description="layers of the model that it begins in; set with layer")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(400, "a running sum and its normaliser are rounded at each of 4,096 tokens")
-    examples: ClassVar = ({}, {"layer": 2, "depth": 3})
 
-    @model_validator(mode="after")
-    def _inside(self) -> "RWKVConfig":
-        if (self.layer is None) != (self.depth is None):
-            raise ValueError("there is no layer without a depth, or the reverse: give both, or leave both to the model")
-        if self.layer is not None and self.depth is not None and self.layer >= self.depth:
-            raise ValueError(f"there is no layer {self.layer} in {self.depth}: layers count from 0")
-        return self
-
-    def placed(self, layer: int, depth: int) -> "RWKVConfig":
-        """See `MixerConfig.placed`: its rates and μ differ by layer."""
-        return self.model_copy(update={"layer": layer, "depth": depth}) if self.layer is None else self
-
-    def build(self, dim: int, context: int | None) -> RWKV:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return RWKV(dim, self.layer or 0, self.depth or 1)
+    def make(self, layer: Layer) -> RWKV:
+        """See `MixerConfig.make`: its rates and μ differ by layer; it is the same for every context."""
+        return RWKV(layer.dim, layer.number, layer.depth)

@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -173,6 +175,6 @@ class AttentionConfig(MixerConfig):
     later: ClassVar = ("window",)
     examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8}, {"heads": 2, "window": 3})
 
-    def build(self, dim: int, context: int | None) -> Attention:
-        """See `MixerConfig.build`; it looks back on a `window` where that is smaller than the context."""
-        return Attention(dim, self.heads, context, self.window)
+    def make(self, layer: Layer) -> Attention:
+        """See `MixerConfig.make`; it looks back on a `window` where that is smaller than the context."""
+        return Attention(layer.dim, self.heads, layer.context, self.window)

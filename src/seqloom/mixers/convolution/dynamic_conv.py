@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, softmax
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -106,6 +108,6 @@ class DynamicConvConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 4, "kernel": 2})
 
-    def build(self, dim: int, context: int | None) -> DynamicConv:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return DynamicConv(dim, self.heads, self.kernel)
+    def make(self, layer: Layer) -> DynamicConv:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return DynamicConv(layer.dim, self.heads, self.kernel)

@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -172,9 +174,11 @@ class HyenaConfig(MixerConfig):
         {"order": 3, "filter_dim": 2, "filter_depth": 3, "features": 1, "frequency": 1.0},
     )
 
-    def build(self, dim: int, context: int | None) -> Hyena:
-        """See `MixerConfig.build`. Raises ValueError without a context."""
-        if context is None or context < 1:
-            raise ValueError(f"hyena needs a context of 1 or more, the lags that its filters reach, not {context}")
-        shape = Shape(context, self.features, self.slow_decay, self.fast_decay, self.floor)
-        return Hyena(dim, self.order, self.short, self.filter_dim, self.filter_depth, self.frequency, shape)
+    def make(self, layer: Layer) -> Hyena:
+        """See `MixerConfig.make`. Raises ValueError without a context."""
+        if layer.context is None or layer.context < 1:
+            raise ValueError(
+                f"hyena needs a context of 1 or more, the lags that its filters reach, not {layer.context}"
+            )
+        shape = Shape(layer.context, self.features, self.slow_decay, self.fast_decay, self.floor)
+        return Hyena(layer.dim, self.order, self.short, self.filter_dim, self.filter_depth, self.frequency, shape)

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, softmax
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -111,6 +113,6 @@ class LightweightConvConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 8, "kernel": 2})
 
-    def build(self, dim: int, context: int | None) -> LightweightConv:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return LightweightConv(dim, self.heads, self.kernel)
+    def make(self, layer: Layer) -> LightweightConv:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return LightweightConv(layer.dim, self.heads, self.kernel)

@@ -25,6 +25,8 @@ from typing_extensions import override
 
 from seqloom.core.arguments import deviation
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -108,14 +110,14 @@ class _ExtractorConfig(MixerConfig):
     traits: ClassVar = TRAITS
     fixed: ClassVar[dict[str, Any]] = {}
 
-    def build(self, dim: int, context: int | None) -> Extractor:
-        """See `MixerConfig.build`."""
-        if context is None:
+    def make(self, layer: Layer) -> Extractor:
+        """See `MixerConfig.make`."""
+        if layer.context is None:
             raise ValueError(f"{self.kind} needs a context: the number of lags that it has weights for")
-        if context < 1:
-            raise ValueError(f"context must be at least 1, not {context}")
-        paper = {"groups": dim, "in_proj": False, "adjust": True}
-        return Extractor(dim, context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind"})})
+        if layer.context < 1:
+            raise ValueError(f"context must be at least 1, not {layer.context}")
+        paper = {"groups": layer.dim, "in_proj": False, "adjust": True}
+        return Extractor(layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind"})})
 
 
 @register

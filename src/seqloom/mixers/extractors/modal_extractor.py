@@ -26,6 +26,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -180,8 +182,8 @@ class ModalExtractorConfig(MixerConfig):
         {"order": 2, "taps": "shared", "in_proj": False, "adjust": False, "out_proj": False},
     )
 
-    def build(self, dim: int, context: int | None) -> ModalExtractor:
-        """See `MixerConfig.build`; the context says where the waves begin and binds nothing."""
-        if context is not None and context < 1:
-            raise ValueError(f"context must be at least 1, not {context}")
-        return ModalExtractor(dim, LONG if context is None else context, self)
+    def make(self, layer: Layer) -> ModalExtractor:
+        """See `MixerConfig.make`; the context says where the waves begin and binds nothing."""
+        if layer.context is not None and layer.context < 1:
+            raise ValueError(f"context must be at least 1, not {layer.context}")
+        return ModalExtractor(layer.dim, LONG if layer.context is None else layer.context, self)

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -137,6 +139,6 @@ class LinearConfig(MixerConfig):
     )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 8})
 
-    def build(self, dim: int, context: int | None) -> LinearAttention:
-        """See `MixerConfig.build`."""
-        return LinearAttention(dim, self.heads, self.eps)
+    def make(self, layer: Layer) -> LinearAttention:
+        """See `MixerConfig.make`."""
+        return LinearAttention(layer.dim, self.heads, self.eps)

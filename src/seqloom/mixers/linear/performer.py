@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
@@ -147,11 +149,11 @@ class PerformerConfig(MixerConfig):
         {"heads": 8, "features": 3, "kernel": "relu"},
     )
 
-    def build(self, dim: int, context: int | None) -> Performer:
-        """See `MixerConfig.build`; ValueError where the heads do not divide dim."""
-        if dim % self.heads:
-            fitting = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-            raise ValueError(f"dim {dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
-        K = dim // self.heads
+    def make(self, layer: Layer) -> Performer:
+        """See `MixerConfig.make`; ValueError where the heads do not divide dim."""
+        if layer.dim % self.heads:
+            fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
+            raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
+        K = layer.dim // self.heads
         rows = self.features or max(1, round(K * math.log(K)))
-        return Performer(dim, self.heads, rows, self.kernel, self.redraw_every)
+        return Performer(layer.dim, self.heads, rows, self.kernel, self.redraw_every)

@@ -23,6 +23,8 @@ from torch.nn.functional import layer_norm, silu
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate, layernorm
+from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -141,6 +143,6 @@ class RetentionConfig(MixerConfig):
     )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 4})
 
-    def build(self, dim: int, context: int | None) -> Retention:
-        """See `MixerConfig.build`."""
-        return Retention(dim, self.heads, self.eps)
+    def make(self, layer: Layer) -> Retention:
+        """See `MixerConfig.make`."""
+        return Retention(layer.dim, self.heads, self.eps)

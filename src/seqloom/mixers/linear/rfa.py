@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
@@ -153,9 +155,11 @@ class RFAConfig(MixerConfig):
     rounding: ClassVar = Rounding(3000, "a query whose few random features nearly cancel divides by their sum")
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "features": 5, "gate": False, "redraw_every": 0}, {"heads": 8})
 
-    def build(self, dim: int, context: int | None) -> RandomFeatureAttention:
-        """See `MixerConfig.build`; ValueError where the heads do not divide dim."""
-        if dim % self.heads:
-            fitting = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-            raise ValueError(f"dim {dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
-        return RandomFeatureAttention(dim, self.heads, self.features or dim // self.heads, self.gate, self.redraw_every)
+    def make(self, layer: Layer) -> RandomFeatureAttention:
+        """See `MixerConfig.make`; ValueError where the heads do not divide dim."""
+        if layer.dim % self.heads:
+            fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
+            raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
+        return RandomFeatureAttention(
+            layer.dim, self.heads, self.features or layer.dim // self.heads, self.gate, self.redraw_every
+        )

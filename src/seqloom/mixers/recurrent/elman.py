@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -97,6 +99,6 @@ class ElmanConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"state_dim": 3})
 
-    def build(self, dim: int, context: int | None) -> Elman:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return Elman(dim, self.state_dim or dim)
+    def make(self, layer: Layer) -> Elman:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return Elman(layer.dim, self.state_dim or layer.dim)

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -118,6 +120,6 @@ class GRUConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"reset": "after"}, {"state_dim": 3}, {"state_dim": 3, "reset": "after"})
 
-    def build(self, dim: int, context: int | None) -> GRU:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return GRU(dim, self.state_dim or dim, self.reset == "after")
+    def make(self, layer: Layer) -> GRU:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return GRU(layer.dim, self.state_dim or layer.dim, self.reset == "after")

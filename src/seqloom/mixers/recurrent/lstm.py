@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -113,6 +115,6 @@ class LSTMConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"state_dim": 3, "forget_bias": 0.0})
 
-    def build(self, dim: int, context: int | None) -> LSTM:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return LSTM(dim, self.state_dim or dim, self.forget_bias)
+    def make(self, layer: Layer) -> LSTM:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return LSTM(layer.dim, self.state_dim or layer.dim, self.forget_bias)

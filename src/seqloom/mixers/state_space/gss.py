@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -150,6 +151,6 @@ class GSSConfig(MixerConfig):
     rounding: ClassVar = Rounding(1600, "modes that turn often, as in S4D, and gates and norms whose inputs they are")
     examples: ClassVar = ({"state_dim": 3, "channels": 4}, {"state_dim": 2, "channels": 6, "width": 5})
 
-    def build(self, dim: int, context: int | None) -> GSS:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return GSS(dim, self.channels or max(1, dim // 4), self.width or 4 * dim, self.state_dim)
+    def make(self, layer: Layer) -> GSS:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return GSS(layer.dim, self.channels or max(1, layer.dim // 4), self.width or 4 * layer.dim, self.state_dim)

@@ -25,6 +25,7 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -148,6 +149,6 @@ class LSSLConfig(MixerConfig):
         {"state_dim": 3, "measure": "legt", "learn": False},
     )
 
-    def build(self, dim: int, context: int | None) -> LSSL:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return LSSL(dim, self.state_dim, self.outputs, self.measure, self.learn)
+    def make(self, layer: Layer) -> LSSL:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return LSSL(layer.dim, self.state_dim, self.outputs, self.measure, self.learn)

@@ -27,6 +27,8 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, rootnorm
+from seqloom.core.cost import Cost, Per, linear, lookback, rootnorm
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -173,6 +175,6 @@ class MambaConfig(MixerConfig):
             raise ValueError(f"the shortest step, {self.dt_min}, is longer than the longest, {self.dt_max}: swap them")
         return self
 
-    def build(self, dim: int, context: int | None) -> Mamba:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return Mamba(dim, self)
+    def make(self, layer: Layer) -> Mamba:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return Mamba(layer.dim, self)

@@ -32,6 +32,7 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -153,6 +154,6 @@ class S4Config(MixerConfig):
     )
     examples: ClassVar = ({"state_dim": 4},)
 
-    def build(self, dim: int, context: int | None) -> S4:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return S4(dim, self.state_dim, self.lr)
+    def make(self, layer: Layer) -> S4:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return S4(layer.dim, self.state_dim, self.lr)

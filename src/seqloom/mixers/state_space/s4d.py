@@ -27,6 +27,7 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -188,6 +189,6 @@ class S4DConfig(MixerConfig):
         {"state_dim": 2, "init": "legs"},
     )
 
-    def build(self, dim: int, context: int | None) -> S4D:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return S4D(dim, self.state_dim, self.init, self.method)
+    def make(self, layer: Layer) -> S4D:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return S4D(layer.dim, self.state_dim, self.init, self.method)

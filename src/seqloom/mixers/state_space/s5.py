@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.cost import gelu as price_gelu
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -192,6 +193,6 @@ class S5Config(MixerConfig):
             raise ValueError(f"dt_min {self.dt_min} is above dt_max {self.dt_max}: choose dt_min ≤ dt_max")
         return self
 
-    def build(self, dim: int, context: int | None) -> S5:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return S5(dim, self)
+    def make(self, layer: Layer) -> S5:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return S5(layer.dim, self)

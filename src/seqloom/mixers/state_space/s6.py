@@ -22,6 +22,8 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -127,6 +129,6 @@ class S6Config(MixerConfig):
             raise ValueError(f"the shortest step, {self.dt_min}, is longer than the longest, {self.dt_max}: swap them")
         return self
 
-    def build(self, dim: int, context: int | None) -> S6:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return S6(dim, self)
+    def make(self, layer: Layer) -> S6:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return S6(layer.dim, self)

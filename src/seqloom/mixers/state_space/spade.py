@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
@@ -176,11 +178,7 @@ class SpadeConfig(MixerConfig):
     def _near(cls, value: Any) -> Any:
         return chosen(value, NEAR)
 
-    def placed(self, layer: int, depth: int) -> "SpadeConfig":
-        """See `MixerConfig.placed`: each of the two may begin otherwise in each layer."""
-        far, near = (mixer.placed(layer, depth) for mixer in (self.far, self.near))
-        return self.model_copy(update={"far": far, "near": near})
-
-    def build(self, dim: int, context: int | None) -> Spade:
-        """See `MixerConfig.build`; both are given the context."""
-        return Spade(self.far.build(dim, context), self.near.build(dim, context))
+    def make(self, layer: Layer) -> Spade:
+        """See `MixerConfig.make`; both stand in the same layer."""
+        at = {"dim": layer.dim, "context": layer.context, "layer": layer.number, "depth": layer.depth}
+        return Spade(self.far.build(**at), self.near.build(**at))

@@ -23,6 +23,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Per, linear, lookback
+from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
@@ -132,6 +134,6 @@ class SSMConfig(MixerConfig):
         {"state_dim": 2, "measure": "lagt", "method": "euler"},
     )
 
-    def build(self, dim: int, context: int | None) -> SSM:
-        """See `MixerConfig.build`; the mixer is the same for every context."""
-        return SSM(dim, self.state_dim, self.measure, self.method, self.step)
+    def make(self, layer: Layer) -> SSM:
+        """See `MixerConfig.make`; the mixer is the same for every context."""
+        return SSM(layer.dim, self.state_dim, self.measure, self.method, self.step)

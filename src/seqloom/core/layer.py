@@ -1,0 +1,29 @@
+"""Where a mixer stands: what it is built for."""
+
+from dataclasses import dataclass
+from typing import final
+
+from seqloom.core.arguments import count
+
+
+@final
+@dataclass(frozen=True)
+class Layer:
+    """What a model asks of a mixer when it builds it. The defaults are those of a mixer alone."""
+
+    dim: int
+    """channels, D"""
+    context: int | None
+    """tokens that the mixer looks back on; None for all"""
+    causal: bool = True
+    """whether no output may depend on a later token"""
+    number: int = 0
+    """the layer's number among the layers of its kind, from 0"""
+    depth: int = 1
+    """the number of layers of its kind"""
+
+    def __post_init__(self) -> None:
+        count("layer", self.number)
+        count("depth", self.depth, least=1)
+        if self.number >= self.depth:
+            raise ValueError(f"there is no layer {self.number} in {self.depth}: layers count from 0")
