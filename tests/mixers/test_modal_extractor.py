@@ -41,7 +41,7 @@ def drawn(*shape: int, seed: int = 1) -> Tensor:
 
 def poles(mixer: ModalExtractor, channel: int) -> tuple[list[complex], list[complex], float]:
     """λ, c and d of a channel, from the parameters by name."""
-    row = 0 if mixer.shared else channel
+    row = 0 if mixer.tied else channel
     fading = [
         cmath.exp(complex(-math.exp(a), w))
         for a, w in zip(mixer.log_rate[row].tolist(), mixer.frequency[row].tolist(), strict=True)

@@ -12,6 +12,7 @@ Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Ta
 from collections.abc import Sequence
 
 from seqloom.core.cost import Cost, Per, layernorm, linear, rootnorm, softmax
+from seqloom.core.mixer import parameters
 from seqloom.models.block import Block
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.norm import Norm
@@ -44,7 +45,14 @@ def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
 def layers_cost(config: DecoderConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
     """Embedding and layers, of T tokens or of the token at place T."""
     layers = (block_cost(block, T, per, config.norm) for block in blocks)
-    return sum(layers, _embed(config, T if per == "sequence" else 1))
+    return sum(layers, _embed(config, T if per == "sequence" else 1)) + shared_cost(blocks)
+
+
+def shared_cost(blocks: Sequence[Block]) -> Cost:
+    """The parameters that layers share, once; what is computed with them is in the layers' price."""
+    mixers = (block.mixer for block in blocks if "shared" not in block.mixer._modules)
+    shared = {id(mixer.shared): mixer.shared for mixer in mixers}
+    return Cost(params=sum(parameters(module) for module in shared.values()))
 
 
 def output_cost(config: DecoderConfig, rows: int) -> Cost:

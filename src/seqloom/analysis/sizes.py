@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from seqloom.analysis.cost import block_cost, norm_cost
+from seqloom.analysis.cost import block_cost, norm_cost, shared_cost
 from seqloom.core.mixer import MixerConfig
 from seqloom.models.decoder import DecoderConfig
 
@@ -27,12 +27,14 @@ def quantity(config: DecoderConfig, equal: Counted) -> int:
     """
     rows, places = config.context, range(len(pattern(config)))
     with torch.device("meta"):
-        blocks = [config.block(place) for place in places]
+        shared = config.shared()
+        blocks = [config.block(place, shared) for place in places]
     whole, rest = divmod(config.depth, len(places))
     layers = sum(
         (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence", config.norm), equal))
         for place, block in enumerate(blocks)
     )
+    layers += int(getattr(shared_cost(blocks), equal))
     return layers + (1 + config.embed_norm) * int(getattr(norm_cost(rows, config.dim, config.norm), equal))
 
 

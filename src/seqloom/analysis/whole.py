@@ -43,7 +43,8 @@ class Refused:
 def whole(config: DecoderConfig, T: int) -> dict[Use, Cost]:
     """The three prices of a model for T tokens. ValueError where it cannot be built or reads fewer."""
     with torch.device("meta"):
-        blocks = [config.block(place) for place in range(len(pattern(config)))]
+        shared = config.shared()
+        blocks = [config.block(place, shared) for place in range(len(pattern(config)))]
     limits = [half.traits.longest for block in blocks for half in block.halves]
     limits += [config.context] if config.positions == "learned" else []
     longest = min((limit for limit in limits if limit is not None), default=T)

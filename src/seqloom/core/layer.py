@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import final
 
+from torch import nn
+
 from seqloom.core.arguments import count
 
 
@@ -21,6 +23,8 @@ class Layer:
     """the layer's number among the layers of its kind, from 0"""
     depth: int = 1
     """the number of layers of its kind"""
+    shared: nn.Module | None = None
+    """what `MixerConfig.shared` made for all layers of these settings"""
 
     def __post_init__(self) -> None:
         count("layer", self.number)

@@ -17,7 +17,6 @@ from seqloom.core import memory as declared
 from seqloom.core.arguments import autocasts, count, described, deviation, mask, stream
 from seqloom.core.config import SizedConfig, near, read
 from seqloom.core.cost import Cost, Per, Span
-from seqloom.core.cost import Cost, Per
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.parts import part_price, parts
@@ -55,9 +54,12 @@ class Mixer(nn.Module, ABC):
     """what an optimizer goes by, where it is not the default of `seqloom.core.roles`"""
     """of all instances, unless a setting or the context decides"""
     dim: int
+    shared: nn.Module | None
+    """what it shares with other layers, see `MixerConfig.shared`; a submodule only of a mixer alone"""
 
     def __init__(self) -> None:
         super().__init__()
+        self.shared = None
         self._accepted = Accepted()
         self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
@@ -119,6 +121,14 @@ class Mixer(nn.Module, ABC):
     def parts(self) -> list[nn.Module]:
         """The parts that are priced by themselves, each computed once for each token. By default all."""
         return list(parts(self))
+
+    @final
+    def share(self, module: nn.Module, owned: bool) -> None:
+        """Sets `shared`. It is a submodule where it is `owned`; otherwise the model holds it, once for all layers."""
+        if owned:
+            self.shared = module
+        else:
+            self.__dict__["shared"] = module
 
     def reset(self, std: float) -> None:
         """Draws the plain projections and embeddings anew: weights N(0, std²), biases 0, norms at gain 1.
@@ -243,6 +253,11 @@ def _looks(x: Any, state: Any) -> list[Any] | None:
     return looks
 
 
+def parameters(module: nn.Module | None) -> int:
+    """The numbers that are learned in a module."""
+    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
+
+
 def plain(module: nn.Module, std: float) -> None:
     """Draws a module's linear layers and embeddings anew, N(0, std²), with biases 0 and layer norms at gain 1."""
     for part in module.modules():
@@ -276,10 +291,19 @@ class MixerConfig(SizedConfig, ABC):
     rounding: ClassVar[Rounding] = Rounding()
 
     @final
-    def build(self, dim: int, context: int | None, causal: bool = True, layer: int = 0, depth: int = 1) -> Mixer:
+    def build(
+        self,
+        dim: int,
+        context: int | None,
+        causal: bool = True,
+        layer: int = 0,
+        depth: int = 1,
+        shared: nn.Module | None = None,
+    ) -> Mixer:
         """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialized.
 
-        `layer` counts from 0 over the `depth` layers of its kind; a mixer alone is the only one. Raises ValueError
+        `layer` counts from 0 over the `depth` layers of its kind; a mixer alone is the only one. `shared` is what
+        the method of that name made for all layers of these settings; a mixer alone makes its own. Raises ValueError
         where it has no causal or no bidirectional form, and for sizes that it does not take.
         """
         if causal and self.traits.causal == "never":
@@ -287,7 +311,18 @@ class MixerConfig(SizedConfig, ABC):
         if not causal and self.traits.causal == "always":
             both = ", ".join(name for name, config in _kinds.items() if config.traits.causal != "always")
             raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
-        return self.make(Layer(dim, context, causal, layer, depth))
+        part = self.shared(dim, context, depth) if shared is None else shared
+        mixer = self.make(Layer(dim, context, causal, layer, depth, part))
+        if part is not None:
+            mixer.share(part, owned=shared is None)
+        return mixer
+
+    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
+        """What all layers of these settings share, in a model with `depth` layers of this kind; by default nothing.
+
+        A model builds, draws, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
+        """
+        return None
 
     @abstractmethod
     def make(self, layer: Layer) -> Mixer:

@@ -1,8 +1,10 @@
 """The settings of a decoder: its sizes, the mixers of its layers, and what stands beside them."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from torch import nn
 
 from seqloom.core.config import Config
 from seqloom.core.mixer import MixerConfig
@@ -63,16 +65,40 @@ class DecoderConfig(Config):
     @property
     def mixers(self) -> tuple[MixerConfig, ...]:
         """The mixer of each layer, in order."""
-        given = self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
-        return tuple(given[layer % len(given)] for layer in range(self.depth))
+        return tuple(self._given[layer % len(self._given)] for layer in range(self.depth))
 
-    def block(self, layer: int) -> Block:
-        """The layer of a number, from 0, with weights of its own. ValueError where its mixer does not fit the sizes."""
+    def shared(self) -> dict[str, nn.Module]:
+        """What layers of equal settings share, by the kind of their mixer; `kind_2` for a kind's second settings."""
+        kinds = [mixer.kind for mixer in self.mixers]
+        parts = {
+            name: mixer.shared(self.dim, self.context, kinds.count(mixer.kind)) for mixer, name in self._names.items()
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def block(self, layer: int, shared: Mapping[str, nn.Module]) -> Block:
+        """The layer of a number, from 0, given what `shared` made; it holds weights of its own and refers to those.
+
+        ValueError where its mixer does not fit the sizes.
+        """
         config = self.mixers[layer]
-        kinds = [each.kind for each in self.mixers]
+        kinds = [mixer.kind for mixer in self.mixers]
         number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)
-        mixer = config.build(self.dim, self.context, layer=number, depth=depth)
+        part = shared.get(self._names[config])
+        mixer = config.build(self.dim, self.context, layer=number, depth=depth, shared=part)
         return Block(mixer, self.channel, self._channel(layer), self.dropout, self.norm)
+
+    @property
+    def _given(self) -> tuple[MixerConfig, ...]:
+        return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
+
+    @property
+    def _names(self) -> dict[MixerConfig, str]:
+        """The name of what the layers of each settings share."""
+        names: dict[MixerConfig, str] = {}
+        for config in dict.fromkeys(self._given):
+            before = sum(other.kind == config.kind for other in names)
+            names[config] = f"{config.kind}_{before + 1}" if before else config.kind
+        return names
 
     def _channel(self, layer: int) -> Channel | None:
         match self.channel:

@@ -34,16 +34,20 @@ class Decoder(nn.Module):
     """Predicts the next token at every place. Speaks the mixer's verbs over ids.
 
     Every verb raises TypeError or ValueError, in one line, for arguments that do not fit (`seqloom.models.arguments`).
+    With `layers` only the first so many are built, for who counts the weights of a model whose layers repeat.
     """
 
-    def __init__(self, config: DecoderConfig) -> None:
+    def __init__(self, config: DecoderConfig, layers: int | None = None) -> None:
         super().__init__()
         self.config = config
         self.token = nn.Embedding(config.vocab, config.dim)
         self.position = LearnedPositions(config.context, config.dim) if config.positions == "learned" else None
         self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(config.block(layer) for layer in range(config.depth))
+        shared = config.shared()
+        self.shared = nn.ModuleDict(shared)  # here alone: the layers' mixers refer to it, and do not hold it
+        depth = config.depth if layers is None else layers
+        self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
         self.norm = normalisation(config.norm, config.dim)
         self.head = Linear(config.dim, config.vocab)
         self.tokenizer: Any = None

@@ -112,7 +112,7 @@ def described(run: Run, config: DecoderConfig) -> dict[str, torch.Tensor]:
     kinds = len(config.mixer) if isinstance(config.mixer, tuple) else 1
     try:
         with torch.device("meta"):
-            sample = Decoder(config.model_copy(update={"depth": kinds})).to(dtype(run))
+            sample = Decoder(config, layers=kinds).to(dtype(run))
     except (RuntimeError, TypeError, OverflowError):  # what torch says where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
     layers = [layer.state_dict() for layer in sample.layers]

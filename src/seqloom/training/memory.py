@@ -101,4 +101,4 @@ def weightless(model: DecoderConfig) -> Decoder:
     """The model on the meta device, where it takes no memory, and only as deep as its mixers differ."""
     period = len(model.mixer) if isinstance(model.mixer, tuple) else 1
     with torch.device("meta"):
-        return Decoder(model.model_copy(update={"depth": period}))
+        return Decoder(model, layers=period)

@@ -130,7 +130,8 @@ def optimizer(model: Learner, config: TrainConfig) -> Optimizer:
 def matrices_of(model: Learner) -> frozenset[str]:
     """The names of the parameters that Muon takes. ValueError where there are none."""
     role = roles(model.named_modules())
-    inside = {id(parameter) for sublayer in model.halves for parameter in sublayer.parameters()}
+    blocks = [module for half in model.halves for module in (half, half.shared) if module is not None]
+    inside = {id(parameter) for module in blocks for parameter in module.parameters()}
     names = {name for name, parameter in model.named_parameters() if role[name] == "matrix" and id(parameter) in inside}
     if not names:
         raise ValueError(

@@ -25,7 +25,6 @@ from typing_extensions import override
 
 from seqloom.core.arguments import deviation
 from seqloom.core.cost import Cost, Span
-from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register

@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
@@ -53,7 +52,7 @@ class ModalExtractor(PackedMixer):
     def __init__(self, dim: int, context: int, config: "ModalExtractorConfig") -> None:
         super().__init__()
         self.dim, self.context, self.order = dim, context, config.order
-        self.shared, rows = config.taps == "shared", 1 if config.taps == "shared" else dim
+        self.tied, rows = config.taps == "shared", 1 if config.taps == "shared" else dim
         self.log_rate, self.frequency = (nn.Parameter(torch.empty(rows, self.order)) for _ in range(2))
         self.c, self.d = nn.Parameter(torch.empty(rows, self.order, 2)), nn.Parameter(torch.empty(rows))
         self.w_in, self.w_adj, self.w_out = (
@@ -100,15 +99,15 @@ class ModalExtractor(PackedMixer):
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the taps, and how long and how fast the waves swing."""
-        taps, wave = self.taps(x.shape[1]), ("wave",) if self.shared else ("channel", "wave")
+        taps, wave = self.taps(x.shape[1]), ("wave",) if self.tied else ("channel", "wave")
         memory, turns = (-self.log_rate).exp().detach(), (self.frequency / (2 * math.pi)).detach()
         meaning = "the weight of a channel's own input at each lag"
         return [
             View("taps", meaning, ("lag",), taps[:, 0])
-            if self.shared
+            if self.tied
             else View("taps", meaning, ("lag", "channel"), taps),
-            View("memory", "tokens in which a wave fades to 1/e", wave, memory[0] if self.shared else memory),
-            View("frequency", "turns of a wave in a token", wave, turns[0] if self.shared else turns),
+            View("memory", "tokens in which a wave fades to 1/e", wave, memory[0] if self.tied else memory),
+            View("frequency", "turns of a wave in a token", wave, turns[0] if self.tied else turns),
         ]
 
     def taps(self, count: int) -> Tensor:
@@ -125,7 +124,7 @@ class ModalExtractor(PackedMixer):
         rate = Cost(exp=waves, other=waves, path=("exponentiation",))  # -e^a, at each token, as a step computes it
         direct = Cost(mul=n, add=n, path=("addition",))  # d z
         adjusted = Cost(mul=n, path=("multiplication",)) if self.w_adj is not None else None
-        system = price(span.rows, self.dim, self.order, self.shared)
+        system = price(span.rows, self.dim, self.order, self.tied)
         return self.w_in, rate, system, direct, adjusted, self.w_out
 
     @property
@@ -150,7 +149,7 @@ class ModalExtractor(PackedMixer):
 
     def _system(self) -> tuple[Tensor, Tensor]:
         rates, weights = self._waves()
-        return (rates[0], weights.expand(self.dim, -1)) if self.shared else (rates, weights)
+        return (rates[0], weights.expand(self.dim, -1)) if self.tied else (rates, weights)
 
     def _in(self, x: Tensor) -> Tensor:
         z: Tensor = self.w_in(x) if self.w_in is not None else x

@@ -23,7 +23,6 @@ from torch.nn.functional import layer_norm, silu
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate, layernorm
-from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register

@@ -27,7 +27,6 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, rootnorm
-from seqloom.core.cost import Cost, Per, linear, lookback, rootnorm
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register

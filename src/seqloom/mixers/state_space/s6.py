@@ -22,7 +22,6 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.cost import Cost, Per, linear, lookback
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.cost import Cost, Per, layernorm, linear, lookback
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
@@ -180,5 +179,15 @@ class SpadeConfig(MixerConfig):
 
     def make(self, layer: Layer) -> Spade:
         """See `MixerConfig.make`; both stand in the same layer."""
-        at = {"dim": layer.dim, "context": layer.context, "layer": layer.number, "depth": layer.depth}
-        return Spade(self.far.build(**at), self.near.build(**at))
+        parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
+        far, near = (
+            config.build(layer.dim, layer.context, layer.causal, layer.number, layer.depth, parts.get(name))
+            for name, config in (("far", self.far), ("near", self.near))
+        )
+        return Spade(far, near)
+
+    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
+        """See `MixerConfig.shared`: what each of the two shares."""
+        parts = {name: getattr(self, name).shared(dim, context, depth) for name in ("far", "near")}
+        made = {name: part for name, part in parts.items() if part is not None}
+        return nn.ModuleDict(made) if made else None

@@ -1,0 +1,69 @@
+"""A mixer whose layers share a table of gates and a matrix: what `MixerConfig.shared` is tested with.
+
+y_t = (x_t ∘ g_l) W W_s           g_l: row l of the table (depth, D); the table and W_s (D, D) are shared
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.layer import Layer
+from seqloom.core.mixer import MixerConfig, Traits
+from seqloom.core.state import State
+from seqloom.mixers.base import PackedMixer
+
+TRAITS = Traits(causal="always", streams=True, state="none")
+
+
+@final
+class Common(nn.Module):
+    """What all layers share."""
+
+    def __init__(self, dim: int, depth: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.arange(1.0, depth + 1)[:, None].repeat(1, dim))
+        self.w = nn.Linear(dim, dim, bias=False)
+
+
+@final
+class Gated(PackedMixer):
+    """Each token for itself."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, number: int) -> None:
+        super().__init__()
+        self.dim, self.number = dim, number
+        self.w = nn.Linear(dim, dim, bias=False)
+
+    def mix(self, x: Tensor) -> Tensor:
+        assert isinstance(self.shared, Common)
+        y: Tensor = self.shared.w(self.w(x * self.shared.table[self.number]))
+        return y
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        return self.mix(x), {"seen": state["seen"] + lengths}
+
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
+        return self.mix(x), {"seen": state["seen"] + 1}
+
+    def price(self, T: int, per: Per) -> Cost:
+        rows, D = T if per == "sequence" else 1, self.dim
+        w = linear(rows, D, D)
+        return Cost(mul=rows * D, path=("multiplication",)) + w + Cost(mul=w.mul, add=w.add, path=w.path)
+
+
+class GatedConfig(MixerConfig):
+    """A mixer whose layers share gates and a matrix."""
+
+    kind: Literal["gated"] = "gated"
+    variant: int = 0
+    traits: ClassVar = TRAITS
+
+    def make(self, layer: Layer) -> Gated:
+        return Gated(layer.dim, layer.number)
+
+    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module:
+        return Common(dim, depth)
