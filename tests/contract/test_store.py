@@ -58,7 +58,7 @@ def check_nothing_is_changed(make: Make) -> None:
 
 
 def check_around(make: Make) -> None:
-    """`param_groups` holds every parameter once, `reset` draws each anew, `losses` are scalars."""
+    """`param_groups` holds every parameter once, `reset` draws each again; extras are scalars and detached sums."""
     mixer = make()
     listed = [parameter for group in mixer.param_groups() for parameter in group["params"]]
     assert len(listed) == len({id(parameter) for parameter in listed})
@@ -70,8 +70,12 @@ def check_around(make: Make) -> None:
     for name, parameter in mixer.named_parameters():
         assert bool(parameter.isfinite().all())
         assert not torch.equal(parameter, before[name]), f"reset leaves {name!r} as it was"
-    mixer(draw(1, 3, DIM))
-    assert all(loss.ndim == 0 for loss in mixer.losses().values())
+    x = draw(1, 3, DIM)
+    y, extras = mixer.forward_with_extras(x)
+    assert torch.equal(y, mixer(x))
+    assert all(loss.ndim == 0 for loss in extras.losses.values())
+    assert not any(value.requires_grad for value in extras.statistics.values())
+    assert mixer.loss_weights.keys() <= extras.losses.keys()
 
 
 @every_mixer

@@ -116,9 +116,9 @@ def test_new_directions_come_when_they_are_due_and_from_the_checkpoint(kernel: s
     other.load_state_dict(saved)
     torch.manual_seed(123)  # what else is drawn in between does not matter
     for step in range(8, 20):
-        mixer.after_update(step)
+        mixer.after_update(step, {})
         torch.randn(3)
-        other.after_update(step)
+        other.after_update(step, {})
         assert torch.equal(mixer.directions, other.directions)
     assert torch.equal(mixer(numbers(1, 4, D)), other(numbers(1, 4, D)))
 
@@ -126,7 +126,7 @@ def test_new_directions_come_when_they_are_due_and_from_the_checkpoint(kernel: s
 def due(mixer: Mixer, step: int) -> bool:
     """Whether the update of this step changed the directions; fails where it changed anything else but the seed."""
     before = copy.deepcopy(mixer.state_dict())
-    mixer.after_update(step)
+    mixer.after_update(step, {})
     changed = {name for name, tensor in mixer.state_dict().items() if not torch.equal(tensor, before[name])}
     assert changed in (set(), {"directions", "seed"})
     return bool(changed)
@@ -144,8 +144,8 @@ def test_a_seed_gives_the_model() -> None:
     one, same, other = (performer(seed=seed) for seed in (4, 4, 5))
     assert torch.equal(one.directions, same.directions)
     assert not torch.equal(one.directions, other.directions)
-    one.after_update(1000)
-    same.after_update(1000)
+    one.after_update(1000, {})
+    same.after_update(1000, {})
     assert torch.equal(one.directions, same.directions)
 
 
@@ -153,14 +153,14 @@ def test_a_seed_gives_the_model() -> None:
 def test_it_is_stored_with_the_directions_it_has_now(kernel: str) -> None:
     mixer, x = performer(kernel, redraw_every=1), numbers(2, 6, D)
     first = mixer(x)
-    mixer.after_update(1)
+    mixer.after_update(1, {})
     now = mixer(x)
     assert not torch.equal(first, now)
     again = performer(kernel, seed=1, redraw_every=1)
     again.load_state_dict(mixer.state_dict())
     for stored in (again, copy.deepcopy(mixer), pickle.loads(pickle.dumps(mixer))):
         assert torch.equal(stored(x), now)
-        stored.after_update(2)
+        stored.after_update(2, {})
         assert torch.equal(mixer(x), now), "the copy shares memory"
     before = copy.deepcopy(mixer.state_dict())
     _, state = mixer.extend(x, mixer.start(2))

@@ -173,20 +173,20 @@ def test_new_directions_come_when_they_are_due_and_from_the_checkpoint(gate: boo
     changes = []
     for step in range(1, 6):
         before = copy.deepcopy(mixer.state_dict())
-        mixer.after_update(step)
+        mixer.after_update(step, {})
         changes.append({n for n, tensor in mixer.state_dict().items() if not torch.equal(tensor, before[n])})
     assert changes == [set(), {"directions", "seed"}, set(), {"directions", "seed"}, set()]
     other = rfa(gate, seed=9, redraw_every=2)
     other.load_state_dict(copy.deepcopy(mixer.state_dict()))
     for step in range(6, 11):
-        mixer.after_update(step)
+        mixer.after_update(step, {})
         torch.randn(3)  # what else is drawn in between does not matter
-        other.after_update(step)
+        other.after_update(step, {})
         assert torch.equal(mixer.directions, other.directions)
     assert torch.equal(mixer(numbers(1, 4, D)), other(numbers(1, 4, D)))
     never = rfa(gate, redraw_every=0)
     before = never.directions.clone()
-    never.after_update(4)
+    never.after_update(4, {})
     assert torch.equal(never.directions, before)
 
 
@@ -205,14 +205,14 @@ def test_reset_begins_anew_but_for_the_directions() -> None:
 def test_it_is_stored_with_the_directions_it_has_now(gate: bool) -> None:
     mixer, x = rfa(gate), numbers(2, 6, D)
     first = mixer(x)
-    mixer.after_update(1)
+    mixer.after_update(1, {})
     now = mixer(x)
     assert not torch.equal(first, now)
     again = rfa(gate, seed=1)
     again.load_state_dict(mixer.state_dict())
     for stored in (again, copy.deepcopy(mixer), pickle.loads(pickle.dumps(mixer))):
         assert torch.equal(stored(x), now)
-        stored.after_update(2)
+        stored.after_update(2, {})
         assert torch.equal(mixer(x), now), "the copy shares memory"
 
 

@@ -31,6 +31,7 @@ from tests.contract import (
     test_views,
 )
 from tests.contract.cases import Case
+from tests.training.stepping import with_loss
 
 NEAR = {"kind": "attention", "heads": 2, "window": 3}
 PAIRS: dict[str, dict[str, Any]] = {
@@ -159,13 +160,17 @@ def test_refusals(settings: dict[str, Any], words: str) -> None:
 def test_each_of_both_is_asked_and_told() -> None:
     mixer = mixer_config({"kind": "spade", "far": {"kind": "rwkv"}, "near": NEAR}).build(8, 5)
     assert isinstance(mixer, Spade)
-    told: list[int] = []
+    told: list[tuple[int, dict[str, Tensor]]] = []
     for part in (mixer.far, mixer.near):
-        part.after_update = told.append  # type: ignore[method-assign]
-        part.losses = lambda: {"size": torch.tensor(2.0)}  # type: ignore[method-assign]
-    mixer.after_update(3)
-    assert told == [3, 3]
-    assert mixer.losses().keys() == {"far.size", "near.size"}
+        part.after_update = lambda step, statistics: told.append((step, statistics))  # type: ignore[method-assign]
+        with_loss(part, lambda: torch.tensor(2.0))
+    one, two = torch.tensor(1), torch.tensor(2)
+    mixer.after_update(3, {"far.count": one, "near.count": two})
+    assert told == [(3, {"count": one}), (3, {"count": two})]
+    x = torch.ones(1, 3, 8)
+    y, extras = mixer.forward_with_extras(x)
+    assert extras.losses.keys() == {"far.size", "near.size"}
+    assert torch.equal(y, mixer(x))
     assert [group.get("weight_decay") for group in mixer.param_groups()] == [None, 0.0, None, None]
     rates = mixer.far.get_parameter("log_rate").detach().clone()
     mixer.reset(0.01)

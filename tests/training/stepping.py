@@ -1,11 +1,15 @@
 """A decoder and windows of noise, for tests of a single step."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from seqloom.core.extras import Extras
+from seqloom.core.mixer import Mixer
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.models.decoder import Decoder, DecoderConfig
@@ -20,6 +24,12 @@ def decoder(kind: str | dict[str, Any], seed: int = 7, **settings: Any) -> Decod
     mixer = {"kind": kind} if isinstance(kind, str) else kind
     sizes = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": CONTEXT, "ffn": 16, "std": 0.3}
     return Decoder(DecoderConfig(**{**sizes, "mixer": mixer, **settings})).train()
+
+
+def with_loss(mixer: Mixer, loss: Callable[[], Tensor]) -> None:
+    """Gives a mixer an auxiliary loss named `size`."""
+    plain = mixer.forward
+    mixer.forward_with_extras = lambda x, keep=None: (plain(x, keep), Extras({"size": loss()}))  # type: ignore[method-assign]
 
 
 def descent(model: Decoder, lr: float) -> Optimizer:

@@ -9,7 +9,7 @@ from torch import Tensor
 from seqloom.models.decoder import Decoder
 from seqloom.training.loop import updates
 from seqloom.training.settings import resolve
-from tests.training.stepping import decoder, descent, windows
+from tests.training.stepping import decoder, descent, windows, with_loss
 
 
 def stepped(model: Decoder, *changes: str) -> tuple[float, Tensor]:
@@ -20,7 +20,7 @@ def stepped(model: Decoder, *changes: str) -> tuple[float, Tensor]:
 def asking(extra: float) -> Decoder:
     model = decoder("me", dropout=0.0)
     mixer = model.blocks[0].mixer
-    mixer.losses = lambda: {"size": extra * mixer.get_parameter("w_ext").sum()}  # type: ignore[method-assign]
+    with_loss(mixer, lambda: extra * mixer.get_parameter("w_ext").sum())
     return model
 
 
@@ -40,7 +40,8 @@ def test_an_auxiliary_loss_is_no_part_of_the_cost() -> None:
 def test_so_is_one_of_what_follows_the_mixer() -> None:
     model = decoder("me", dropout=0.0)
     first, half = model.blocks[0].mixer.get_parameter("w_ext"), model.blocks[1].channel
-    half.losses = lambda: {"size": first.sum()}  # type: ignore[method-assign]
+    assert half is not None
+    with_loss(half, first.sum)
     _, pulled = stepped(model)
     _, plain = stepped(asking(0.0))
     assert torch.allclose(pulled, plain - 0.1, atol=1e-6)
@@ -50,7 +51,7 @@ def test_so_is_one_of_what_follows_the_mixer() -> None:
 def test_each_half_is_told_of_each_update(half: int) -> None:
     model = decoder("me")
     told: list[int] = []
-    model.blocks[1].halves[half].after_update = told.append  # type: ignore[method-assign]
+    model.blocks[1].halves[half].after_update = lambda step, statistics: told.append(step)  # type: ignore[method-assign]
     update = updates(model, descent(model, 0.1), windows(), resolve("tiny").training)
     for step in range(3):
         update(step)

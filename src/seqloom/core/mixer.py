@@ -17,6 +17,7 @@ from seqloom.core import memory as declared
 from seqloom.core.arguments import autocasts, count, described, deviation, mask, stream
 from seqloom.core.config import SizedConfig, near, read
 from seqloom.core.cost import Cost, Per, Span
+from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.parts import part_price, parts
@@ -150,12 +151,24 @@ class Mixer(nn.Module, ABC):
         """Parameters with the optimizer settings that they want; by default one group that wants nothing special."""
         return [{"params": list(self.parameters())}]
 
-    def losses(self) -> dict[str, Tensor]:
-        """Auxiliary terms of the last forward, by name; none by default."""
+    def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """`forward`, and what training takes next to its output; by default nothing."""
+        return self(x, keep), Extras()
+
+    def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
+        """`extend`, and what training takes next to its output; by default nothing."""
+        return *self.extend(x, state, keep), Extras()
+
+    @property
+    def loss_weights(self) -> Mapping[str, float]:
+        """What training multiplies the auxiliary losses by, as the settings say; 1 for a name that is not there."""
         return {}
 
-    def after_update(self, step: int) -> None:
-        """Called after each optimizer step: the only place where buffers change. Does nothing by default."""
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        """Called after each optimizer step, from 1, with the sums of all its passes' statistics.
+
+        The only place where buffers change. Does nothing by default.
+        """
 
     def views(self, x: Stream) -> list[View]:
         """What can be looked at: of the weights, and of how the first row of `x` was read; by default nothing."""

@@ -8,6 +8,7 @@ z: the decoder's stream after its last layer; e: an embedding of the place that 
 MAD's compression task, arXiv:2403.17844, is an MLP over the sum of z and a sinusoidal e.
 """
 
+from collections.abc import Mapping
 from typing import final
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seqloom.core.extras import Extras
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Logits
 from seqloom.data.probes import Probe, Questions
@@ -66,16 +68,28 @@ class Answers(nn.Module):
         """See `Decoder.halves`."""
         return self.decoder.halves
 
+    @property
+    def loss_weights(self) -> Mapping[str, float]:
+        """See `Decoder.loss_weights`."""
+        return self.decoder.loss_weights
+
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        """See `Decoder.after_update`."""
+        self.decoder.after_update(step, statistics)
+
     def forward(self, ids: Int[Tensor, "B 1 T"]) -> Logits:
         """The logits of the answer at each place (B, T, W); 0 at places that a summary leaves nothing to say of."""
+        return self.forward_with_extras(ids)[0]
+
+    def forward_with_extras(self, ids: Int[Tensor, "B 1 T"]) -> tuple[Logits, Extras]:
+        """`forward`, and the decoder's auxiliary losses and statistics."""
         tokens = ids[:, 0]
         if self.unpack is None:
-            logits: Tensor = self.decoder(tokens)
-            return logits
+            return self.decoder.forward_with_extras(tokens)
         read = tokens.shape[1] - self.unpack.places.num_embeddings
-        packed = self.decoder.features(tokens[:, :read])[:, -1]
-        said = self.decoder.logits(self.unpack(packed))
-        return torch.cat([said.new_zeros(len(said), read, said.shape[2]), said], dim=1)
+        features, extras = self.decoder.features_with_extras(tokens[:, :read])
+        said = self.decoder.logits(self.unpack(features[:, -1]))
+        return torch.cat([said.new_zeros(len(said), read, said.shape[2]), said], dim=1), extras
 
 
 @final

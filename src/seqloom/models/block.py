@@ -7,10 +7,13 @@ paper has the feed-forward network another `Channel` may stand, and remember wha
 none, and y = h: Mamba.
 """
 
+from collections.abc import Mapping
 from typing import final
 
-from torch import nn
+from torch import Tensor, nn
 
+from seqloom.core import extras as named
+from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import LayerState
@@ -50,6 +53,27 @@ class Block(nn.Module):
         """See `Mixer.forward`; what it writes at dropped places means nothing."""
         channel, h = self.channel, x + self.dropout(self.mixer(self.norm_1(x), keep))
         return h if channel is None else h + self.dropout(channel(self.norm_2(h), keep))
+
+    def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """See `Mixer.forward_with_extras`; those of the second half are under `channel.`."""
+        y, extras = self.mixer.forward_with_extras(self.norm_1(x), keep)
+        h = x + self.dropout(y)
+        if self.channel is None:
+            return h, extras
+        y, further = self.channel.forward_with_extras(self.norm_2(h), keep)
+        return h + self.dropout(y), merged([extras, further.under("channel")])
+
+    @property
+    def loss_weights(self) -> dict[str, float]:
+        """See `Mixer.loss_weights`."""
+        further = {} if self.channel is None else self.channel.loss_weights
+        return {**self.mixer.loss_weights, **{f"channel.{name}": weight for name, weight in further.items()}}
+
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        """See `Mixer.after_update`."""
+        self.mixer.after_update(step, statistics)
+        if self.channel is not None:
+            self.channel.after_update(step, named.within(statistics, "channel"))
 
     def start(self, batch: int, *, capacity: int | None = None) -> LayerState:
         """The states of its sublayers before the first token, see `Mixer.start`."""

@@ -7,14 +7,17 @@ matrix and embedding N(0, 0.01²), biases 0. Its `positions` may be left out and
 before the dropout), which the paper does not do and RWKV does; its norms may be others (Mamba).
 """
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seqloom.core import extras as named
 from seqloom.core import memory as memory_of
 from seqloom.core.arguments import described, mask
+from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer, plain
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import ModelState, bounded, counted, length_of, measured, unread
@@ -86,6 +89,35 @@ class Decoder(nn.Module):
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
         """Logits of the token after each place; at a dropped place they are 0."""
         return self.logits(self.features(ids, keep), keep)
+
+    def forward_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Logits, Extras]:
+        """`forward`, and the layers' auxiliary losses and statistics, named as in `layers.3.balance`."""
+        x, extras = self.features_with_extras(ids, keep)
+        return self.logits(x, keep), extras
+
+    def features_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """`features`, and the layers' auxiliary losses and statistics."""
+        self._check_piece(ids, keep)
+        x = self._embed(ids, ids.new_zeros(len(ids)), keep)
+        parts = []
+        for number, block in enumerate(self.blocks):
+            x, extras = block.forward_with_extras(x, keep)
+            parts.append(extras.under(f"layers.{number}"))
+        return x, merged(parts)
+
+    @property
+    def loss_weights(self) -> dict[str, float]:
+        """What training multiplies each auxiliary loss by; 1 for a name that is not there."""
+        return {
+            f"layers.{number}.{name}": weight
+            for number, block in enumerate(self.blocks)
+            for name, weight in block.loss_weights.items()
+        }
+
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        """Called after each optimizer step, from 1, with the sums of its passes' statistics: see `Mixer`."""
+        for number, block in enumerate(self.blocks):
+            block.after_update(step, named.within(statistics, f"layers.{number}"))
 
     def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
         """The stream (B, T, D) after the last layer: what `logits` reads."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from seqloom.core.extras import Extras, added
 from seqloom.training.config import TrainConfig
 from seqloom.training.learner import Batches, Learner
 from seqloom.training.optimizers import Optimizer
@@ -70,7 +71,9 @@ def updates(model: Learner, optimizer: Optimizer, batches: Batches, config: Trai
     The device is waited for once in a step: where the costs of its pieces are read.
     """
     device = model.token.weight.device
-    run: Callable[[Tensor], Tensor] = torch.compile(model) if config.compile else model
+    run: Callable[[Tensor], tuple[Tensor, Extras]] = model.forward_with_extras
+    run = torch.compile(run) if config.compile else run
+    weights = model.loss_weights
     autocast = torch.autocast(device.type, dtype=torch.bfloat16) if config.precision == "bf16" else nullcontext()
     pieces = config.accumulate
 
@@ -80,15 +83,17 @@ def updates(model: Learner, optimizer: Optimizer, batches: Batches, config: Trai
         _seed(config.seed, number, device)
         computing = time.perf_counter()
         losses = Losses()
+        statistics: dict[str, Tensor] = {}
         for piece in batch.chunk(pieces):
             with autocast:
-                logits = run(piece[:, :-1])
+                logits, extras = run(piece[:, :-1])
                 wide = torch.promote_types(logits.dtype, torch.float32)
                 loss = cross_entropy(logits.to(wide).flatten(0, 1), piece[:, 1:].flatten())
             losses.add(COST, loss)
-            for name, extra in (entry for half in model.halves for entry in half.losses().items()):
-                losses.add(f"the auxiliary loss {name}", extra)
-                loss = loss + extra
+            for name, auxiliary in extras.losses.items():
+                losses.add(f"the auxiliary loss {name}", auxiliary)
+                loss = loss + weights.get(name, 1.0) * auxiliary
+            statistics = added(statistics, extras.statistics)
             (loss / pieces if pieces > 1 else loss).backward()
         cost = losses.read(number + 1)
         if config.clip is not None:
@@ -96,8 +101,7 @@ def updates(model: Learner, optimizer: Optimizer, batches: Batches, config: Trai
         share = config.schedule.share(number, config.batches)
         optimizer.step(share)
         optimizer.zero_grad()
-        for half in model.halves:
-            half.after_update(number + 1)
+        model.after_update(number + 1, statistics)
         ended = time.perf_counter()
         return Update(cost, config.lr * share, ended - began, ended - computing)
 

@@ -16,7 +16,7 @@ in any direction, is taken for 1e-25, so that y fades to 0.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal, final
 
 import torch
@@ -54,7 +54,7 @@ class Performer(PackedMixer):
         self.register_buffer("seed", draws.fresh().to(self.directions.device))
         draws.redraw(self.directions, self.seed, draws.orthogonal)
 
-    def after_update(self, step: int) -> None:
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """See `Mixer.after_update`: new directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.orthogonal)

@@ -16,7 +16,7 @@ within 1e-24 of 1). Directions are rounded to bfloat16 and drawn anew after each
 200 draws made beforehand; the last draw is what is evaluated.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -66,7 +66,7 @@ class RandomFeatureAttention(PackedMixer):
         others = [parameter for parameter in self.parameters() if parameter is not self.sigma]
         return [{"params": others}, {"params": [self.sigma], "weight_decay": 0.0}]
 
-    def after_update(self, step: int) -> None:
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """See `Mixer.after_update`: new directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.independent)

@@ -9,7 +9,7 @@ Source: Zuo et al., Efficient Long Sequence Modeling via State Space Augmented T
 a bias in W_out, in the authors' code; local attention there looks back on 512 tokens and has relative positions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -17,7 +17,9 @@ from pydantic import Field, SerializeAsAny, field_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
+from seqloom.core import extras
 from seqloom.core.cost import Cost, Span
+from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
@@ -59,19 +61,27 @@ class Spade(Mixer):
         own = [*self.norm_far.parameters(), *self.norm_near.parameters(), *self.w_out.parameters()]
         return [*(group for mixer in self.both.values() for group in mixer.param_groups()), {"params": own}]
 
-    def losses(self) -> dict[str, Tensor]:
-        """See `Mixer.losses`: those of both."""
-        return {f"{name}.{term}": loss for name, mixer in self.both.items() for term, loss in mixer.losses().items()}
+    @property
+    def loss_weights(self) -> dict[str, float]:
+        """See `Mixer.loss_weights`: those of both."""
+        return {f"{name}.{loss}": w for name, mixer in self.both.items() for loss, w in mixer.loss_weights.items()}
 
-    def after_update(self, step: int) -> None:
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """See `Mixer.after_update`."""
-        for mixer in self.both.values():
-            mixer.after_update(step)
+        for name, mixer in self.both.items():
+            mixer.after_update(step, extras.within(statistics, name))
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """See `Mixer.forward`."""
         x = self.check_input(x, keep, 3)
         return self._mixed([mixer(x, keep) for mixer in self.both.values()], keep)
+
+    def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """See `Mixer.forward_with_extras`: those of both."""
+        x = self.check_input(x, keep, 3)
+        read = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.both.items()}
+        of_both = extras.merged(own.under(name) for name, (_, own) in read.items())
+        return self._mixed([y for y, _ in read.values()], keep), of_both
 
     @property
     def memory(self) -> Memory:
@@ -87,6 +97,15 @@ class Spade(Mixer):
         state = bounded(state)
         read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.both.items()}
         return self._mixed([y for y, _ in read.values()], keep), joined({name: read[name][1] for name in read})
+
+    def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
+        """See `Mixer.extend_with_extras`: those of both."""
+        x = self.check_input(x, keep, 3)
+        self.check_state(state, len(x))
+        read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.both.items()}
+        of_both = extras.merged(own.under(name) for name, (_, _, own) in read.items())
+        after = joined({name: then for name, (_, then, _) in read.items()})
+        return self._mixed([y for y, _, _ in read.values()], keep), after, of_both
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
