@@ -60,7 +60,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     if settings:
         parts += ["## Settings", table(("name", "default", "meaning"), settings)]
     longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
-    can = (traits.causal, "yes" if traits.streams else "no", traits.state, longest)
+    can = (config.traits.causal, "yes" if traits.streams else "no", traits.state, longest)
     parts += ["## What it can do", table(("causal", "reads on", "memory", "longest"), [can])]
     parts.append(precision(config.rounding))
     parts.append(f"## Parameters and price at dim {DIM}, context {CONTEXT}")

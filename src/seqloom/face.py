@@ -32,9 +32,10 @@ def list_mixers() -> dict[str, Traits]:
     return {name: config.traits for name, config in kinds().items()}
 
 
-def mixer(kind: str, *, dim: int, context: int | None = None, **settings: Any) -> Mixer:
+def mixer(kind: str, *, dim: int, context: int | None = None, causal: bool = True, **settings: Any) -> Mixer:
     """A mixer for `dim` channels that looks back on `context` tokens: an nn.Module, (B, T, D) → (B, T, D).
 
+    With `causal=False` its bidirectional form, which reads whole sequences; ValueError where it has none.
     `settings` are the mixer's own, such as heads=32 for attention. ValueError, with what was near, for unknown ones;
     ValueError or TypeError, too, for sizes that are none or do not fit into the memory.
     """
@@ -42,7 +43,7 @@ def mixer(kind: str, *, dim: int, context: int | None = None, **settings: Any) -
     if context is not None:
         _size("context", context)
     config = mixer_config({"kind": kind, **settings})
-    return _built(lambda: config.build(dim, context))
+    return _built(lambda: config.build(dim, context, causal))
 
 
 def decoder(

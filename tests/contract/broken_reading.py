@@ -8,7 +8,7 @@ from seqloom.core.state import State
 from seqloom.ops.ring import write_
 from tests.contract.faults import caught_by
 from tests.contract.sound import Average
-from tests.contract.sound_others import Cached, Short
+from tests.contract.sound_others import Ahead, Cached, Short
 
 
 @caught_by(check_causal="moved by")
@@ -49,6 +49,14 @@ class SaysItLooksAhead(Average):
     """Its traits say never causal, and yet it reads on."""
 
     traits = Traits(causal="never", streams=False, state="none")
+
+
+@caught_by(check_causal="output 0 does not depend on input 1")
+class SeesItsOwnTokenOnly(Ahead):
+    """Its traits say never causal, and yet no output sees another token."""
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        return super().forward(x.flatten(0, 1)[:, None], None if keep is None else keep.flatten()[:, None]).view_as(x)
 
 
 @caught_by(check_longest="DID NOT RAISE")

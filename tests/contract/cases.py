@@ -24,21 +24,23 @@ TIGHT = 1e-10
 
 @dataclass(frozen=True)
 class Case:
-    """One registered kind under one of its examples."""
+    """One registered kind under one of its examples, in its causal or its bidirectional form."""
 
     kind: str
     example: tuple[tuple[str, Any], ...]
     first: bool
+    causal: bool = True
 
     def __call__(self, context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
         config = mixer_config({"kind": self.kind, **dict(self.example)})
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            mixer = config.build(dim=DIM, context=context)
+            mixer = config.build(DIM, context, self.causal)
         return drawn(mixer).to(dtype)
 
     def __str__(self) -> str:
-        return "-".join([self.kind, *(f"{name}={value}" for name, value in self.example)])
+        form = [] if self.causal else ["bidirectional"]
+        return "-".join([self.kind, *form, *(f"{name}={value}" for name, value in self.example)])
 
 
 def drawn(mixer: Mixer) -> Mixer:
@@ -52,8 +54,10 @@ def drawn(mixer: Mixer) -> Mixer:
 
 
 CASES = [
-    Case(kind, tuple(example.items()), n == 0)
+    Case(kind, tuple(example.items()), n == 0, causal)
     for kind, config in kinds().items()
+    for causal in (True, False)
+    if config.traits.causal in ("either", "always" if causal else "never")
     for n, example in enumerate(config.examples)
 ]
 every_example = pytest.mark.parametrize("make", CASES, ids=str)

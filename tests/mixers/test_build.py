@@ -7,7 +7,7 @@ import pytest
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, MixerConfig, Traits
 from seqloom.mixers import kinds, mixer_config
-from seqloom.mixers.aft.aft_simple import AFTSimple
+from seqloom.mixers.attention.attention import BidirectionalAttention
 from seqloom.models.decoder import Decoder, DecoderConfig
 
 
@@ -18,7 +18,7 @@ class Whole(MixerConfig):
     traits: ClassVar = Traits(causal="never", streams=False, state="none")
 
     def make(self, layer: Layer) -> Mixer:
-        mixer = AFTSimple(layer.dim)
+        mixer = BidirectionalAttention(layer.dim, 2)
         mixer.asked = layer  # type: ignore[assignment]
         return mixer
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from seqloom.contracts.finding import Largest, NotApplicable, largest, promise
+from seqloom.contracts.finding import Broken, Largest, NotApplicable, largest, promise
 from seqloom.contracts.subject import Subject, draw
 from seqloom.core.mixer import Mixer
 from seqloom.ops import backends
@@ -17,9 +17,11 @@ FAR = (1e6,)
 
 
 @promise("causality")
-def causality(subject: Subject) -> Largest:
-    """An output depends on its own input and on no later one."""
+def causality(subject: Subject) -> Largest | str:
+    """An output depends on its own input and on no later one; a mixer that is never causal does look ahead."""
     module = subject.module()
+    if isinstance(module, Mixer) and module.traits.causal == "never":
+        return _looks_ahead(subject, module)
     ahead = isinstance(module, Mixer) and module.traits.causal != "always"
     if ahead or not subject.causal:
         raise NotApplicable("it may look ahead")
@@ -36,6 +38,15 @@ def causality(subject: Subject) -> Largest:
         with backends.use(**forced):
             worst = _larger(worst, _read(subject, wide, x, _share(subject, wide, x)))
     return worst
+
+
+def _looks_ahead(subject: Subject, module: nn.Module) -> str:
+    x = subject.draw(1, 2, subject.dim)
+    with torch.no_grad():
+        moved = (module(torch.cat([x[:, :1], x[:, 1:] + 1.0], 1)) - module(x))[0, 0].abs().max()
+    if float(moved) == 0:
+        raise Broken("its traits say that it is bidirectional, and output 0 does not depend on input 1")
+    return "it is bidirectional: output 0 depends on input 1"
 
 
 def leak(module: nn.Module, T: int, change: float, eps: float = torch.finfo(torch.float64).eps) -> float:

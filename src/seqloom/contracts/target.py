@@ -89,7 +89,8 @@ def _maker(target: str, thing: Any, dim: int, settings: dict[str, Any]) -> tuple
         config: MixerConfig = thing.model_copy() if isinstance(thing, MixerConfig) else _settings(thing, settings)
         if isinstance(thing, MixerConfig) and settings:
             raise ValueError(f"{target} has its settings already: --set is for a class")
-        return lambda context: config.build(dim=dim, context=context), False  # a mixer's traits bound its length
+        causal = config.traits.causal != "never"
+        return lambda context: config.build(dim, context, causal), False  # a mixer's traits bound its length
     if isinstance(thing, nn.Module):
         if settings:
             raise ValueError(f"{target} is built already: --set is for a class or a function")

@@ -45,6 +45,11 @@ class Span:
             return reach
         return reach * (reach + 1) // 2 + (self.T - reach) * reach
 
+    def terms_around(self, reach: int | None = None) -> int:
+        """How many tokens all T look at together: each at itself and at those less than `reach` away on both sides."""
+        near = self.T if reach is None else min(self.T, reach)
+        return self.T + max(near - 1, 0) * (2 * self.T - near)
+
 
 @dataclass(frozen=True)
 class Cost:

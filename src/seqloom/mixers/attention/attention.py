@@ -5,7 +5,7 @@
     y = concat_h(Σ_{j≤i} a_ij v_j) W_out
 
 With a `context` L, a token looks back on the L latest tokens, itself included; up to L tokens that is the same. A
-`window` is a smaller L, for local attention.
+`window` is a smaller L, for local attention. The bidirectional form looks as far ahead as it looks back.
 
 Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17. The paper never reads more than L tokens, so
 looking back on L is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
@@ -28,8 +28,9 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import ring
-from seqloom.ops.attention import attend, banded, causal, everywhere, weights
+from seqloom.ops.attention import Pattern, around, attend, banded, causal, everywhere, weights
 from seqloom.ops.attention.price import price
 from seqloom.ops.projection import Linear
 
@@ -47,9 +48,7 @@ class Attention(PackedMixer):
 
     def __init__(self, dim: int, heads: int, context: int | None = None, window: int | None = None) -> None:
         super().__init__()
-        if dim % heads:
-            divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
+        _check_heads(dim, heads)
         self.dim, self.heads, self.context, self.least = dim, heads, context, 0
         if window is not None:
             self.context = self.least = min(window, context or window)
@@ -110,15 +109,11 @@ class Attention(PackedMixer):
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
         q, k = self._split(self.w_q(x[:1])), self._split(self.w_k(x[:1]))
-        heads = weights(q, k, pattern=banded(self.context))[0]
-        meaning, axes = "how much of each key's value a query takes", ("query", "key")
-        each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
-        mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
-        return [mean, *each] if self.heads > 1 else each
+        return _views(weights(q, k, pattern=banded(self.context))[0])
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_q, price(span, self.dim, self.heads, self.context), self.w_out
+        return self.w_q, price(span.rows, span.terms(self.context), self.dim, self.heads), self.w_out
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return self._split(self.w_q(x)), self._split(self.w_k(x)), self._split(self.w_v(x))
@@ -163,17 +158,76 @@ def _written(cache: Tensor, room: int, length: Tensor, count: int | None, new: T
     return grown
 
 
+@final
+class BidirectionalAttention(BidirectionalMixer):
+    """Multi-head self-attention of every token over its whole row, or over those less than `reach` tokens away.
+
+    The sums of the equation run over these j instead of j ≤ i.
+    """
+
+    traits = Traits(causal="never", streams=False, state="none")
+
+    def __init__(self, dim: int, heads: int, reach: int | None = None) -> None:
+        super().__init__()
+        _check_heads(dim, heads)
+        self.dim, self.heads, self.reach = dim, heads, reach
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+
+    def mix(self, x: Stream, lengths: Lengths | None) -> Stream:
+        """See `BidirectionalMixer.mix`."""
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        time = None
+        if lengths is not None:
+            place = torch.arange(x.shape[1], device=x.device)
+            time = torch.where(place < lengths[:, None], place, -1)  # no query looks at a negative time
+        y = attend(q, k, v, pattern=self._pattern(x.shape[1]), query_time=time, key_time=time)
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    def views(self, x: Stream) -> list[View]:
+        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        q, k = (w(x[:1]).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k))
+        return _views(weights(q, k, pattern=self._pattern(x.shape[1]))[0])
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_q, price(span.rows, span.terms_around(self.reach), self.dim, self.heads), self.w_out
+
+    def _pattern(self, T: int) -> Pattern:
+        return everywhere if self.reach is None or self.reach >= T else around(self.reach)
+
+
+def _check_heads(dim: int, heads: int) -> None:
+    if dim % heads:
+        divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+        raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
+
+
+def _views(heads: Tensor) -> list[View]:
+    """Weights (H, T, T) to be looked at."""
+    meaning, axes = "how much of each key's value a query takes", ("query", "key")
+    each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
+    mean = View(f"mean weights of {len(heads)} heads", meaning, axes, heads.mean(0))
+    return [mean, *each] if len(heads) > 1 else each
+
+
 @register
 class AttentionConfig(MixerConfig):
-    """Multi-head self-attention."""
+    """Multi-head self-attention, causal or bidirectional."""
 
     kind: Literal["attention"] = "attention"
     heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
     window: int | None = Field(None, ge=1, description="tokens looked back on, itself included; unset, the context")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     later: ClassVar = ("window",)
     examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8}, {"heads": 2, "window": 3})
 
-    def make(self, layer: Layer) -> Attention:
-        """See `MixerConfig.make`; it looks back on a `window` where that is smaller than the context."""
+    def make(self, layer: Layer) -> Attention | BidirectionalAttention:
+        """See `MixerConfig.make`; it looks back on a `window` where that is smaller than the context.
+
+        The bidirectional form looks as far ahead as it looks back.
+        """
+        if not layer.causal:
+            reaches = [reach for reach in (layer.context, self.window) if reach is not None]
+            return BidirectionalAttention(layer.dim, self.heads, min(reaches, default=None))
         return Attention(layer.dim, self.heads, layer.context, self.window)

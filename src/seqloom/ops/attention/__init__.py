@@ -48,6 +48,15 @@ def banded(width: int | None) -> Pattern:
     return pattern
 
 
+def around(width: int) -> Pattern:
+    """Every query looks at its own place and at those less than `width` away on both sides."""
+
+    def pattern(i: Tensor, j: Tensor) -> Tensor:
+        return (i - j).abs() < width
+
+    return pattern
+
+
 def attend(
     q: Float[Tensor, "B H Tq K"],
     k: Float[Tensor, "B H Tk K"],

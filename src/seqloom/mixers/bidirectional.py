@@ -1,0 +1,51 @@
+"""What every bidirectional mixer shares: arguments checked, dropped tokens packed away, whole sequences only."""
+
+from abc import abstractmethod
+from typing import Any, NoReturn
+
+from seqloom.core.cost import Cost, Per
+from seqloom.core.mixer import Mixer
+from seqloom.core.shapes import Keep, Lengths, Stream
+from seqloom.ops.pack import pack, unpack
+
+
+class BidirectionalMixer(Mixer):
+    """A mixer whose outputs may depend on every token of their row. It has no state and no price per token."""
+
+    @abstractmethod
+    def mix(self, x: Stream, lengths: Lengths | None) -> Stream:
+        """The whole sequence. With `lengths` (B,) each row holds so many tokens, then zeros that no output may read.
+
+        What is written at those places means nothing.
+        """
+
+    def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
+        """See `Mixer.forward`."""
+        x = self.check_input(x, keep, 3)
+        if 0 in x.shape:
+            return x.clone()
+        if keep is None:
+            return self.mix(x, None)
+        rows, places = pack(x, keep)
+        return unpack(self.mix(rows, places.lengths), places)
+
+    def start(self, batch: int, *, capacity: int | None = None) -> NoReturn:
+        """Raises ValueError, as do `extend` and `step`."""
+        raise self._reads_whole("start")
+
+    def extend(self, x: Any, state: Any, keep: Any = None) -> NoReturn:
+        """Raises ValueError."""
+        raise self._reads_whole("extend")
+
+    def step(self, x: Any, state: Any, *, reuse: bool = False) -> NoReturn:
+        """Raises ValueError."""
+        raise self._reads_whole("step")
+
+    def cost(self, T: int, per: Per = "sequence") -> Cost:
+        """See `Mixer.cost`. Raises ValueError, too, for the price of a single token."""
+        if per == "token":
+            raise self._reads_whole("price per token")
+        return super().cost(T, per)
+
+    def _reads_whole(self, verb: str) -> ValueError:
+        return ValueError(f"{type(self).__name__} is bidirectional and reads whole sequences: it has no {verb}")
