@@ -31,7 +31,7 @@ def main() -> None:
         equal = [f"training.batches={batches}", "training.evaluate_every=0"]
         others = watch()
         outcome = train(resolve("paper/small", [*changes, *equal], source=source), out / name)
-        if outcome.scores is None:
+        if outcome.score is None:
             raise SystemExit(f"{name} was not trained to its end: run the same command again, or choose another OUT")
         steps = [row for row in read(outcome.run.metrics) if "cost" in row]
         outcome.model.tokenizer = outcome.corpus.tokenizer
@@ -43,8 +43,8 @@ def main() -> None:
             "mixer": name,
             "batches": outcome.step,
             "training_cost_median_last_250": round(statistics.median(row["cost"] for row in steps[-250:]), 4),
-            "held_out_cost": round(outcome.scores.cost, 4),
-            "bits_per_byte": round(outcome.scores.bits_per_byte, 4),
+            "held_out_cost": round(outcome.score["held_out"], 4),
+            "bits_per_byte": round(outcome.score["bits_per_byte"], 4),
             "parameters": sum(parameter.numel() for parameter in outcome.model.parameters()),
             "seconds_a_batch": [round(second, 4) for second in (middle, low, high)],
             "loaded": loaded(others()),

@@ -9,7 +9,6 @@ import pytest
 from seqloom.cli import command
 from seqloom.experiments import compare as experiment
 from seqloom.experiments import everyone as module
-from seqloom.experiments import recall_cell
 from seqloom.experiments.cannot import cannot
 from seqloom.experiments.compare import compare
 from seqloom.experiments.contenders import Contender, contender
@@ -18,6 +17,7 @@ from seqloom.experiments.probing import probing
 from seqloom.mixers import kinds
 from seqloom.report.page import write
 from seqloom.training.loop import NotFinite
+from seqloom.training.objectives import probe as objectives
 from seqloom.training.settings import resolve
 from tests.experiments.comparing import SMALL
 
@@ -28,8 +28,8 @@ THREE = {name: kinds()[name] for name in ("attention", "me", "linear")}
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall_cell, "ROWS", 32)
-    monkeypatch.setattr(recall_cell, "CHECKED", 8)
+    monkeypatch.setattr(objectives, "ROWS", 32)
+    monkeypatch.setattr(objectives, "CHECKED", 8)
     monkeypatch.setattr("seqloom.experiments.decoding.pace", lambda model, state, tokens: 0.002)
 
 

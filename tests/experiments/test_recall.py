@@ -1,6 +1,7 @@
 """Recall: a grid of small models on probes, kept cell by cell, the same whether or not it was interrupted."""
 
 import json
+import math
 import os
 import signal
 from dataclasses import replace
@@ -9,17 +10,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
 
 from seqloom.cli import command
+from seqloom.core.extras import Extras
 from seqloom.data.probes import HELD_OUT, PROBES, probe
+from seqloom.evaluation.answers import Score
 from seqloom.experiments import recall_cell
 from seqloom.experiments.compare import Stopped
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.recall import recall
-from seqloom.experiments.recall_model import IGNORED, Answers, Batches, reads
-from seqloom.experiments.recall_scores import score, standing
-from seqloom.models.decoder import DecoderConfig
+from seqloom.experiments.recall_scores import standing
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.training import train as training
+from seqloom.training.objectives import probe as objectives
+from seqloom.training.objectives.probe import IGNORED, ProbeObjective, reads
 
 TWO = [contender("attention:heads=2"), contender("me")]
 TINY: dict[str, Any] = {"dims": [8], "batches": 12, "batch": 8, "lrs": [3e-3], "say": lambda line: None}
@@ -27,17 +31,18 @@ TINY: dict[str, Any] = {"dims": [8], "batches": 12, "batch": 8, "lrs": [3e-3], "
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall_cell, "ROWS", 32)
-    monkeypatch.setattr(recall_cell, "CHECKED", 8)
-    monkeypatch.setattr(recall_cell, "CHECK", 5)
+    monkeypatch.setattr(objectives, "ROWS", 32)
+    monkeypatch.setattr(objectives, "CHECKED", 8)
+    monkeypatch.setattr(objectives, "CHECK", 5)
 
 
-def answers(name: str, mixer: str = "attention", dim: int = 16) -> Answers:
+def asked_of(name: str, seed: int = 0) -> tuple[Decoder, ProbeObjective]:
+    """A small model, and a probe as its objective with 4 rows per step."""
     task = probe(name)
     config = DecoderConfig(
-        vocab=task.vocab, dim=dim, depth=1, context=reads(task), ffn=16, dropout=0, mixer={"kind": mixer}
+        vocab=task.vocab, dim=16, depth=1, context=reads(task), ffn=16, dropout=0, mixer={"kind": "attention"}
     )
-    return Answers(config, task)
+    return Decoder(config), ProbeObjective(task, 16, 4, seed)
 
 
 def test_every_cell_is_kept_and_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +59,7 @@ def test_every_cell_is_kept_and_trained_once(tmp_path: Path, monkeypatch: pytest
     written = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert sorted(map(str, written)) == sorted(map(str, rows))
     assert not list(tmp_path.rglob("checkpoints"))
-    monkeypatch.setattr(recall_cell, "updates", None)  # whoever trains again, fails
+    monkeypatch.setattr(recall_cell, "train", None)  # whoever trains again, fails
     again = recall(TWO, ["mqar", "parity:length=6"], [1, 2], tmp_path, seeds=2, **TINY)
     assert again == rows
 
@@ -65,30 +70,25 @@ KEYS = ("mixer", "probe", "difficulty", "seed", "dim", "lr")
 @pytest.mark.parametrize("saving", [4, 1000])
 def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saving: int) -> None:
     more = {**TINY, "changes": [f"training.save_every={saving}", "model.dropout=0.1"]}
-    real = recall_cell.updates
+    real = training.Updates.__call__
     costs: list[tuple[int, float]] = []
     interrupt = False
 
-    def noted(model, adam, batches, training):
-        update = real(model, adam, batches, training)
+    def noted(updates: training.Updates, number: int):
+        if interrupt and number == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        done = real(updates, number)
+        costs.append((number, done.cost))
+        return replace(done, seconds=1.0)
 
-        def step(number: int):
-            if interrupt and number == 6:
-                os.kill(os.getpid(), signal.SIGINT)
-            done = update(number)
-            costs.append((number, done.cost))
-            return replace(done, seconds=1.0)
-
-        return step
-
-    monkeypatch.setattr(recall_cell, "updates", noted)
+    monkeypatch.setattr(training.Updates, "__call__", noted)
     whole = recall(TWO, ["compression"], [1], tmp_path / "whole", **more)
     known, interrupt = costs.copy(), True
     costs.clear()
     with pytest.raises(Stopped, match=r"goes on with compression-1/attention-heads=2") as stopped:
         recall(TWO, ["compression"], [1], tmp_path / "cut", **more)
     assert stopped.value.code == 130
-    assert [path.name for path in (tmp_path / "cut").rglob("step_*")] == ["step_00000007"]
+    assert max(path.name for path in (tmp_path / "cut").rglob("step_*")) == "step_00000007"
     interrupt = False
     assert recall(TWO, ["compression"], [1], tmp_path / "cut", **more) == whole
     assert {row["seconds"] for row in whole} == {12.0}
@@ -97,15 +97,15 @@ def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_signal_at_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = recall_cell.score
+    real = objectives.score
 
-    def interrupted(*given, **named):
+    def interrupted(*given, **named) -> Score:
         os.kill(os.getpid(), signal.SIGTERM)
         return real(*given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(recall_cell, "CHECK", 1000)
-        patch.setattr(recall_cell, "score", interrupted)
+        patch.setattr(objectives, "CHECK", 1000)
+        patch.setattr(objectives, "score", interrupted)
         with pytest.raises(Stopped) as stopped:
             recall(TWO, ["copying"], [1], tmp_path, **TINY)
     assert stopped.value.code == 128 + signal.SIGTERM
@@ -133,14 +133,15 @@ def test_a_mixer_that_diverges_is_a_row_and_stops_nobody(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("name", PROBES)
 def test_all_read_the_same_rows_and_none_that_is_judged(name: str) -> None:
-    task = probe(name)
-    batches = Batches(task, seed=5)
-    batch = batches.batch(3, 4)
+    model, objective = asked_of(name)
+    task = objective.probe
+    batch = objective.batch(5, 3, model)
     asked = task.questions(5, 3, 4)
-    assert batch.shape == (4, 2, task.places)
-    assert torch.equal(batch[:, 0], torch.from_numpy(asked.tokens))
-    assert torch.equal(batch[:, 1] != IGNORED, torch.from_numpy(asked.scored))
-    assert (batch[:, 1] != torch.from_numpy(task.questions(5, HELD_OUT + 3, 4).targets)).any()
+    assert batch["ids"].shape == batch["targets"].shape == (4, task.places)
+    assert torch.equal(batch["ids"], torch.from_numpy(asked.tokens))
+    assert torch.equal(batch["targets"] != IGNORED, torch.from_numpy(asked.scored))
+    assert objective.targets(batch) == asked.scored.sum()
+    assert (batch["targets"] != torch.from_numpy(task.questions(5, HELD_OUT + 3, 4).targets)).any()
 
 
 def test_looks_in_training_ask_other_questions_than_the_judgement(
@@ -166,53 +167,60 @@ def test_looks_in_training_ask_other_questions_than_the_judgement(
 @pytest.mark.parametrize("name", PROBES)
 def test_a_perfect_model_is_scored_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a model says is counted at its distance: answers read off the questions are all right, others wrong."""
-    task, model = probe(name), answers(name)
+    monkeypatch.setattr(objectives, "ROWS", 12)
+    model, objective = asked_of(name, seed=1)
+    task = objective.probe
     known = {}
     for step in range(3):
         asked = task.questions(1, HELD_OUT + step, 4)
         known |= {row.tobytes(): right for row, right in zip(asked.tokens, asked.targets, strict=True)}
 
     def told(ids: torch.Tensor, shift: torch.Tensor | int = 0) -> torch.Tensor:
-        right = torch.stack([torch.from_numpy(known[row[0].numpy().tobytes()]) for row in ids])
+        right = torch.stack([torch.from_numpy(known[row.numpy().tobytes()]) for row in ids])
         return torch.nn.functional.one_hot((right + shift) % task.vocab, task.vocab).float()
 
-    monkeypatch.setattr(model, "forward", told)
-    good = score(model, task, 1, 12, batch=4)
-    assert good.accuracy == 1.0
-    assert good.rows()[0]["asked"] == sum(row["asked"] for row in good.rows()[1:]) > 0
-    monkeypatch.setattr(model, "forward", lambda ids: told(ids, 1))
-    assert score(model, task, 1, 12, batch=4).accuracy == 0.0
+    def score(shift: torch.Tensor | int) -> dict[str, Any]:
+        monkeypatch.setattr(objective, "answers", lambda model, ids: (told(ids, shift), Extras()))
+        return objective.score(model, None)
+
+    good = score(0)
+    assert good["accuracy"] == 1.0
+    assert good["answers"][0]["asked"] == sum(row["asked"] for row in good["answers"][1:]) > 0
+    assert good["held_out"] == pytest.approx(math.log1p((task.vocab - 1) / math.e))
+    assert score(1)["accuracy"] == 0.0
     scored = torch.from_numpy(task.questions(1, HELD_OUT, 4).scored)
     if len({tuple(row) for row in scored.tolist()}) == 1:  # the same places in each row: right where nothing is asked
-        monkeypatch.setattr(model, "forward", lambda ids: told(ids, scored.long()))
-        assert score(model, task, 1, 12, batch=4).accuracy == 0.0
+        assert score(scored.long())["accuracy"] == 0.0
 
 
 def test_a_summary_is_all_that_is_read() -> None:
     """What stands after the sign changes nothing, and every answer comes through the one place."""
-    model, task = answers("compression"), probe("compression")
-    ids = Batches(task, 0).batch(0, 3)[:, :-1]
+    model, objective = asked_of("compression")
+    task = objective.probe
+    ids = objective.batch(0, 0, model)["ids"]
     assert task.summary == 4
     other = ids.clone()
-    other[:, :, 5:] = 3
-    said = model(ids)
-    assert torch.equal(said, model(other))
-    assert said.shape == (3, 9, task.vocab)
-    assert not said[:, :5].any()
+    other[:, 5:] = 3
+    answers, _ = objective.answers(model, ids)
+    assert torch.equal(answers, objective.answers(model, other)[0])
+    assert answers.shape == (4, 9, task.vocab)
+    assert not answers[:, :5].any()
     seen: list[torch.Tensor] = []
-    assert model.unpack is not None
-    model.unpack.register_forward_pre_hook(lambda part, given: seen.append(given[0]))
-    model(ids)
-    assert [tuple(x.shape) for x in seen] == [(3, 16)]
+    assert objective.unpack is not None
+    objective.unpack.register_forward_pre_hook(lambda part, given: seen.append(given[0]))
+    objective.answers(model, ids)
+    assert [tuple(x.shape) for x in seen] == [(4, 16)]
 
 
 def test_only_questions_cost() -> None:
-    model, task = answers("mqar"), probe("mqar")
-    batch = Batches(task, 0).batch(0, 4)
-    logits = model(batch[:, :-1])
-    asked = torch.from_numpy(task.questions(0, 0, 4).scored)
-    wanted = -logits.log_softmax(2)[asked].gather(1, batch[:, 1][asked][:, None]).mean()
-    torch.testing.assert_close(cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten()), wanted)
+    model, objective = asked_of("mqar")
+    batch = objective.batch(0, 0, model)
+    logits = model(batch["ids"])
+    asked = torch.from_numpy(objective.probe.questions(0, 0, 4).scored)
+    wanted = -logits.log_softmax(2)[asked].gather(1, batch["targets"][asked][:, None]).mean()
+    found = objective.losses(model, batch, {})
+    torch.testing.assert_close(found.losses, {"loss": wanted})
+    assert found.carried == {}
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,9 +271,9 @@ def test_what_the_command_refuses(
 @pytest.mark.slow
 def test_attention_recalls_what_fixed_taps_and_small_states_cannot(tmp_path: Path, monkeypatch: Any) -> None:
     """Zoology's finding (arXiv:2312.04927), Figure 2, in minutes: 8 pairs, 32 channels."""
-    monkeypatch.setattr(recall_cell, "ROWS", 512)
-    monkeypatch.setattr(recall_cell, "CHECKED", 512)
-    monkeypatch.setattr(recall_cell, "CHECK", 100)
+    monkeypatch.setattr(objectives, "ROWS", 512)
+    monkeypatch.setattr(objectives, "CHECKED", 512)
+    monkeypatch.setattr(objectives, "CHECK", 100)
     names = ("attention:heads=1", "he", "we", "me", "mamba:state_dim=4", "rwkv")
     rows = recall([contender(name) for name in names], ["mqar"], [2], tmp_path, dims=[32], batches=1500)
     right = {row["mixer"]: row["accuracy"] for row in rows if row["distance"] is None}

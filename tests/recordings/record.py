@@ -23,8 +23,8 @@ from seqloom.experiments.contenders import contender
 from seqloom.models.decoder import Decoder
 from seqloom.training.loop import _seed
 from seqloom.training.optimizers import optimizer
+from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
-from seqloom.training.train import with_text
 
 HERE = Path(__file__).parent
 MIXERS = ("attention", "she", "he", "retention", "rwkv", "mamba")

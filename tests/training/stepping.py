@@ -13,6 +13,10 @@ from seqloom.core.mixer import Mixer
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.training.config import TrainConfig
+from seqloom.training.learner import Learner
+from seqloom.training.loop import Updates
+from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.optimizers import Optimizer
 
 VOCAB, CONTEXT = 30, 8
@@ -37,7 +41,19 @@ def descent(model: Decoder, lr: float) -> Optimizer:
     return Optimizer([torch.optim.SGD(model.parameters(), lr=lr)], model.named_parameters())
 
 
+def updates(model: Decoder, optimizer: Optimizer, batches: Any, config: TrainConfig) -> Updates:
+    """The steps of a training on the next token, whose windows are those of `batches`."""
+    objective = NextToken(noise(), CONTEXT, config.batch)
+    objective.batch = lambda seed, step, model: {"ids": batches.batch(step, config.batch)}  # type: ignore[method-assign]
+    return Updates(Learner(model, objective), optimizer, config, seed=0)
+
+
+def noise() -> Tokens:
+    """Two documents of ids that follow no law."""
+    ids = np.random.default_rng(0).integers(1, VOCAB, 400).astype("<u2")
+    return Tokens(ids, np.array([0, 200]), np.array([900, 900]))
+
+
 @cache
 def windows(seed: int = 0) -> Windows:
-    ids = np.random.default_rng(0).integers(1, VOCAB, 400).astype("<u2")
-    return Windows(Tokens(ids, np.array([0, 200]), np.array([900, 900])), CONTEXT, seed)
+    return Windows(noise(), CONTEXT, seed)

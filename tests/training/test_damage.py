@@ -60,7 +60,7 @@ def test_the_last_two_and_the_best_are_kept(out: Path, monkeypatch: pytest.Monke
     costs = dict(zip(range(2, 13, 2), (5.0, 3.0, 4.0, 3.0, 6.0, 3.5), strict=True))
     asked = iter(costs)
     monkeypatch.setattr(
-        "seqloom.training.train.score",
+        "seqloom.training.objectives.next_token.score",
         lambda model, tokens, batch: Scores(costs[next(asked)], 1.0, len(tokens), (1.0,)),
     )
     kept: list[list[int]] = []
@@ -82,7 +82,7 @@ def test_the_last_two_and_the_best_are_kept(out: Path, monkeypatch: pytest.Monke
 def test_the_best_is_remembered_over_an_interruption(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     costs = iter([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     monkeypatch.setattr(
-        "seqloom.training.train.score",
+        "seqloom.training.objectives.next_token.score",
         lambda model, tokens, batch: Scores(next(costs), 1.0, len(tokens), (1.0,)),
     )
     for batches in (3, 6, 9, 12):

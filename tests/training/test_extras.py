@@ -10,12 +10,11 @@ from torch.utils.checkpoint import checkpoint
 
 from seqloom.core.extras import Extras, added
 from seqloom.data.probes import probe
-from seqloom.experiments.recall_model import Answers
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.training.loop import updates
+from seqloom.training.objectives.probe import ProbeObjective, reads
 from seqloom.training.settings import resolve
 from tests.training.balancing import Balanced, BalancedConfig
-from tests.training.stepping import CONTEXT, VOCAB, descent, windows
+from tests.training.stepping import CONTEXT, VOCAB, descent, updates, windows
 
 
 def built(weight: float = 0.5, **settings: Any) -> Decoder:
@@ -122,15 +121,13 @@ def test_pieces_of_a_batch_and_compilation_change_nothing(changes: tuple[str, ..
 
 
 @pytest.mark.parametrize("task", ["mqar", "compression"])
-def test_a_model_that_answers_a_probe_has_its_decoders(task: str) -> None:
+def test_an_objective_of_questions_passes_them_on(task: str) -> None:
     asked = probe(task)
-    config = built(vocab=asked.vocab, context=asked.places).config
-    answers, ids = Answers(config, asked), torch.randint(asked.vocab, (2, 1, asked.places))
-    logits, extras = answers.forward_with_extras(ids)
-    assert torch.equal(logits, answers(ids))
-    assert extras.losses.keys() == answers.loss_weights.keys() == {"layers.0.balance", "layers.1.balance"}
-    answers.after_update(1, extras.statistics)
-    assert bool((answers.decoder.blocks[1].mixer.get_buffer("bias") < 0).all())
+    model = built(vocab=asked.vocab, context=reads(asked))
+    objective = ProbeObjective(asked, 8, 2, seed=0)
+    found = objective.losses(model, objective.batch(0, 0, model), {})
+    assert found.extras.losses.keys() == model.loss_weights.keys() == {"layers.0.balance", "layers.1.balance"}
+    assert found.extras.statistics.keys() == {"layers.0.load", "layers.1.load"}
 
 
 def test_nothing_is_left_on_modules() -> None:

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from seqloom.models.decoder import Decoder
-from seqloom.training.loop import updates
 from seqloom.training.settings import resolve
-from tests.training.stepping import decoder, descent, windows, with_loss
+from tests.training.stepping import decoder, descent, updates, windows, with_loss
 
 
 def stepped(model: Decoder, *changes: str) -> tuple[float, Tensor]:

@@ -9,11 +9,10 @@ import torch
 from torch.optim import AdamW, Muon
 
 from seqloom.models.decoder import Decoder
-from seqloom.training.loop import updates
 from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.settings import resolve
 from tests.training.running import MIXERS, digests, newest, tiny
-from tests.training.stepping import decoder, windows
+from tests.training.stepping import decoder, updates, windows
 
 KINDS = (*MIXERS, "he", "we", "me")
 

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from seqloom.models.decoder import Decoder
-from seqloom.training.loop import updates
 from seqloom.training.settings import resolve
 from tests.training.running import MIXERS, mixer, newest, rows, tiny
-from tests.training.stepping import decoder, descent, windows
+from tests.training.stepping import decoder, descent, updates, windows
 
 STILL = "model.dropout=0.0"
 

@@ -8,10 +8,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from seqloom.data.windows import Windows
-from seqloom.training.loop import updates
 from seqloom.training.settings import resolve
 from tests.training.running import mixer, tiny
-from tests.training.stepping import decoder, descent, windows
+from tests.training.stepping import decoder, descent, updates, windows
 
 
 def cost(step: int, seed: int = 0, before: int = 0, dropout: float = 0.5) -> float:

@@ -35,8 +35,8 @@ def test_the_last_held_out_row_is_of_the_saved_model(whole: Callable[..., Outcom
     assert {"step": 9, **score(model, outcome.corpus.held, batch=4).row()} == rows(run.folder)[-1] | {
         "by_position": score(model, outcome.corpus.held, batch=4).by_position
     }
-    assert outcome.scores is not None
-    assert outcome.scores.cost == rows(run.folder)[-1]["held_out"]
+    assert outcome.score is not None
+    assert outcome.score["held_out"] == rows(run.folder)[-1]["held_out"]
 
 
 @pytest.mark.parametrize("every", [0, 1, 9, 20])
@@ -65,7 +65,7 @@ def test_a_run_that_is_cut_to_what_it_had_done_is_scored(out: Path) -> None:
     tiny(out, "training.batches=4", "training.save_every=2")
     (out / "checkpoints" / "step_00000004").rename(out / "elsewhere")
     outcome = tiny(out, "training.batches=2", "training.save_every=2")
-    assert outcome.scores is not None
+    assert outcome.score is not None
     assert [row["step"] for row in rows(out)] == [1, 2, 2]
-    assert tiny(out, "training.batches=2", "training.save_every=2").scores is None, "it is scored once"
+    assert tiny(out, "training.batches=2", "training.save_every=2").score is None, "it is scored once"
     assert [row["step"] for row in rows(out)] == [1, 2, 2]

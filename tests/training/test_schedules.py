@@ -9,11 +9,10 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from seqloom.runs.metrics import Metrics
-from seqloom.training.loop import updates
 from seqloom.training.schedules import AnySchedule, Schedule
 from seqloom.training.settings import resolve
 from tests.training.running import rows, same, tiny
-from tests.training.stepping import decoder, descent, windows
+from tests.training.stepping import decoder, descent, updates, windows
 
 COSINE = [1, 0.1 + 0.45 * (1 + math.cos(math.pi / 4)), 0.55, 0.1 + 0.45 * (1 - math.cos(math.pi / 4))]
 SHARES: dict[str, tuple[dict[str, Any], list[float]]] = {

@@ -117,7 +117,6 @@ def train(
 
     changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
     require_settings(preset, changes, data)
-    from seqloom.core.table import written
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
 
@@ -125,14 +124,10 @@ def train(
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
         return 128 + int(outcome.asked)
-    if outcome.scores is None:
+    if outcome.score is None:
         print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
         return 0
-    scores = outcome.scores
-    print(
-        f"{out}: {outcome.step:,} batches, held-out cost {written(scores.cost)} nats a token, "
-        f"{written(scores.bits_per_byte)} bits a byte"
-    )
+    print(f"{out}: {outcome.step:,} batches, {outcome.summary}")
     return 0
 
 

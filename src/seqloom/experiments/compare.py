@@ -27,8 +27,9 @@ from seqloom.runs.layout import open_run, read_json, write_json
 from seqloom.runs.lock import lock
 from seqloom.training.config import RunConfig
 from seqloom.training.loop import NotFinite
+from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
-from seqloom.training.train import train, with_text
+from seqloom.training.train import train
 
 __all__ = ["Stopped", "compare"]
 

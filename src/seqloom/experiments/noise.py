@@ -7,18 +7,19 @@ import numpy as np
 
 from seqloom.core.device import chosen
 from seqloom.data.tokens import Tokens, id_type
-from seqloom.data.windows import Windows
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.config import TrainConfig
-from seqloom.training.loop import updates
+from seqloom.training.learner import Learner
+from seqloom.training.loop import Updates
 from seqloom.training.memory import require_room
+from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.optimizers import optimizer
 
 
-def noise(context: int, vocab: int, tokens: int = 2**16) -> Windows:
-    """Windows over a text of `tokens` ids, all equally likely; the same in each process."""
+def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
+    """A text of `tokens` ids and one window, all ids equally likely; the same in each process."""
     ids = np.random.default_rng(0).integers(vocab, size=tokens + context, dtype=id_type(vocab))
-    return Windows(Tokens(ids, np.zeros(1, np.int64), np.full(1, len(ids))), context, seed=0)
+    return Tokens(ids, np.zeros(1, np.int64), np.full(1, len(ids)))
 
 
 def training_step(model: DecoderConfig, training: TrainConfig) -> Callable[[], object]:
@@ -29,6 +30,7 @@ def training_step(model: DecoderConfig, training: TrainConfig) -> Callable[[], o
     device = chosen(training.device)
     require_room(model, device, training)
     built = Decoder(model).to(device, training.dtype).train()
-    update = updates(built, optimizer(built, training), noise(model.context, model.vocab), training)
+    objective = NextToken(noise(model.context, model.vocab), model.context, training.batch)
+    updates = Updates(Learner(built, objective), optimizer(built, training), training, seed=0)
     numbers = count()
-    return lambda: update(next(numbers))
+    return lambda: updates(next(numbers))

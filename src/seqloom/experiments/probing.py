@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seqloom.data.probes import probe
+from seqloom.evaluation.answers import Row
 from seqloom.experiments.contenders import Contender
 from seqloom.experiments.recall import recall
-from seqloom.experiments.recall_scores import Row
 from seqloom.training.config import LARGEST
 
 DIM, DEPTH, DIFFICULTY, LR = 64, 2, 1, 1e-3

@@ -17,15 +17,14 @@ from seqloom.core.device import chosen
 from seqloom.core.progress import progress
 from seqloom.core.seeds import require_count
 from seqloom.data.probes import PROBES, probe
+from seqloom.evaluation.answers import Row
 from seqloom.experiments.contenders import Contender
-from seqloom.experiments.recall_cell import KEPT, Cell, Show, answered
-from seqloom.experiments.recall_model import reads
-from seqloom.experiments.recall_scores import Row
+from seqloom.experiments.recall_cell import KEPT, Cell, answered
 from seqloom.runs.durable import replace
 from seqloom.runs.layout import read_json
 from seqloom.training.memory import keep_freed_memory, require_room
 from seqloom.training.settings import resolve
-from seqloom.training.train import Say
+from seqloom.training.train import Say, Show
 
 ROWS = "rows.jsonl"
 BASE = ["data.source=stories", "model.dropout=0", "training.save_every=1000"]
@@ -93,10 +92,10 @@ def _grid(
     cells = []
     for title, difficulty, seed, dim, lr, mixer in product(probes, difficulties, range(seeds), dims, lrs, mixers):
         task = probe(title, difficulty)
-        own = [f"model.dim={dim}", f"model.ffn={2 * dim}", f"model.context={reads(task)}", f"training.lr={lr}"]
+        objective = json.dumps({"kind": "probe", "probe": title, "difficulty": difficulty})  # JSON is YAML
+        own = [f"model.dim={dim}", f"model.ffn={2 * dim}", f"training.lr={lr}", f"training.objective={objective}"]
         try:
             config = resolve("demo", [*base, *own, f"training.seed={seed}", *changes, *mixer.changes])
-            config = config.model_copy(update={"model": config.model.model_copy(update={"vocab": task.vocab})})
             require_room(config.model, chosen(config.training.device), config.training)
         except ValueError as error:
             if left_out is None:

@@ -1,69 +1,11 @@
-"""How many questions of a probe a model answers rightly, by distance: counted, never estimated.
-
-right(d) = #{questions at distance d whose likeliest answer is the right one},   accuracy(d) = right(d) / asked(d)
-"""
+"""The mixers of one probe in order: each at each width, at the learning rate that did best by it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, final
-
-import numpy as np
-import torch
+from typing import Any
 
 from seqloom.core.statistics import mean
-from seqloom.data.probes import HELD_OUT, Probe
-from seqloom.data.probes.draws import Ints
-from seqloom.experiments.recall_model import Answers, stacked
-
-Row = dict[str, Any]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Score:
-    """Questions asked and answered rightly: (T,) counts, at each distance from 0 (never) on."""
-
-    asked: Ints
-    right: Ints
-
-    @property
-    def accuracy(self) -> float:
-        """Of all questions, whatever their distance."""
-        return int(self.right.sum()) / int(self.asked.sum())
-
-    def rows(self) -> list[Row]:
-        """Of all questions first (`distance` is null), then for distances 1, 2, 3-4, 5-8, … where there are any."""
-        whole = [None, *((2 ** (k - 1) + 1 if k else 1, 2**k) for k in range((len(self.asked) - 2).bit_length() + 1))]
-        return [row for row in map(self._row, whole) if row["asked"]]
-
-    def _row(self, distance: tuple[int, int] | None) -> Row:
-        low, high = distance or (1, len(self.asked))
-        asked, right = int(self.asked[low : high + 1].sum()), int(self.right[low : high + 1].sum())
-        accuracy = right / asked if asked else None
-        return {"distance": distance and list(distance), "asked": asked, "right": right, "accuracy": accuracy}
-
-
-def score(model: Answers, probe: Probe, seed: int, rows: int, *, batch: int, first: int = 0) -> Score:
-    """Asks a model about `rows` rows that are never trained on, `batch` at a time, from their batch `first` on.
-
-    Leaves the model in its mode.
-    """
-    asked, right = np.zeros(probe.places + 1, np.int64), np.zeros(probe.places + 1, np.int64)
-    training, device = model.training, model.token.weight.device
-    model.eval()
-    try:
-        with torch.no_grad():
-            for step in range(-(-rows // batch)):
-                found = probe.questions(seed, HELD_OUT + first + step, batch)
-                said = model(stacked(found)[:, :-1].to(device)).argmax(2).cpu().numpy()
-                asked += np.bincount(found.distance.ravel(), minlength=len(asked))
-                correct = found.distance[said == found.targets]
-                right += np.bincount(correct, minlength=len(asked))
-    finally:
-        model.train(training)
-    asked[0] = right[0] = 0
-    return Score(asked, right)
+from seqloom.evaluation.answers import Row
 
 
 def standing(rows: Sequence[Row]) -> list[Row]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch import nn
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.config import read
@@ -73,10 +74,10 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     return model.to(device).eval(), run
 
 
-def fill(model: Decoder, saved: checkpoint.Checkpoint) -> None:
-    """Puts a checkpoint's weights into a model. ValueError, in one line, where names or shapes do not agree."""
-    _require_fit(model.state_dict(), saved)
-    model.load_state_dict(saved.tensors["model"])
+def fill(module: nn.Module, saved: checkpoint.Checkpoint, group: str = "model") -> None:
+    """Puts a group of a checkpoint into a module. ValueError, in one line, where names or shapes do not agree."""
+    _require_fit(module.state_dict(), saved, group)
+    module.load_state_dict(saved.tensors[group])
 
 
 def model_config(run: Run) -> DecoderConfig:
@@ -137,15 +138,15 @@ def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
     return checkpoint.load(there[step])
 
 
-def _require_fit(wanted: dict[str, torch.Tensor], saved: checkpoint.Checkpoint) -> None:
-    if "model" not in saved.tensors:
-        raise ValueError(f"{saved.path} holds no model: it has no group of tensors of that name")
-    weights = saved.tensors["model"]
+def _require_fit(wanted: dict[str, torch.Tensor], saved: checkpoint.Checkpoint, group: str = "model") -> None:
+    if group not in saved.tensors:
+        raise ValueError(f"{saved.path} holds no {group}: it has no group of tensors of that name")
+    weights = saved.tensors[group]
     wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name) != _shape(wanted, name))
     if wrong:
         name = wrong[0]
         there, here = _shape(weights, name), _shape(wanted, name)
-        raise ValueError(f"{saved.path} does not fit the model: {name} is {there} there and {here} here")
+        raise ValueError(f"{saved.path} does not fit the {group}: {name} is {there} there and {here} here")
 
 
 def _shape(tensors: dict[str, torch.Tensor], name: str) -> str:

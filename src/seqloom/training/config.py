@@ -10,11 +10,13 @@ from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.runs.layout import tokenizer_digest
+from seqloom.training.objectives import AnyObjective
+from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.schedules import AnySchedule, Constant
 
 FREE = ("batches", "save_every", "evaluate_every", "device")
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
-under a schedule that uses the length of the run"""
+under a schedule or an objective that uses the length of the run"""
 LARGEST = 2**40
 """of what is counted in batches and windows"""
 
@@ -47,7 +49,8 @@ class TrainConfig(Config):
         description="parameters with weight decay; matrices: those of linear layers and embeddings, not biases, gains, "
         "taps and rates. A mixer that asks for another decay gets it",
     )
-    later: ClassVar = ("schedule", "optimizer", "decay")
+    objective: AnyObjective = Field(NextTokenConfig(), description="what the model is trained to do")
+    later: ClassVar = ("schedule", "optimizer", "decay", "objective")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -100,10 +103,13 @@ class RunConfig(Config):
     def identity(self, text: str, tokenizer: str | None = None) -> dict[str, Any]:
         """What must be equal for two runs to be the same: `text` (the corpus's identity) stands for where it lies.
 
+        Of a run without a text it is the objective's `data_identity`.
+
         `tokenizer` is the text of the tokenizer.json that the run keeps, if it keeps one; its digest is said.
         """
         said = self.model_dump(mode="json")
-        fixed = {"batches"} if self.training.schedule.uses_length else set()
+        uses_length = self.training.schedule.uses_length or self.training.objective.uses_length
+        fixed = {"batches"} if uses_length else set()
         for name in FREE:
             if name not in fixed:
                 del said["training"][name]

@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from seqloom.models.decoder import Decoder
+from seqloom.core.objective import Batch
 from seqloom.ops import backends
+from seqloom.training.learner import Learner
 
 
-def surroundings(model: Decoder, inputs: Tensor) -> dict[str, Any]:
-    """Torch, threads, device and the backends that the model's ops choose for these inputs (B, T)."""
-    device = model.token.weight.device
-    training = model.training
+def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:
+    """Torch, threads, device and the backends that the model's ops choose for the rows of a batch."""
+    device = next(learner.parameters()).device
+    training = learner.training
     with backends.recorded() as ran:
-        model.eval()(inputs.to(device))  # with gradients: ops may choose otherwise without
-    model.train(training)
+        learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})  # with gradients: as in a step
+    learner.train(training)
     cuda = device.type == "cuda"
     return {
         "torch": torch.__version__,

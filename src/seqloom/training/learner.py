@@ -1,51 +1,21 @@
-"""What the training loop asks of a model and of its batches: more than a decoder and a text can be trained by it."""
+"""A model and its objective as one module: what the loop calls, compiles and optimizes."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, final
 
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
-from seqloom.core.extras import Extras
-from seqloom.core.mixer import Mixer
+from seqloom.core.objective import Batch, Carried, Objective, Pass
 
 
-class Learner(Protocol):
-    """A model that says, for ids (B, T), the logits (B, T, W) of what comes next."""
+@final
+class Learner(nn.Module):
+    """A model under an objective; `forward` computes the losses of some rows."""
 
-    @property
-    def token(self) -> nn.Embedding:
-        """The embedding of tokens, whose device is the model's."""
+    def __init__(self, model: Any, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
 
-    @property
-    def halves(self) -> Sequence[Mixer]:
-        """Its mixers and what follows them, which are asked for their wishes."""
-
-    @property
-    def loss_weights(self) -> Mapping[str, float]:
-        """What each auxiliary loss is multiplied by; 1 for a name that is not there."""
-
-    def __call__(self, ids: Tensor) -> Any:
-        """The logits."""
-
-    def forward_with_extras(self, ids: Tensor) -> tuple[Any, Extras]:
-        """The logits, the auxiliary losses and the statistics."""
-
-    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """Called after each optimizer step with the sums of its statistics."""
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """As `nn.Module` has them."""
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """As `nn.Module` has them."""
-
-    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
-        """As `nn.Module` has them."""
-
-
-class Batches(Protocol):
-    """A source of batches, each a function of its step."""
-
-    def batch(self, step: int, batch: int) -> Int[Tensor, "B ..."]:
-        """Of one step, counted from 0: inputs are [:, :-1], targets [:, 1:]."""
+    def forward(self, batch: Batch, carried: Carried) -> Pass:
+        """See `Objective.losses`."""
+        return self.objective.losses(self.model, batch, carried)

@@ -1,33 +1,33 @@
-"""The training loop: a batch, its cost, its gradient, an update, a row; and now and then a checkpoint.
+"""The training loop: a batch, its losses, their gradient, an update.
 
-Whatever is random is a pure function of (seed, step): the batch (`data/windows`) and the dropout (the generator is
-seeded anew at each step). So a run that was interrupted goes on bit for bit as if it had not been, knowing only its
-step.
+    loss = Σ_p (n_p / n) Σ_name losses_p[name]          p: micro-batches with n_p of the batch's n targets
+
+Whatever is random is a pure function of (seed, step): the batch (`Objective.batch`) and the dropout (the generator is
+seeded anew at each step). So a run that was interrupted goes on bit for bit as if it had not been, knowing its step
+and what its objective carries from step to step.
 """
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
-from seqloom.core.extras import Extras, added
+from seqloom.core.extras import added
+from seqloom.core.objective import Batch, Carried, Pass
 from seqloom.training.config import TrainConfig
-from seqloom.training.learner import Batches, Learner
+from seqloom.training.learner import Learner
 from seqloom.training.optimizers import Optimizer
-
-COST = "the training cost"
 
 
 @final
 @dataclass(frozen=True)
 class Update:
-    """What one step did: its batch's mean cost (nats a token), its learning rate, its time, and that of the model."""
+    """What one step did: its batch's loss, its learning rate, its time, and that of the model."""
 
     cost: float
     lr: float
@@ -37,78 +37,129 @@ class Update:
 
 
 class NotFinite(ValueError):
-    """A cost or a weight became NaN or infinite; the message names the step."""
+    """A loss or a weight became NaN or infinite; the message names the step."""
 
 
 @final
 class Losses:
-    """The losses of a step's pieces, collected where they were computed and read from the device together."""
+    """The losses of a step's micro-batches, collected where they were computed and read from the device together."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self._divisors: list[float | None] = []
         self._values: list[Tensor] = []
 
-    def add(self, name: str, value: Tensor) -> None:
-        """Takes in a scalar, without its gradient; `COST` is the one that each piece has."""
+    def add(self, name: str, value: Tensor, divisor: float | None = None) -> None:
+        """Takes in a scalar, without its gradient; with a divisor it is part of the loss of the step."""
         self._names.append(name)
+        self._divisors.append(divisor)
         self._values.append(value.detach().double())
 
     def read(self, step: int) -> float:
-        """The mean of the costs. Raises NotFinite, which names the first loss that is not finite."""
+        """The loss of the step. Raises NotFinite, which names the first loss that is not finite."""
         values = torch.stack(self._values).tolist()
-        pieces, cost = self._names.count(COST), 0.0
-        for name, value in zip(self._names, values, strict=True):
+        total = 0.0
+        for name, value, divisor in zip(self._names, values, self._divisors, strict=True):
             if not math.isfinite(value):
                 raise NotFinite(_stopped(step, f"{name} is {value}"))
-            if name == COST:
-                cost += value / pieces
-        return cost
+            if divisor is not None:
+                total += value / divisor
+        return total
 
 
-def updates(model: Learner, optimizer: Optimizer, batches: Batches, config: TrainConfig) -> Callable[[int], Update]:
-    """The function that does the step of a given number, from 0. Raises NotFinite before such a cost changes a weight.
+@final
+class Updates:
+    """The steps of a training; `carried` is what the next one is given by the one before it.
 
-    The device is waited for once in a step: where the costs of its pieces are read.
+    `seed` is that of the batches. Raises NotFinite before such a loss changes a weight. The device is waited for once
+    in a step: where the losses of its micro-batches are read.
     """
-    device = model.token.weight.device
-    run: Callable[[Tensor], tuple[Tensor, Extras]] = model.forward_with_extras
-    run = torch.compile(run) if config.compile else run
-    weights = model.loss_weights
-    autocast = torch.autocast(device.type, dtype=torch.bfloat16) if config.precision == "bf16" else nullcontext()
-    pieces = config.accumulate
 
-    def step(number: int) -> Update:
+    def __init__(self, learner: Learner, optimizer: Optimizer, config: TrainConfig, seed: int) -> None:
+        self.carried: Carried = {}
+        self._learner = learner
+        self._optimizer = optimizer
+        self._config = config
+        self._seed = seed
+        self._device = next(learner.parameters()).device
+        self._run: Callable[..., Any] = torch.compile(learner) if config.compile else learner
+
+    def carry(self, tensors: Carried) -> None:
+        """Takes up what an earlier step carried, on the model's device."""
+        self.carried = on(self._device, tensors)
+
+    def __call__(self, number: int) -> Update:
+        """Does the step of a number, from 0."""
+        config = self._config
         began = time.perf_counter()
-        batch = batches.batch(number, config.batch).to(device)
-        _seed(config.seed, number, device)
+        batch = self._learner.objective.batch(self._seed, number, self._learner.model)
+        parts = micro_batches(batch, config.accumulate)
+        divisors = self._divisors(batch, parts)
+        parts = [on(self._device, part) for part in parts]
+        _seed(config.seed, number, self._device)
         computing = time.perf_counter()
         losses = Losses()
         statistics: dict[str, Tensor] = {}
-        for piece in batch.chunk(pieces):
-            with autocast:
-                logits, extras = run(piece[:, :-1])
-                wide = torch.promote_types(logits.dtype, torch.float32)
-                loss = cross_entropy(logits.to(wide).flatten(0, 1), piece[:, 1:].flatten())
-            losses.add(COST, loss)
-            for name, auxiliary in extras.losses.items():
-                losses.add(f"the auxiliary loss {name}", auxiliary)
-                loss = loss + weights.get(name, 1.0) * auxiliary
-            statistics = added(statistics, extras.statistics)
-            (loss / pieces if pieces > 1 else loss).backward()
+        for part, divisor in zip(parts, divisors, strict=True):
+            found = self._pass(part)
+            loss = self._loss(found, divisor, losses)
+            statistics = added(statistics, found.extras.statistics)
+            (loss / divisor if divisor != 1 else loss).backward()
         cost = losses.read(number + 1)
         if config.clip is not None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            torch.nn.utils.clip_grad_norm_(self._learner.parameters(), config.clip)
         share = config.schedule.share(number, config.batches)
-        optimizer.step(share)
-        optimizer.zero_grad()
-        model.after_update(number + 1, statistics)
+        self._optimizer.step(share)
+        self._optimizer.zero_grad()
+        self._learner.model.after_update(number + 1, statistics)
         ended = time.perf_counter()
         return Update(cost, config.lr * share, ended - began, ended - computing)
 
-    return step
+    def _divisors(self, batch: Batch, parts: list[Batch]) -> list[float]:
+        """What the mean losses of each micro-batch are divided by, so that their sum is the mean of the batch."""
+        targets = self._learner.objective.targets
+        if len(parts) == 1:
+            return [1.0]
+        whole = targets(batch)
+        return [whole / targets(part) for part in parts]
+
+    def _pass(self, part: Batch) -> Pass:
+        """One micro-batch through model and objective."""
+        precision = self._config.precision
+        autocast = torch.autocast(self._device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+        with autocast:
+            found: Pass = self._run(part, self.carried)
+        self.carried = found.carried
+        return found
+
+    def _loss(self, found: Pass, divisor: float, losses: Losses) -> Tensor:
+        """The sum of the objective's and the weighted auxiliary losses of one micro-batch; each is also collected."""
+        weights = self._learner.model.loss_weights
+        terms = []
+        for name, value in found.losses.items():
+            losses.add(f"the training {name}", value, divisor)
+            terms.append(value)
+        for name, value in found.extras.losses.items():
+            losses.add(f"the auxiliary loss {name}", value)
+            terms.append(weights.get(name, 1.0) * value)
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total
 
 
-def require_finite(model: Learner, step: int, held_out: float | None = None) -> None:
+def micro_batches(batch: Batch, pieces: int) -> list[Batch]:
+    """The rows of a batch in `pieces` parts, in order."""
+    chunks = {name: tensor.chunk(pieces) for name, tensor in batch.items()}
+    return [{name: parts[piece] for name, parts in chunks.items()} for piece in range(pieces)]
+
+
+def on(device: torch.device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors on a device."""
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
+def require_finite(model: nn.Module, step: int, held_out: float | None = None) -> None:
     """Raises NotFinite if a weight, or the held-out cost, is not finite: a checkpoint must never hold such a model."""
     if held_out is not None and not math.isfinite(held_out):
         raise NotFinite(_stopped(step, f"the held-out cost is {held_out}"))

@@ -22,7 +22,6 @@ from torch.optim import SGD, AdamW, Muon
 
 from seqloom.core.roles import roles
 from seqloom.training.config import TrainConfig
-from seqloom.training.learner import Learner
 
 _MEMORY: dict[type[torch.optim.Optimizer], frozenset[str]] = {
     AdamW: frozenset({"step", "exp_avg", "exp_avg_sq"}),
@@ -101,12 +100,18 @@ class Optimizer:
         return state
 
 
-def optimizer(model: Learner, config: TrainConfig) -> Optimizer:
-    """The optimizer of a model. What a mixer asks for its parameters in `param_groups` holds before `config`.
+def optimizer(model: Any, config: TrainConfig, objective: nn.Module | None = None) -> Optimizer:
+    """The optimizer of a model, and of an objective with parameters of its own, whose names begin with `objective.`.
+
+    What a mixer asks for its parameters in `param_groups` holds before `config`.
 
     ValueError for Muon on a model without matrices inside its blocks.
     """
+    named = list(model.named_parameters())
     role = roles(model.named_modules())
+    if objective is not None:
+        named += objective.named_parameters("objective")
+        role |= {f"objective.{name}": of for name, of in roles(objective.named_modules()).items()}
     matrices = matrices_of(model) if config.optimizer == "muon" else frozenset()
     wishes = {
         id(parameter): {setting: value for setting, value in group.items() if setting != "params"}
@@ -115,7 +120,7 @@ def optimizer(model: Learner, config: TrainConfig) -> Optimizer:
         for parameter in group["params"]
     }
     groups: dict[type[torch.optim.Optimizer], dict[str, dict[str, Any]]] = {AdamW: {}, Muon: {}}
-    for name, parameter in model.named_parameters():
+    for name, parameter in named:
         settings = {"weight_decay": 0.0} if config.decay == "matrices" and role[name] == "other" else {}
         settings |= wishes.get(id(parameter), {})
         alike = groups[Muon if name in matrices else AdamW]
@@ -124,10 +129,10 @@ def optimizer(model: Learner, config: TrainConfig) -> Optimizer:
     parts: list[torch.optim.Optimizer] = [AdamW([*groups[AdamW].values()], betas=config.betas, fused=True, **shared)]
     if matrices:
         parts.append(Muon([*groups[Muon].values()], adjust_lr_fn="match_rms_adamw", **shared))
-    return Optimizer(parts, model.named_parameters())
+    return Optimizer(parts, named)
 
 
-def matrices_of(model: Learner) -> frozenset[str]:
+def matrices_of(model: Any) -> frozenset[str]:
     """The names of the parameters that Muon takes. ValueError where there are none."""
     role = roles(model.named_modules())
     blocks = [module for half in model.halves for module in (half, half.shared) if module is not None]

@@ -3,7 +3,7 @@
     preset_values("paper/small", ["model.mixer.kind=she", "training.batches=100"])
 
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
-mixer, or of schedule, drops the settings of the one before it; changes that follow are the new one's.
+mixer, schedule or objective drops the settings of the one before it; changes that follow are the new one's.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,11 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
         values = inner
-    if path[-1] == "kind" and path[-2:-1] in (["mixer"], ["schedule"]) and values.get("kind", value) != value:
+    if (
+        path[-1] == "kind"
+        and path[-2:-1] in (["mixer"], ["schedule"], ["objective"])
+        and values.get("kind", value) != value
+    ):
         values.clear()
     values[path[-1]] = value
 

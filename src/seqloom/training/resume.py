@@ -31,6 +31,7 @@ class _Best(_Part):
 class _Meta(_Part):
     surroundings: _Surroundings
     best: _Best | None
+    solved: bool = False
 
 
 @final
@@ -43,6 +44,8 @@ class Resumed:
     best: dict[str, Any] | None
     """the step of the lowest held-out cost so far, and that cost"""
     rows: Mark
+    solved: bool
+    """whether the objective left nothing to learn"""
 
 
 def resume(saved: Checkpoint, run: Run) -> Resumed:
@@ -52,8 +55,9 @@ def resume(saved: Checkpoint, run: Run) -> Resumed:
     if "optimizer" not in saved.tensors:
         raise ValueError(f"{saved.path} holds a model without its optimizer, so that its training cannot go on")
     try:
-        _Meta.model_validate(saved.meta)
-        return Resumed(saved.meta["surroundings"], saved.meta["best"], Mark.of(saved.meta.get(ROWS)))
+        meta = _Meta.model_validate(saved.meta)
+        mark = Mark.of(saved.meta.get(ROWS))
+        return Resumed(saved.meta["surroundings"], saved.meta["best"], mark, meta.solved)
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{'.'.join(str(part) for part in first['loc'])[:80]}: {first['msg']}"

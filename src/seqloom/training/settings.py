@@ -24,6 +24,7 @@ def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None)
     ValueError, in one line, for what is unknown or does not fit, sizes that a mixer refuses included.
     """
     config: RunConfig = read(RunConfig, preset_values(preset, changes, source))
+    config = config.model_copy(update={"model": config.training.objective.sized(config.model)})
     backends.check(config.backends)
     _build(config.model)
     if config.training.optimizer == "muon":

@@ -5,21 +5,17 @@
 The same call goes on where the run stopped.
 """
 
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 from typing import Any, final
 
-import torch
-
-from seqloom.core.device import chosen
+from seqloom.core.objective import Batch, Row
 from seqloom.core.progress import Advance, progress
-from seqloom.data.prepare import Corpus, prepare
-from seqloom.data.windows import Windows
-from seqloom.evaluation.scores import Scores, score
+from seqloom.data.prepare import Corpus
 from seqloom.models.decoder import Decoder
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
@@ -28,12 +24,14 @@ from seqloom.runs.layout import Run, open_run
 from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
-from seqloom.runs.rows import START
+from seqloom.runs.rows import START, Mark
 from seqloom.training.config import RunConfig
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
-from seqloom.training.loop import require_finite, updates
-from seqloom.training.memory import keep_freed_memory, require_room
-from seqloom.training.optimizers import Optimizer, optimizer
+from seqloom.training.learner import Learner
+from seqloom.training.loop import Updates, micro_batches, require_finite
+from seqloom.training.memory import keep_freed_memory
+from seqloom.training.optimizers import optimizer
+from seqloom.training.preparation import identity, learner_of, prepared
 from seqloom.training.resume import resume
 from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
@@ -45,14 +43,19 @@ Show = Callable[..., AbstractContextManager[Advance]]
 @final
 @dataclass(frozen=True)
 class Outcome:
-    """How a run stands: `asked` is the signal that stopped it, `scores` the last held-out ones of this call, if any."""
+    """How a run stands. `score` is the last held-out one of this call, if any, and `summary` what it says in words."""
 
     run: Run
     model: Decoder
-    corpus: Corpus
+    corpus: Corpus | None
+    """the run's text, if its objective reads one"""
     step: int
-    asked: signal.Signals | None
-    scores: Scores | None
+    asked: Signals | None
+    """the signal that stopped the training before its end"""
+    signal: Signals | None
+    """the signal that came at any time, even after the last step"""
+    score: Row | None
+    summary: str
 
 
 def train(
@@ -60,116 +63,139 @@ def train(
 ) -> Outcome:
     """Trains in `folder`, from its newest good checkpoint on, until all batches are read or a signal asks to stop.
 
-    `say` takes what there is to tell, a line at a time; `show` shows how far the training is, as `progress` does.
+    It also ends where the objective says that it is solved. `say` takes what there is to tell, a line at a time; `show`
+    shows how far the training is, as `progress` does.
 
     ValueError, in one line, for settings that do not fit, a folder in use or of other settings, and a changed machine
-    (unless `allow_drift`); NotFinite where the cost explodes.
+    (unless `allow_drift`); NotFinite where the loss explodes.
     """
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     keep_freed_memory(say)
-    device = chosen(config.training.device)
-    config, corpus = with_text(config)  # before the folder is made: a wrong source leaves nothing behind
+    config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
     with lock(folder), use(**config.backends), ExitStack() as stack:
-        torch.manual_seed(config.training.seed)
-        model = Decoder(config.model).to(device, config.training.dtype)
-        tokenizer = corpus.tokenizer.json
-        run = open_run(folder, config.identity(corpus.identity, tokenizer))
-        run.keep_tokenizer(tokenizer)
-        say(f"{corpus.description}; {sum(p.numel() for p in model.parameters()):,} parameters; in {run.folder}")
-        return _go_on(stack, config, run, corpus, model, allow_drift, say, show)
+        learner = learner_of(config, corpus)
+        run = open_run(folder, identity(config, corpus))
+        if corpus is not None:
+            run.keep_tokenizer(corpus.tokenizer.json)
+        count = sum(weights.numel() for weights in learner.parameters())
+        data = f"{corpus.description}; " if corpus is not None else ""
+        say(f"{data}{count:,} parameters; in {run.folder}")
+        training = _Training(config, run, learner, None if corpus is None else corpus.held, say)
+        backends, mark = training.go_on(stack, allow_drift)
+        first = training.step
+        with Metrics(run.metrics, say, mark=mark) as rows, Stop() as stop:
+            with show("training", config.training.batches, "batches", start=first) as advance:
+                training.train(rows, stop, backends, advance)
+            if not training.ended:
+                if training.step > first:
+                    training.save(rows)
+            elif not any("held_out" in row for row in read(run.metrics) if row["step"] == training.step):
+                training.evaluate(rows)  # a longer run was cut to what it had done
+                training.save(rows)
+    score = training.score
+    summary = "" if score is None else learner.objective.summary(score)
+    asked = None if training.ended else stop.asked
+    return Outcome(run, learner.eval().model, corpus, training.step, asked, stop.asked, score, summary)
 
 
-def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
-    """The run's text, made ready, and its settings with the vocabulary that the tokenizer really has.
+@final
+class _Training:
+    """A run in this process: how far it is, and what a step, an evaluation and a checkpoint do."""
 
-    ValueError, before the text is read, where a model of these settings would not fit into the memory.
-    """
-    require_room(config.model, chosen(config.training.device), config.training)
-    data = config.data
-    corpus = prepare(
-        data.source,
-        vocab=data.vocab,
-        context=config.model.context,
-        held_out=data.held_out,
-        seed=data.seed,
-        unwrap=data.unwrap,
-    )
-    model = config.model.model_copy(update={"vocab": corpus.tokenizer.vocab})
-    return config.model_copy(update={"model": model}), corpus
+    def __init__(self, config: RunConfig, run: Run, learner: Learner, held_out: Any, say: Say) -> None:
+        self.config = config
+        self.run = run
+        self.learner = learner
+        self.held_out = held_out
+        self.say = say
+        self.optimizer = optimizer(learner.model, config.training, learner.objective)
+        self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed)
+        self.step = 0
+        self.solved = False
+        self.best: dict[str, Any] | None = None
+        """the step of the lowest held-out loss so far, and that loss"""
+        self.score: Row | None = None
+        self.surroundings: dict[str, Any] = {}
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.solved or self.step == self.config.training.batches
 
-def _go_on(
-    stack: ExitStack,
-    config: RunConfig,
-    run: Run,
-    corpus: Corpus,
-    model: Decoder,
-    allow_drift: bool,
-    say: Say,
-    show: Show,
-) -> Outcome:
-    settings = config.training
-    windows = Windows(corpus.train, config.model.context, config.data.seed, config.data.within_documents)
-    updater = optimizer(model, settings)
-    step, best, mark = 0, None, START
-    saved = checkpoint.newest(run.checkpoints, say)
-    resumed = resume(saved, run) if saved is not None else None
-    before = resumed.surroundings if resumed is not None and not allow_drift else {}
-    stack.enter_context(threads_of(before, say))
-    with use(**backends_of(before)):
-        here = surroundings(model, windows.batch(0, settings.batch // settings.accumulate)[:, :-1])
-    if saved is not None and resumed is not None:
-        _same(resumed.surroundings, here, allow_drift, say)
-        fill(model, saved)
-        updater.load(saved.tensors["optimizer"])
-        step, best, mark = saved.step, resumed.best, resumed.rows
-        say(f"going on after step {step:,} of {settings.batches:,}")
-    scores: Scores | None = None
-    update = updates(model.train(), updater, windows, settings)
+    def go_on(self, stack: ExitStack, allow_drift: bool) -> tuple[dict[str, str], Mark]:
+        """Takes up the newest good checkpoint, if there is one: the backends to compute with, and its rows."""
+        saved = checkpoint.newest(self.run.checkpoints, self.say)
+        resumed = resume(saved, self.run) if saved is not None else None
+        before = resumed.surroundings if resumed is not None and not allow_drift else {}
+        stack.enter_context(threads_of(before, self.say))
+        backends = backends_of(before)
+        with use(**backends):
+            self.surroundings = surroundings(self.learner, self._first_micro_batch())
+        if saved is None or resumed is None:
+            return backends, START
+        _same(resumed.surroundings, self.surroundings, allow_drift, self.say)
+        self._take_up(saved)
+        self.best = resumed.best
+        self.solved = resumed.solved
+        self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
+        return backends, resumed.rows
 
-    def keep(rows: Metrics) -> None:
-        require_finite(model, step)
+    def train(self, rows: Metrics, stop: Stop, backends: dict[str, str], advance: Advance) -> None:
+        """Step by step to the end, or until a signal asks to stop."""
+        settings = self.config.training
+        while not self.ended and not stop.asked:
+            with use(**backends):
+                done = self.updates(self.step)
+            self.step += 1
+            rate = {} if settings.schedule == Constant() else {"lr": done.lr}
+            row = {"step": self.step, "cost": done.cost, **rate}
+            rows.append({**row, "seconds": done.seconds, "compute": done.compute})
+            note = f"cost {done.cost:.3f}"
+            check = self.learner.objective.check(self.learner.model, self.step)
+            if check is not None:
+                note = f"{note}, {check.note}"
+                self.solved = check.solved
+            advance(note=note)
+            if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
+                self.evaluate(rows)
+            if self.ended or self.step % settings.save_every == 0 or (self.best and self.best["step"] == self.step):
+                self.save(rows)
+
+    def evaluate(self, rows: Metrics) -> None:
+        """Scores the model on data that is never trained on."""
+        score = self.learner.objective.score(self.learner.model, self.held_out)
+        require_finite(self.learner.model, self.step, score["held_out"])
+        rows.append({"step": self.step, **score})
+        if self.best is None or score["held_out"] < self.best["cost"]:
+            self.best = {"step": self.step, "cost": score["held_out"]}
+        self.score = score
+
+    def save(self, rows: Metrics) -> None:
+        """Saves a checkpoint; NotFinite where a weight is not finite."""
+        model, objective = self.learner.model, self.learner.objective
+        require_finite(model, self.step)
+        require_finite(objective, self.step)
         rows.sync()  # a checkpoint never knows more than the rows do
-        meta = {"run": run.identity, "best": best, "surroundings": here, "config": config.model_dump(mode="json")}
-        _save(run, step, model, updater, {**meta, ROWS: rows.mark.row()})
+        optional = {"objective": objective.state_dict(), "carried": self.updates.carried}
+        tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
+        tensors |= {group: named for group, named in optional.items() if named}
+        meta: dict[str, Any] = {"run": self.run.identity, "best": self.best, "surroundings": self.surroundings}
+        meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
+        checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
+        checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
 
-    def weigh(rows: Metrics) -> None:
-        nonlocal scores, best
-        scores = score(model, corpus.held, batch=settings.batch)
-        require_finite(model, step, scores.cost)
-        rows.append({"step": step, **scores.row()})
-        if best is None or scores.cost < best["cost"]:
-            best = {"step": step, "cost": scores.cost}
+    def _take_up(self, saved: checkpoint.Checkpoint) -> None:
+        objective = self.learner.objective
+        fill(self.learner.model, saved)
+        if objective.state_dict():
+            fill(objective, saved, "objective")
+        self.optimizer.load(saved.tensors["optimizer"])
+        self.updates.carry(saved.tensors.get("carried", {}))
+        self.step = saved.step
 
-    with Metrics(run.metrics, say, mark=mark) as rows, Stop() as stop:
-        with show("training", settings.batches, "batches", start=step) as advance:
-            while step < settings.batches and not stop.asked:
-                with use(**backends_of(before)):
-                    done = update(step)
-                step += 1
-                rate = {} if settings.schedule == Constant() else {"lr": done.lr}
-                row = {"step": step, "cost": done.cost, **rate}
-                rows.append({**row, "seconds": done.seconds, "compute": done.compute})
-                advance(note=f"cost {done.cost:.3f}")
-                last = step == settings.batches
-                if last or (settings.evaluate_every and step % settings.evaluate_every == 0):
-                    weigh(rows)
-                if last or step % settings.save_every == 0 or (best and best["step"] == step):
-                    keep(rows)
-        if stop.asked and step and (saved is None or step > saved.step):
-            keep(rows)
-        elif step == settings.batches and not any(
-            "held_out" in row for row in read(run.metrics) if row["step"] == step
-        ):
-            weigh(rows)  # a longer run was cut to what it had done
-            keep(rows)
-    return Outcome(run, model.eval(), corpus, step, stop.asked if step < settings.batches else None, scores)
-
-
-def _save(run: Run, step: int, model: Decoder, updater: Optimizer, meta: dict[str, Any]) -> None:
-    tensors = {"model": model.state_dict(), "optimizer": updater.tensors()}
-    checkpoint.save(run.checkpoints, step, tensors, meta)
-    checkpoint.prune(run.checkpoints, keep_last=2, best=meta["best"]["step"] if meta["best"] else None)
+    def _first_micro_batch(self) -> Batch:
+        batch = self.learner.objective.batch(self.config.data.seed, 0, self.learner.model)
+        return micro_batches(batch, self.config.training.accumulate)[0]
 
 
 def _same(before: dict[str, Any], here: dict[str, Any], allow_drift: bool, say: Say) -> None:

@@ -19,8 +19,8 @@ from seqloom.experiments.paper.scales import Scale
 from seqloom.runs.layout import open_run
 from seqloom.runs.lock import lock
 from seqloom.training.config import RunConfig
+from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
-from seqloom.training.train import with_text
 
 
 @final

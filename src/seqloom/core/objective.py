@@ -1,0 +1,77 @@
+"""The contract of an objective: what a model is trained to do.
+
+An objective makes batches, computes their losses and scores the model on data that is never trained on. It is a module,
+so that it may have parameters of its own (an answer head), which are trained and saved with the run.
+
+    batch → losses (per micro-batch; the trainer adds, weights and differentiates them) → … → score
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, final
+
+from torch import Tensor, nn
+
+from seqloom.core.extras import Extras
+
+Batch: TypeAlias = dict[str, Tensor]
+"""the tensors of one step by name, on the CPU as made, on the model's device as read; the first dimension is rows"""
+Carried: TypeAlias = dict[str, Tensor]
+"""detached tensors that one step hands to the next, by name; a group of the checkpoint"""
+Row: TypeAlias = dict[str, Any]
+"""plain JSON"""
+
+
+@final
+@dataclass(frozen=True)
+class Pass:
+    """What a pass over some rows gives."""
+
+    losses: dict[str, Tensor]
+    """scalars by name, means over the targets of these rows; their sum is minimized"""
+    extras: Extras = field(default_factory=Extras)
+    """the model's auxiliary losses and statistics"""
+    carried: Carried = field(default_factory=dict)
+    """what the next pass is given"""
+
+
+@final
+@dataclass(frozen=True)
+class Check:
+    """What an objective says of a model in training."""
+
+    note: str
+    """a few words for the progress line"""
+    solved: bool
+    """whether nothing is left to learn, so that the training ends"""
+
+
+class Objective(nn.Module, ABC):
+    """What a model is trained to do."""
+
+    @abstractmethod
+    def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
+        """The rows of a step, counted from 0; a pure function of (seed, step) and, where it is used, the model."""
+
+    @abstractmethod
+    def losses(self, model: nn.Module, batch: Batch, carried: Carried) -> Pass:
+        """The losses of a batch or of some of its rows. `carried` is empty at the first step of a run."""
+
+    @abstractmethod
+    def score(self, model: nn.Module, held_out: Any) -> Row:
+        """How good the model is: a row with `held_out`, the loss on data that is never trained on, and more.
+
+        Leaves the model in its mode.
+        """
+
+    @abstractmethod
+    def summary(self, row: Row) -> str:
+        """What `score` found, in a few words."""
+
+    def targets(self, batch: Batch) -> int:
+        """How many targets the losses of these rows are means over; by default one per row. At least 1."""
+        return len(next(iter(batch.values())))
+
+    def check(self, model: nn.Module, step: int) -> Check | None:
+        """What is to be said after so many steps; None, as by default, where it is not looked at."""
+        return None

@@ -1,0 +1,163 @@
+"""Probe: questions of one skill (`seqloom.data.probes`), answered where they are asked.
+
+    y = logits of the model over the row                                       an answer at each position
+    y_t = W (z_s + MLP([z_s, e_t])) + b,   s = summary, t > s                  where one position alone may answer
+    loss = the mean cross entropy of the questions                             nats per question
+
+z: the model's stream after its last layer; e: an embedding of the position that is asked for; W, b: the model's output.
+Source: the decoder of MAD's compression task, arXiv:2403.17844, is an MLP over the sum of z and a sinusoidal e.
+"""
+
+import json
+from functools import cached_property
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from seqloom.core.extras import Extras
+from seqloom.core.objective import Batch, Carried, Check, Objective, Pass, Row
+from seqloom.core.shapes import Logits
+from seqloom.data.config import DataConfig
+from seqloom.data.prepare import Corpus
+from seqloom.data.probes import HARDEST, Probe, probe
+from seqloom.evaluation.answers import score
+from seqloom.models.decoder import DecoderConfig
+from seqloom.training.objectives.config import ObjectiveConfig
+
+ROWS = 1024
+"""rows that a trained model is asked about"""
+CHECKED = 512
+"""rows that a model in training is asked about, others than those"""
+CHECK = 100
+"""steps between looks at whether there is anything left to learn"""
+SOLVED = 0.999
+"""accuracy at which training ends: more could not be told from luck"""
+IGNORED = -100
+"""a target that costs nothing: cross_entropy's own"""
+
+
+@final
+class ProbeConfig(ObjectiveConfig):
+    """Answers the questions of one probe; reads no text."""
+
+    kind: Literal["probe"] = "probe"
+    probe: str = Field("mqar", description="the probe, as mqar or mqar:pairs=8")
+    difficulty: int = Field(1, ge=1, le=HARDEST, description="the dial: each doubles what is remembered")
+    reads_text: ClassVar = False
+    uses_length: ClassVar = True
+
+    @model_validator(mode="after")
+    def _known(self) -> "ProbeConfig":
+        _ = self.questions
+        return self
+
+    @cached_property
+    def questions(self) -> Probe:
+        """The probe with its settings at this difficulty."""
+        return probe(self.probe, self.difficulty)
+
+    @property
+    def data_identity(self) -> str:
+        """The probe with all its settings."""
+        return f"{self.questions.name} {json.dumps(self.questions.model_dump(mode='json'), sort_keys=True)}"
+
+    def sized(self, model: DecoderConfig) -> DecoderConfig:
+        """As many ids, and as many tokens of context, as the rows have."""
+        return model.model_copy(update={"vocab": self.questions.vocab, "context": reads(self.questions)})
+
+    def build(self, model: DecoderConfig, data: DataConfig, rows: int, corpus: Corpus | None) -> "ProbeObjective":
+        """See `ObjectiveConfig.build`."""
+        return ProbeObjective(self.questions, model.dim, rows, data.seed)
+
+
+def reads(probe: Probe) -> int:
+    """Tokens of a row that a model reads: all of them, or those up to the summary."""
+    return probe.places if probe.summary is None else probe.summary + 1
+
+
+@final
+class ProbeObjective(Objective):
+    """The questions of a probe, `rows` per step; `seed` is that of the questions that the model is judged by."""
+
+    def __init__(self, probe: Probe, dim: int, rows: int, seed: int) -> None:
+        super().__init__()
+        self.probe = probe
+        self.rows = rows
+        self.seed = seed
+        self.unpack = None if probe.summary is None else Unpack(dim, probe.places - reads(probe))
+
+    def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
+        """`ids` (B, T) and `targets` (B, T), `IGNORED` where nothing is asked."""
+        asked = self.probe.questions(seed, step, self.rows)
+        targets = np.where(asked.scored, asked.targets, IGNORED)
+        return {"ids": torch.from_numpy(asked.tokens), "targets": torch.from_numpy(targets)}
+
+    def targets(self, batch: Batch) -> int:
+        """The questions of these rows."""
+        return int((batch["targets"] != IGNORED).sum())
+
+    def losses(self, model: nn.Module, batch: Batch, carried: Carried) -> Pass:
+        """The mean loss of a question; the logits are taken in float32 at least."""
+        logits, extras = self.answers(model, batch["ids"])
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        loss = cross_entropy(logits.to(wide).flatten(0, 1), batch["targets"].flatten())
+        return Pass({"loss": loss}, extras)
+
+    def answers(self, model: Any, ids: Int[Tensor, "B T"]) -> tuple[Logits, Extras]:
+        """The logits of the answer at each position, 0 at those that a summary leaves nothing to say of; extras."""
+        if self.unpack is None:
+            logits, extras = model.forward_with_extras(ids)
+            return logits, extras
+        read = reads(self.probe)
+        features, extras = model.features_with_extras(ids[:, :read])
+        answers = model.logits(self.unpack(features[:, -1]))
+        return torch.cat([answers.new_zeros(len(answers), read, answers.shape[2]), answers], dim=1), extras
+
+    def score(self, model: nn.Module, held_out: Any) -> Row:
+        """The loss of a question, the share of right answers, and both counts by distance (`answers`)."""
+        return self._score(model, ROWS, 0).row()
+
+    def summary(self, row: Row) -> str:
+        """The share of right answers."""
+        return f"right {row['accuracy']:.1%}"
+
+    def check(self, model: nn.Module, step: int) -> Check | None:
+        """Every `CHECK` steps the share of right answers, to questions that `score` does not ask."""
+        if step % CHECK:
+            return None
+        accuracy = self._score(model, CHECKED, ROWS).accuracy
+        return Check(f"right {accuracy:.1%}", accuracy >= SOLVED)
+
+    def _score(self, model: nn.Module, rows: int, first: int) -> Any:
+        device = next(model.parameters()).device
+        learning = [part for part in (model, self) if part.training]
+        for part in learning:
+            part.eval()
+        try:
+            answers = lambda ids: self.answers(model, ids.to(device))[0].cpu()  # noqa: E731
+            return score(answers, self.probe, self.seed, rows, batch=self.rows, first=first)
+        finally:
+            for part in learning:
+                part.train()
+
+
+@final
+class Unpack(nn.Module):
+    """Draws what was asked for out of one position's channels."""
+
+    def __init__(self, dim: int, places: int) -> None:
+        super().__init__()
+        self.places = nn.Embedding(places, dim)
+        self.network = nn.Sequential(nn.Linear(2 * dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+
+    def forward(self, z: Float[Tensor, "B D"]) -> Float[Tensor, "B T D"]:
+        """From the channels of one position to those of all positions that ask."""
+        places = self.places.weight.expand(len(z), -1, -1)
+        packed = z[:, None].expand_as(places)
+        found: Tensor = packed + self.network(torch.cat([packed, places], dim=2))
+        return found

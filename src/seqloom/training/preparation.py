@@ -1,0 +1,63 @@
+"""What a run starts from: its text, its model and objective, and its identity."""
+
+from typing import Any
+
+import torch
+
+from seqloom.core.device import chosen
+from seqloom.data.prepare import Corpus, prepare
+from seqloom.models.decoder import Decoder
+from seqloom.training.config import RunConfig
+from seqloom.training.learner import Learner
+from seqloom.training.memory import require_room
+
+
+def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
+    """The run's text, made ready, if its objective reads one, and its settings with the vocabulary that it really has.
+
+    ValueError, before the text is read, where a model of these settings would not fit into the memory.
+    """
+    training, data = config.training, config.data
+    require_room(config.model, chosen(training.device), training)
+    if not training.objective.reads_text:
+        return config, None
+    corpus = prepare(
+        data.source,
+        vocab=data.vocab,
+        context=config.model.context,
+        held_out=data.held_out,
+        seed=data.seed,
+        unwrap=data.unwrap,
+    )
+    vocab = training.objective.vocab(corpus.tokenizer.vocab)
+    model = config.model.model_copy(update={"vocab": vocab})
+    return config.model_copy(update={"model": model}), corpus
+
+
+def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:
+    """As `prepared`, for those who need a text. ValueError where the objective reads none."""
+    config, corpus = prepared(config)
+    if corpus is None:
+        raise ValueError(f"training.objective.kind={config.training.objective.kind} reads no text: choose another")
+    return config, corpus
+
+
+def learner_of(config: RunConfig, corpus: Corpus | None) -> Learner:
+    """The model and the objective of a run, freshly initialized from its seed, on its device."""
+    training = config.training
+    torch.manual_seed(training.seed)
+    return build(config, corpus).to(chosen(training.device), training.dtype)
+
+
+def build(config: RunConfig, corpus: Corpus | None) -> Learner:
+    """The model and the objective of a run, in float32 on torch's default device."""
+    model = Decoder(config.model)
+    objective = config.training.objective.build(config.model, config.data, config.training.batch, corpus)
+    return Learner(model, objective)
+
+
+def identity(config: RunConfig, corpus: Corpus | None) -> dict[str, Any]:
+    """What must be equal for two runs to be the same: see `RunConfig.identity`."""
+    if corpus is None:
+        return config.identity(config.training.objective.data_identity)
+    return config.identity(corpus.identity, corpus.tokenizer.json)
