@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Compiled test files are kept, or each worker of each pass would rewrite their assertions again.
 TEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all sanitize test-demo mutants check format pages docs tune clean
+.PHONY: demo test test-all sanitize test-demo mutants check format pages docs clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -76,10 +76,6 @@ docs: pages .venv/docs
 .venv/docs: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $@
-
-# Times every backend of the lag sum at many sizes on this machine, for minutes: the table it chooses by.
-tune: .venv/installed
-	$(BIN)/python benchmarks/tune.py
 
 clean:
 	rm -rf .venv build site *.egg-info

@@ -60,7 +60,7 @@ def _run(x: Tensor, w: Tensor) -> Tensor:
 
 
 def by_size(x: Stream, w: Tensor) -> str:
-    """The fastest backend for these sizes, as `choice` has it from its table."""
+    """The fastest backend for these sizes, by the rule of `choice`."""
     return choice.fastest(x, w)
 
 
