@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Compiled test files are kept, or each worker of each pass would rewrite their assertions again.
-TEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
+ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+TEST := $(ONE) -n 2 --dist worksteal
 
 .PHONY: demo test test-all sanitize test-demo mutants check format pages docs clean
 
@@ -15,18 +16,18 @@ TEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 
 demo: .venv/installed
 	$(BIN)/seqloom demo --out runs/demo
 
-# A second time with shapes checked at run time, where every mixer's tensors change hands; the rest of that in `test-all`. The
-# hook that checks them doubles the time, and breaks graph capture.
-SHAPED := tests/contract/test_reading.py tests/contract/test_keep.py
+# A second time with shapes checked at run time: every verb of every mixer once, in one process, since importing is most of
+# it; the rest of that in `test-all`. The hook that checks them doubles the time, and breaks graph capture.
+SHAPED := tests/contract/test_shapes.py
 TENSORS := tests/ops tests/contract tests/mixers tests/models tests/positions tests/generation
 
 # SEQLOOM_REQUIRE_PEERS=1, as in CI: the public code that ours is compared with is installed, and no comparison is skipped.
 test: $(if $(filter 1,$(SEQLOOM_REQUIRE_PEERS)),.venv/peers,.venv/installed)
 	$(TEST) -m "not slow and not demo and not browser"
-	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED)
+	SEQLOOM_SHAPES=1 $(ONE) -m "not slow" $(SHAPED)
 
 test-all: test sanitize
-	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(SHAPED:%=--ignore %) $(TENSORS)
+	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(TENSORS)
 	$(TEST) -m "slow and not demo and not browser"
 	$(MAKE) test-demo
 

@@ -4,6 +4,7 @@ With SEQLOOM_REQUIRE_PEERS=1 a test in a `test_peer_*` file that would be skippe
 others, and whoever lacks it compares nothing.
 """
 
+import gc
 import os
 import random
 from collections.abc import Generator
@@ -42,6 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(skip)
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives to the end: the garbage collector need not look through it each time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 def _compared(node: pytest.Collector | pytest.Item, report: Report) -> Report:
     """The report of a comparison that was skipped, as a failure where it must not be."""
     if REQUIRE_PEERS and report.skipped and node.path.name.startswith("test_peer_"):
@@ -64,4 +72,4 @@ def pytest_runtest_makereport(item: pytest.Item) -> Reported[pytest.TestReport]:
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
     random.seed(0)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed also notes each call, with its stack, for GPUs to come

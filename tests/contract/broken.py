@@ -35,6 +35,7 @@ NEED_STREAMS = (
     "check_small_numbers",
     "check_nothing_is_changed",
     "check_refusals",
+    "check_shapes",
     "check_compiles",
     "check_empty",
     "check_dtypes",

@@ -111,3 +111,12 @@ class CutsGradients(Average):
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, state, lengths)
         return y, {name: tensor.detach() for name, tensor in after.items()}
+
+
+@caught_by(check_shapes="torch.Size")
+class StepsByPieces(Average):
+    """A step answers with a sequence of one token."""
+
+    def step(self, x: Tensor, state: State, *, reuse: bool = False) -> tuple[Tensor, State]:
+        y, state = super().step(x, state, reuse=reuse)
+        return y[:, None], state

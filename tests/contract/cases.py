@@ -1,4 +1,10 @@
-"""What the promises are tried on: every registered mixer with its examples, and the numbers fed to them."""
+"""What the promises are tried on: every registered mixer with its examples, and the numbers fed to them.
+
+What a new mixer costs `make test`: about 2.5 seconds of one core, two thirds of them for its graphs (one
+`torch.compile` of all verbs, two `torch.export`). To keep it there: the first of its `examples` is its smallest, alone
+in `make test`; a check that takes more than some 50 ms for a mixer, tries several of its settings or compares pairs of
+mixers is for `make test-all` (`pytest.mark.slow`).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +40,7 @@ class Case:
     def __call__(self, context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
         config = mixer_config({"kind": self.kind, **dict(self.example)})
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(7)
+            torch.default_generator.manual_seed(7)
             mixer = config.build(DIM, context, self.causal)
         return drawn(mixer).to(dtype)
 
@@ -70,9 +76,11 @@ every_kind = pytest.mark.parametrize("make", [case for case in CASES if case.fir
 other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
 
 
-def holds(promise: Promise, make: Make) -> None:
-    """Fails with what the promise says unless it holds, or does not apply."""
-    finding = promise(Subject(str(make), DIM, lambda context, dtype: make(context=context, dtype=dtype), exact=True))
+def holds(promise: Promise, make: Make, wide: bool = True) -> None:
+    """Fails with what the promise says unless it holds, or does not apply; in the small size alone unless `wide`."""
+    contexts = (5, 16) if wide else (5,)
+    subject = Subject(str(make), DIM, lambda context, dtype: make(context=context, dtype=dtype), contexts, exact=True)
+    finding = promise(subject)
     if finding.verdict == "breaks":
         raise AssertionError(f"{finding.promise}: {finding.detail}") from finding.error
 
@@ -140,12 +148,17 @@ def fits(mixer: Mixer, T: int) -> int:
     return T if mixer.traits.longest is None else min(T, mixer.traits.longest)
 
 
-def at_each_size(read: Callable[[Mixer, int], None], make: Make, small: tuple[int, int], wide: tuple[int, int]) -> None:
-    """Calls read(mixer, T) for (context, T) twice: small, as it comes, and wide, with the lag sum through the FFT.
+def at_each_size(
+    read: Callable[[Mixer, int], None], make: Make, small: tuple[int, int], wide: tuple[int, int] | None
+) -> None:
+    """Calls read(mixer, T) for (context, T): small, as it comes, and wide if given, with the lag sum through the FFT.
 
     Where shapes are checked, small alone: their letters are the same, and each of many calls takes far longer.
     """
-    for (context, T), forced in ((small, {}), *([] if SHAPES else [(wide, {"lag_sum": "fft"})])):
+    for size, forced in ((small, {}), (None if SHAPES else wide, {"lag_sum": "fft"})):
+        if size is None:
+            continue
+        context, T = size
         mixer = make(context=context)
         with backends.use(**forced):
             read(mixer, fits(mixer, T))
@@ -178,7 +191,3 @@ def sums_lags(make: Make) -> bool:
     with torch.no_grad(), backends.recorded() as ran:
         mixer(draw(1, 2, DIM))
     return "lag_sum" in ran
-
-
-every_lag_sum = pytest.mark.parametrize("make", [case for case in CASES if case.first and sums_lags(case)], ids=str)
-"""each kind that is built on the lag sum"""

@@ -1,7 +1,7 @@
 """The price is what the reference executes, and adds up: token by token, with the parameters and with the state."""
 
 from seqloom.contracts.price import price
-from tests.contract.cases import Make, every_example, holds, refused, streams
+from tests.contract.cases import Make, every_mixer, holds, refused, streams
 
 
 def check_cost(make: Make) -> None:
@@ -11,6 +11,6 @@ def check_cost(make: Make) -> None:
         refused(lambda: make().cost(3, per="token"))
 
 
-@every_example
+@every_mixer
 def test_the_price_adds_up(make: Make) -> None:
     check_cost(make)

@@ -1,5 +1,12 @@
-"""Pieces, steps and the whole are one function, in value and in gradient."""
+"""Pieces, steps and the whole are one function, in value and in gradient.
 
+In `make test` a mixer that is built on the lag sum is read in two sizes, the wider one through the FFT; the others in
+the smaller one alone. In `make test-all` all are read in both.
+"""
+
+from collections.abc import Callable
+
+import pytest
 import torch
 from torch import Tensor
 
@@ -11,24 +18,26 @@ from tests.contract.cases import (
     at_each_size,
     close,
     draw,
+    every_example,
     every_mixer,
     holds,
     leaves,
     streams,
+    sums_lags,
 )
 
 
-def check_pieces(make: Make) -> None:
+def check_pieces(make: Make, wide: bool = False) -> None:
     """Promise 2: any cut of the sequence gives the whole, and the same state."""
     if streams(make):
-        holds(pieces, make)
+        holds(pieces, make, wide or sums_lags(make))
 
 
-def check_step(make: Make) -> None:
+def check_step(make: Make, wide: bool = False) -> None:
     """Promise 3: token by token gives the whole, whoever keeps the states, whatever room there is."""
     if streams(make):
-        holds(token_steps, make)
-        at_each_size(steps_are_counted, make, (5, 9), (16, 20))
+        holds(token_steps, make, wide or sums_lags(make))
+        at_each_size(steps_are_counted, make, (5, 9), (16, 20) if wide else None)
 
 
 def steps_are_counted(mixer: Mixer, T: int) -> None:
@@ -46,10 +55,10 @@ def grads(mixer: Mixer, x: Tensor, read) -> list[Tensor]:
     return [x.grad, *(mixer.get_parameter(name).grad for name in leaves(mixer))]
 
 
-def check_gradients_through_pieces(make: Make) -> None:
+def check_gradients_through_pieces(make: Make, wide: bool = False) -> None:
     """Promise 7: gradients through start → extend → extend, and through steps, are those of forward."""
     if streams(make):
-        at_each_size(gradients_are_the_wholes, make, (5, 7), (16, 20))
+        at_each_size(gradients_are_the_wholes, make, (5, 7), (16, 20) if wide or sums_lags(make) else None)
 
 
 def gradients_are_the_wholes(mixer: Mixer, T: int) -> None:
@@ -83,3 +92,10 @@ def test_steps_give_the_whole(make: Make) -> None:
 @every_mixer
 def test_gradients_through_pieces_are_those_of_the_whole(make: Make) -> None:
     check_gradients_through_pieces(make)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [check_pieces, check_step, check_gradients_through_pieces])
+@every_example
+def test_in_the_wider_size_too(make: Make, check: Callable[[Make, bool], None]) -> None:
+    check(make, True)

@@ -38,7 +38,7 @@ def check_state_is_kept(make: Make) -> None:
     if not streams(make):
         return
     mixer = make()
-    T = fits(mixer, 12) - 3
+    T = fits(mixer, 10) - 3
     x = draw(2, T + 1, DIM)
     with torch.no_grad():
         for capacity in (None, T + 4):

@@ -24,7 +24,7 @@ def check_state_size(make: Make) -> None:
     mixer = make()
     grows = mixer.traits.state == "grows"
     mixer = make(context=None) if grows and mixer.traits.longest is None else mixer
-    tokens = fits(mixer, 64)
+    tokens = fits(mixer, 32)
     with torch.no_grad():
         state, sizes = mixer.start(2), []
         for place in range(tokens):
@@ -37,7 +37,7 @@ def check_state_size(make: Make) -> None:
             assert nbytes(mixer.start(2, capacity=tokens)) == sizes[0]
         else:
             assert all(a < b for a, b in pairwise(sizes)), f"the state does not grow: {sizes}"
-        for capacity, places in ((None, 8), (1, 8), (tokens, 1)):
+        for capacity, places in ((None, 7), (1, 7), (tokens, 1)):
             held = reused(mixer, mixer.start(2, capacity=capacity), tokens)
             assert nbytes(mixer.trim(held[-1])) == sizes[-1], "with reuse the state holds another number of tokens"
             for name in held[0].keys() - {"length"}:
