@@ -43,7 +43,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seqloom.experiments.kept.STORIES", 1)
+    monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
     assert [line.split()[1] for line in lines] == [
         *("train", "generate", "evaluate", "cost"),

@@ -18,7 +18,12 @@ from seqloom.ops.backends import known, use
 DIM, CONTEXT = 8, 5
 LENGTHS = (1, 2, 3, 5, 6, 11)
 """up to the context, at it, and beyond it"""
-MIXERS = [(kind, example) for kind, config in kinds().items() for example in config.examples]
+MIXERS = [
+    pytest.param(kind, example, marks=[pytest.mark.slow] if n else [])
+    for kind, config in kinds().items()
+    for n, example in enumerate(config.examples)
+]
+"""each kind at once, its other examples in `make test-all`"""
 
 
 @pytest.fixture(autouse=True)

@@ -149,6 +149,7 @@ def test_a_row_of_a_step_keeps_its_columns(script: Script) -> None:
     assert (row["ratio_to_attention_32"], row["ratio_quartiles"]) == (0.5, [0.4, 0.6])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or os.cpu_count() == 1, reason="no cores to be bound to")
 def test_children_of_a_bound_process_have_all_cores() -> None:
     cores = "import os; print(len(os.sched_getaffinity(0)))"

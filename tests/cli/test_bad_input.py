@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.at_once import first
 from tests.cli.bad_commands import COMMANDS
 from tests.cli.conftest import STEP, TINY, Answer
 
@@ -83,7 +84,7 @@ def test_a_refused_training_makes_no_folder(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["lst"], ["train", "tiny", "--out", "new", "--set", "training.lr=fast"], ["generate", "nowhere", "Once"]],
+    first(2, [["lst"], [*TINY, "--out", "new", "--set", "training.lr=fast"], ["generate", "nowhere", "Once"]]),
     ids=" ".join,
 )
 def test_in_a_process_of_its_own(arguments: list[str], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ def _few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sets = [word for change in SMALL for word in ("--set", change)]
     words = ["compare", "she", "me", "--preset", "tiny", "--out", str(tmp_path), *sets]

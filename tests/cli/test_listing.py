@@ -35,6 +35,7 @@ def test_what_is_not_available_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     native.forget()
 
 
+@pytest.mark.slow
 def test_the_command_prints_it(seqloom: Callable[..., Answer]) -> None:
     answer = seqloom("list", "--backends")
     assert answer.code == 0

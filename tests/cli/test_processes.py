@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.at_once import first
+
 PROGRAM = [sys.executable, "-c", "from seqloom.cli import run; run()"]
 LIGHT = """
 import sys
@@ -92,7 +94,7 @@ def test_debug_shows_a_traceback() -> None:
     assert "trian" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["generate", "{run}", "Once", "--max-tokens", "3000"]], ids=len)
+@pytest.mark.parametrize("arguments", [["--help"], ["generate", "{run}", "Once", "--max-tokens", "800"]], ids=len)
 def test_a_reader_that_leaves(arguments: list[str], trained: Path) -> None:
     words = [word.replace("{run}", str(trained)) for word in arguments]
     quiet = os.environ | {"SEQLOOM_NATIVE": "0"}  # on a bare machine it would say what it compiles
@@ -107,12 +109,13 @@ def test_a_reader_that_leaves(arguments: list[str], trained: Path) -> None:
     assert process.returncode in (0, 1)
 
 
-def test_signals_save_and_the_same_command_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signals", first(1, [[signal.SIGINT], [signal.SIGTERM, signal.SIGINT]]), ids=str)
+def test_signals_save_and_the_same_command_goes_on(tmp_path: Path, signals: list[signal.Signals]) -> None:
     folder = tmp_path / "run"
     train = [*PROGRAM, "train", "tiny", "--out", str(folder), "--set", "training.batches=1000000"]
     train += ["--set", "training.save_every=1000000"]
     before = 0
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals:
         with subprocess.Popen(train, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert _waits_for(folder / "metrics.jsonl", before + 5), process.communicate()
             process.send_signal(number)

@@ -21,7 +21,7 @@ KINDS = [
 ]
 """each kind at once, its other examples in `make test-all`"""
 PROMPTS_AND_HOPS = [
-    pytest.param(prompt, hop, marks=[] if (prompt, hop) in ((4, 2), (9, 4)) else [pytest.mark.slow])
+    pytest.param(prompt, hop, marks=[] if (prompt, hop) == (4, 2) else [pytest.mark.slow])
     for prompt in (4, 6, 9)
     for hop in (2, 4, 6)
 ]
@@ -61,11 +61,11 @@ def close(found: Tensor, want: Tensor) -> None:
 
 
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
-@prompts((4, 9), (1, 6))
+@prompts((4,), (1, 6, 9))
 def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, Any], prompt: int) -> None:
     model = decoder(mixer, positions="learned")
-    text, logits = run(model, texts(prompt), 10)
-    want = torch.stack([model(text[:, max(0, t - L) : t])[:, -1] for t in range(prompt, prompt + 10)], 1)
+    text, logits = run(model, texts(prompt), 7)
+    want = torch.stack([model(text[:, max(0, t - L) : t])[:, -1] for t in range(prompt, prompt + 7)], 1)
     close(logits, want)
 
 
@@ -73,8 +73,8 @@ def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, 
 @pytest.mark.parametrize(("prompt", "hop"), PROMPTS_AND_HOPS)
 def test_slide_with_a_hop_is_its_definition(decoder: Build, mixer: dict[str, Any], prompt: int, hop: int) -> None:
     model = decoder(mixer, positions="learned")
-    text, logits = run(model, texts(prompt), 15, hop=hop)
-    sizes = windows(prompt, 15, hop)
+    text, logits = run(model, texts(prompt), 10, hop=hop)
+    sizes = windows(prompt, 10, hop)
     assert L - hop + 1 <= min(sizes[max(0, L - prompt) :])
     want = torch.stack([model(text[:, prompt + n - size : prompt + n])[:, -1] for n, size in enumerate(sizes)], 1)
     close(logits, want)
@@ -89,7 +89,7 @@ def test_the_window_is_the_formula_of_the_module(prompt: int, hop: int) -> None:
 
 
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
-@prompts((1, 17), (6,))
+@prompts((17,), (1, 6))
 def test_stream_is_one_reading_of_the_whole_text(
     decoder: Build, mixer: dict[str, Any], prompt: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def test_states_come_in_pairs(state_dim: int) -> None:
         mixer_config({"kind": "s4", "state_dim": state_dim})
 
 
+@pytest.mark.slow
 def test_it_learns_an_echo() -> None:
     """y_t = x_{t-20} of a few wide waves: the error falls to less than a tenth."""
     mixer = s4(dim=2, state_dim=16)

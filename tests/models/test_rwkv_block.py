@@ -11,6 +11,7 @@ from seqloom.core.state import ModelState, copied, flat, nbytes, select
 from seqloom.models.decoder import Decoder
 from seqloom.runs import model as stored
 from seqloom.runs.state import load_state, save_state
+from tests.at_once import first
 from tests.models import rwkv
 from tests.models.drawing import DEPTH, DIM, VOCAB, decoder, ids
 from tests.models.test_reading import KEEP, near
@@ -124,13 +125,14 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.graph
-def test_it_is_one_graph() -> None:
+@pytest.mark.parametrize("backend", first(1, ["eager", "aot_eager"]))
+def test_it_is_one_graph(backend: str) -> None:
     torch._dynamo.reset()
     model, text, keep = made(), ids(2, 5), torch.tensor([[True] * 5, [False, True, True, False, True]])
     read = Verbs(model)
     with torch.no_grad():
         wanted, (pieces, token, after) = read(text, keep, model.start(2))
-        compiled = torch.compile(read, fullgraph=True, backend="aot_eager")
+        compiled = torch.compile(read, fullgraph=True, backend=backend)
         exported = torch.export.export(model, (text,), strict=False).module()
         found, (again, next_token, state) = compiled(text, keep, model.start(2))
         for one, other in ((found, wanted), (again, pieces), (next_token, token)):

@@ -114,6 +114,7 @@ def test_it_has_a_price() -> None:
         assert count(lambda: lags(x, w)) == Executed(mul=10 * 42, add=10 * 30)
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_torch_holds_the_operators_sound() -> None:
     x, w = inputs(2, 5, 3, 4)

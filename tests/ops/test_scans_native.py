@@ -116,6 +116,7 @@ def test_its_price_is_that_of_the_loop(kind: str) -> None:
     assert counted[0] == counted[1]
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_torch_holds_the_operators_sound() -> None:
     for kind in PLAIN:

@@ -162,6 +162,7 @@ def test_forward_mode_is_refused_not_forgotten() -> None:
             selective(**given)
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_torch_holds_the_operators_sound() -> None:
     for whole in (True, False):

@@ -104,6 +104,7 @@ def test_what_is_not_a_number_stays_in_its_channel_and_after_it(bad: float) -> N
         assert not each[0, 5:, 17].isfinite().any()
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_torch_holds_the_operators_sound() -> None:
     k, v, rate, bonus = inputs(2, 5, 3, torch.float64)

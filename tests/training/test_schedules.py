@@ -11,6 +11,7 @@ from torch import Tensor
 from seqloom.runs.metrics import Metrics
 from seqloom.training.schedules import AnySchedule, Schedule
 from seqloom.training.settings import resolve
+from tests.at_once import first
 from tests.training.running import rows, same, tiny
 from tests.training.stepping import decoder, descent, updates, windows
 
@@ -66,7 +67,7 @@ def test_past_its_end_a_schedule_stays_at_its_final_share() -> None:
         assert [chosen.share(step, 4) for step in (5, 100)] == pytest.approx([0.25, 0.25]), kind
 
 
-@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("kind", first(2, reversed(CHANGES)))
 def test_a_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     tiny(whole, *changes(kind))
@@ -92,11 +93,11 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_step_learns_by_its_share_and_rows_of_the_default_name_no_rate(tmp_path: Path) -> None:
     config = resolve("tiny", ["training.schedule.kind=linear", "training.schedule.final=0.5", "training.batches=2"])
     moved = []
-    for first in (0, 1):
+    for start in (0, 1):
         model = decoder("she", dropout=0.0)
         before = [weight.detach().clone() for weight in model.parameters()]
-        done = updates(model, descent(model, 1.0), Same(), config.training)(first)
-        assert done.lr == config.training.lr * (1.0, 0.75)[first]
+        done = updates(model, descent(model, 1.0), Same(), config.training)(start)
+        assert done.lr == config.training.lr * (1.0, 0.75)[start]
         moved.append([weight.detach() - old for weight, old in zip(model.parameters(), before, strict=True)])
     for whole, less in zip(*moved, strict=True):
         assert (0.75 * whole - less).abs().max() <= 1e-6 * max(float(whole.abs().max()), 1.0)
@@ -104,7 +105,7 @@ def test_a_step_learns_by_its_share_and_rows_of_the_default_name_no_rate(tmp_pat
     assert not [row for row in rows(tmp_path) if "lr" in row]
 
 
-@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("kind", first(4, reversed(CHANGES)))
 def test_the_length_is_part_of_the_run_where_the_shares_depend_on_it(tmp_path: Path, kind: str) -> None:
     tiny(tmp_path, *changes(kind), "training.batches=6")
     if schedule(kind=kind).uses_length:
@@ -115,6 +116,6 @@ def test_the_length_is_part_of_the_run_where_the_shares_depend_on_it(tmp_path: P
 
 
 def test_another_kind_drops_the_settings_of_the_one_before() -> None:
-    first = ["training.schedule.warmup=3", "training.schedule.kind=cosine", "training.schedule.final=0.3"]
-    assert resolve("tiny", first).training.schedule == schedule(kind="cosine", warmup=3, final=0.3)
-    assert resolve("tiny", [*first, "training.schedule.kind=linear"]).training.schedule == schedule(kind="linear")
+    before = ["training.schedule.warmup=3", "training.schedule.kind=cosine", "training.schedule.final=0.3"]
+    assert resolve("tiny", before).training.schedule == schedule(kind="cosine", warmup=3, final=0.3)
+    assert resolve("tiny", [*before, "training.schedule.kind=linear"]).training.schedule == schedule(kind="linear")
