@@ -21,6 +21,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 TINY = ["data.vocab=300", "training.batches=4", "model.dim=32", "model.context=16", "model.ffn=32"]
 SMALLER = {
     "paper": ["--scale", "tiny", "--only", "he"],
+    "compare": ["--seeds", "1"],
     "recall": ["--dim", "8", "--batches", "2"],
     "distill": ["--order", "4"],
 }

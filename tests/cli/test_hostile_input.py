@@ -14,6 +14,7 @@ from typer.models import OptionInfo
 
 from seqloom.cli.app import app
 from seqloom.mixers import kinds
+from tests.at_once import first
 from tests.cli.conftest import Answer
 from tests.cli.test_bad_input import refused
 from tests.special_files import KINDS, special
@@ -147,8 +148,8 @@ def _sizes_of_mixers() -> Iterator[Any]:
                 yield pytest.param(kind, name, id=f"{kind}-{name}")
 
 
-@pytest.mark.parametrize(("kind", "name"), _sizes_of_mixers())
-@pytest.mark.parametrize("value", ["1000000000", "true", "1.5", "-1", ".nan", "", "[1]"])
+@pytest.mark.parametrize(("kind", "name"), list(_sizes_of_mixers()))
+@pytest.mark.parametrize("value", first(2, ["1000000000", "true", "1.5", "-1", ".nan", "", "[1]"]))
 @pytest.mark.usefixtures("at_once")
 def test_a_setting_of_a_mixer(kind: str, name: str, value: str, seqloom: Seqloom) -> None:
     """Each field that is a whole number, of each mixer."""
