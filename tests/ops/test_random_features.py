@@ -154,7 +154,7 @@ def test_padding_leaves_the_peak_and_the_sum_alone(backend: str) -> None:
     padded = torch.where(keep[:, None, :, None], k, 500.0)
     peak = torch.tensor([[LOWEST] * 2, [LOWEST] * 2, [0.5, 9.0]], dtype=q.dtype)
     with backends.use(random_features=backend):
-        _, b, g, after = positive(q, padded, peak, keep)
+        _, b, g, after = positive(q, padded, peak, lengths=lengths)
         for row, length in enumerate(lengths.tolist()):
             assert float(b[row, :, length:].abs().sum()) == 0
             assert g is None or float(g[row, :, max(length, 1) :].abs().sum()) == 0

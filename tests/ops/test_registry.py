@@ -1,12 +1,15 @@
 """Every backend of every op against its reference, on the op's own examples: outputs and gradients."""
 
+from operator import itemgetter
+
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 import seqloom.ops  # noqa: F401  # which registers every op
 from seqloom.ops import backends
-from seqloom.ops.op import Backend, Example, Op
+from seqloom.ops.op import Backend, Example, Op, Streamed
 from tests.ops.needing import lacking
 
 CASES = [
@@ -86,3 +89,69 @@ def test_an_op_is_known_by_its_name(doubled: Op) -> None:
     assert backends.known()["doubled"] == ("reference", "small")
     with pytest.raises(ValueError, match="op doubled has no backend 'smal'; did you mean 'small'"):
         backends.check({"doubled": "smal"})
+
+
+STREAMED = [
+    pytest.param((op, form), id=f"{op.name} {number}")
+    for op in backends.ops().values()
+    for number, form in enumerate(op.streamed)
+]
+T, MORE = 9, 3
+"""tokens of a sequence, and of one more piece after it, which tells states apart"""
+LENGTHS = torch.tensor([0, 4, T])
+
+
+class Reader:
+    """An op that reads on, its inputs (3 rows, T tokens), and those of a piece after them."""
+
+    def __init__(self, op: Op, form: Streamed) -> None:
+        generator = torch.Generator().manual_seed(0)
+
+        def draw(*sizes: int) -> Tensor:
+            return torch.randn(sizes, generator=generator, dtype=torch.float64)
+
+        self.op = op
+        self.run, inputs = form(draw, len(LENGTHS), T + MORE)
+        self.inputs, self.later = ([x[:, part] for x in inputs] for part in (slice(T), slice(T, None)))
+
+    def pieces(self, *sizes: int) -> Tensor:
+        """The outputs of the inputs read in pieces, and of the later ones after them."""
+        state, outputs = None, []
+        for piece in zip(*(x.split(sizes, 1) for x in self.inputs), strict=True):
+            y, state = self.run(*piece, state=state)
+            outputs.append(y)
+        return torch.cat([*outputs, self.run(*self.later, state=state)[0]], 1)
+
+
+@pytest.fixture(params=STREAMED)
+def reader(request: pytest.FixtureRequest) -> Reader:
+    return Reader(*request.param)
+
+
+def test_a_sequence_is_its_pieces_and_its_tokens(reader: Reader) -> None:
+    whole = reader.pieces(T)
+    for sizes in ((4, T - 4), (1,) * T, (0, 1, T - 1)):
+        torch.testing.assert_close(reader.pieces(*sizes), whole, rtol=0, atol=1e-10)
+
+
+def test_padding_behind_lengths_is_never_read(reader: Reader) -> None:
+    """Whatever it holds: outputs before it and states after it are those of each row alone."""
+    _, state = reader.run(*reader.later)
+    real = torch.arange(T) < LENGTHS[:, None]
+    padded = [torch.where(real.view(*real.shape, *[1] * (x.ndim - 2)), x, torch.nan) for x in reader.inputs]
+    y, after = reader.run(*padded, state=state, lengths=LENGTHS)
+    following, _ = reader.run(*reader.later, state=after)
+    for row, length in enumerate(LENGTHS.tolist()):
+        before = tree_map(itemgetter(slice(row, row + 1)), state)
+        if length:
+            alone, before = reader.run(*(x[row : row + 1, :length] for x in reader.inputs), state=before)
+            torch.testing.assert_close(y[row : row + 1, :length], alone, rtol=0, atol=1e-10)
+        wanted, _ = reader.run(*(x[row : row + 1] for x in reader.later), state=before)
+        torch.testing.assert_close(following[row : row + 1], wanted, rtol=0, atol=1e-10)
+
+
+def test_these_ops_read_on() -> None:
+    assert {name for name, op in backends.ops().items() if op.streamed} == {
+        *("linear_decay", "wkv_average", "scans", "selective_scan", "state_space", "diagonal_states", "recurrence"),
+        "random_features",
+    }

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.state_space import generating, joint, krylov, low_rank, single
+from seqloom.ops.state_space import generating, joint, krylov, low_rank, outputs, single
 from seqloom.ops.state_space.discretise import DENSE, bilinear
 from seqloom.ops.state_space.hippo import legs, normal
 from tests.at_once import first
@@ -120,7 +120,10 @@ def with_gradients(
     """Outputs at real tokens, the state, and the gradients of a fixed sum of both."""
     leaves = [x.clone().requires_grad_() for x in (draw(B, T, D), *weights(model), begun(model))]
     with backends.use(state_space=backend):
-        y, x = model(leaves[0], lambda: tuple(leaves[1:-1]), *how, None if fresh else leaves[-1], lengths=lengths)
+        if fresh:
+            y = outputs(model.__name__, leaves[0], lambda: tuple(leaves[1:-1]), *how)
+        else:
+            y, x = model(leaves[0], lambda: tuple(leaves[1:-1]), *how, leaves[-1], lengths=lengths)
     real = torch.ones(B, T) if lengths is None else torch.arange(T) < lengths[:, None]
     y = y * real.view(B, T, *[1] * (y.ndim - 2))
     parts = [y] if fresh else [y, torch.view_as_real(x) if x.is_complex() else x]
@@ -300,7 +303,12 @@ def test_nothing_to_read(model: Callable[..., object], how: tuple[str, ...]) -> 
     assert torch.equal(x, begun(model))
     y, x = model(draw(0, 6, D), lambda: weights(model), *how, begun(model, 0))
     assert (y.shape[:2], len(x)) == ((0, 6), 0)
-    assert model(draw(B, 3, D), lambda: weights(model), *how)[1] is None
+    u = draw(B, 3, D)
+    y, x = model(u, lambda: weights(model), *how)
+    wanted, after = model(u, lambda: weights(model), *how, torch.zeros_like(begun(model)))
+    assert torch.equal(x, after)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(outputs(model.__name__, u, lambda: weights(model), *how), y, rtol=0, atol=1e-12)
 
 
 @each_model
@@ -313,9 +321,14 @@ def test_what_does_not_fit_is_refused(model: Callable[..., object], how: tuple[s
 
 def test_joint_is_exactly_causal() -> None:
     u, system = draw(B, 70, D), weights(joint)
-    y, _ = joint(u, lambda: system, "bilinear")
-    u[:, 40:] += 1e6
-    assert torch.equal(joint(u, lambda: system, "bilinear")[0][:, :40], y[:, :40])
+    for read in (
+        lambda: joint(u, lambda: system, "bilinear")[0],
+        lambda: outputs("joint", u, lambda: system, "bilinear"),
+    ):
+        u[:, 40:] = 0.5
+        y = read()
+        u[:, 40:] += 1e6
+        assert torch.equal(read()[:, :40], y[:, :40])
 
 
 def test_one_token_is_read_by_the_equation_and_more_in_parallel() -> None:

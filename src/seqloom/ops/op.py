@@ -31,6 +31,17 @@ class Example(Protocol):
         """What every backend must compute alike."""
 
 
+@runtime_checkable
+class Streamed(Protocol):
+    """An op that reads on, as its test calls it: `op(…, state=None, lengths=None) → y, state`.
+
+    `streamed(draw, B, T)` returns the op over its inputs along time, each (B, T, …), and these inputs.
+    """
+
+    def __call__(self, draw: Draw, B: int, T: int, /) -> tuple[Callable[..., tuple[Tensor, Any]], tuple[Tensor, ...]]:
+        """`run(*inputs, state=None, lengths=None) → y (B, T, …), state`, and the inputs."""
+
+
 def _anything(*of: Any) -> bool:
     return True
 
@@ -59,12 +70,15 @@ class Op:
         rule: Callable[..., str],
         examples: tuple[Example, ...],
         price: Any = None,
+        streamed: tuple[Streamed, ...] = (),
     ) -> None:
         self.name = name
         self.backends = ways
         self.rule = rule
         """what a call is chosen by → the name of the fastest backend"""
         self.examples = examples
+        self.streamed = streamed
+        """the forms in which it reads on from a state"""
         self.price = price
         """what it costs, as `seqloom.core.cost` counts: a function, or a module with one for each form"""
         backends.register(self)

@@ -13,6 +13,11 @@ from torch import Tensor
 from seqloom.core.shapes import Keep, Lengths, Stream
 
 
+def within(lengths: Lengths, T: int) -> Keep:
+    """(B, T), True at the first `lengths` (B,) positions of each row: the tokens before the padding."""
+    return torch.arange(T, device=lengths.device) < lengths[:, None]
+
+
 @dataclass(frozen=True)
 class Places:
     """Where the tokens of packed rows came from: what `unpack` needs."""
@@ -25,7 +30,7 @@ class Places:
     @property
     def real(self) -> Keep:
         """(B, T), True where a packed row holds a token."""
-        return torch.arange(self.order.shape[1], device=self.order.device) < self.lengths[:, None]
+        return within(self.lengths, self.order.shape[1])
 
 
 def pack(x: Stream, keep: Keep) -> tuple[Stream, Places]:

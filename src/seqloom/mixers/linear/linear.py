@@ -60,9 +60,7 @@ class LinearAttention(PackedMixer):
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        q, k, v = self._read(x)
-        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
-        y, after = decay(q, torch.where(real[:, None, :, None], k, 0.0), v, None, state["sum"])
+        y, after = decay(*self._read(x), None, state["sum"], lengths=lengths)
         return self._out(y), {"sum": after}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:

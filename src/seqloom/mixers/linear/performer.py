@@ -28,7 +28,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Keep, Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -71,8 +71,7 @@ class Performer(PackedMixer):
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
-        y, after = self._read(x, self._split(self.w_v(x)), state, real)
+        y, after = self._read(x, self._split(self.w_v(x)), state, lengths)
         return self._out(y, x), after
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -102,7 +101,7 @@ class Performer(PackedMixer):
         return self.directions.shape[1] * (2 if self.kernel == "hyperbolic" else 1)
 
     def _read(
-        self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None
+        self, x: Stream, v: Tensor, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[Tensor, Entries]:
         """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
         q, k = (features.exact(self._split(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
@@ -112,8 +111,8 @@ class Performer(PackedMixer):
             q, k = (features.relu(z, self.directions) for z in (q, k))
         else:
             q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))
-            q, k, g, peak = positive(q, k, peak, real)
-        y, s = average(q, k, v, g, s, keep=real)
+            q, k, g, peak = positive(q, k, peak, lengths=lengths)
+        y, s = average(q, k, v, g, s, lengths=lengths)
         return y, {"s": s} if peak is None else {"s": s, "peak": peak}
 
     def _split(self, x: Tensor) -> Tensor:

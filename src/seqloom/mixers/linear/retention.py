@@ -69,11 +69,9 @@ class Retention(PackedMixer):
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        place = torch.arange(x.shape[1], device=x.device)
-        real = (place < lengths[:, None])[:, None]  # (B, 1, T)
-        q, k, v = self._read(x, (state["length"][:, None] + place)[:, None])
-        forgetting = torch.where(real, self.log_decay[:, None], 0.0)
-        y, after = decay(q, torch.where(real[..., None], k, 0.0), v, forgetting, state["sum"])
+        position = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
+        q, k, v = self._read(x, position[:, None])
+        y, after = decay(q, k, v, self.log_decay, state["sum"], lengths=lengths)
         return self._out(x, y), {"sum": after}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:

@@ -28,7 +28,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Keep, Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -84,8 +84,7 @@ class RandomFeatureAttention(PackedMixer):
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
-        y, after = self._read(x, self._split(self.w_v(x)), state, real)
+        y, after = self._read(x, self._split(self.w_v(x)), state, lengths)
         return self._out(y, x), after
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -117,17 +116,17 @@ class RandomFeatureAttention(PackedMixer):
         return self.w_q, feature, feature.parallel(), price.average(rows, H, 2 * R, K), weights, self.w_out
 
     def _read(
-        self, x: Stream, v: Tensor, state: State | None = None, real: Keep | None = None
+        self, x: Stream, v: Tensor, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[Tensor, Entries]:
         """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
         q, k = (features.unit(self._split(w(x))) * self.sigma[:, None] for w in (self.w_q, self.w_k))
         q, k = (features.trigonometric(z, self.directions) for z in (q, k))
         s, log_kept, length = (None if state is None else state.get(name) for name in ("s", "log_kept", "length"))
         if self.w_gate is None:
-            y, s = average(q, k, v, state=s, least=counted(q, length), keep=real)
+            y, s = average(q, k, v, state=s, least=counted(q, length), lengths=lengths)
             return y, {"s": s}
-        g, weight, least, log_kept = gated(self.w_gate(x).mT, log_kept, real)
-        y, s = average(q, k, v, g, s, weight, least, real)
+        g, weight, least, log_kept = gated(self.w_gate(x).mT, log_kept, lengths=lengths)
+        y, s = average(q, k, v, g, s, weight, least, lengths=lengths)
         return y, {"s": s, "log_kept": log_kept}
 
     def _split(self, x: Tensor) -> Tensor:

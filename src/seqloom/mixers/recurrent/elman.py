@@ -52,7 +52,7 @@ class Elman(PackedMixer):
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self.w_out(self._read(x, self.start(len(x)), None)[0])
+        return self.w_out(self._read(x)[0])
 
     @property
     def memory(self) -> Memory:
@@ -61,19 +61,19 @@ class Elman(PackedMixer):
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        h, after = self._read(x, state, lengths)
+        h, after = self._read(x, state["h"], lengths)
         return self.w_out(h), {"h": after}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
-        h, after = self._read(x[:, None], state, None)
+        h, after = self._read(x[:, None], state["h"])
         if reuse:
             after = state["h"].copy_(after.detach())
         return self.w_out(h)[:, 0], {"h": after}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the states themselves."""
-        h, _ = self._read(x[:1], self.start(1), None)
+        h, _ = self._read(x[:1])
         return [View("state", "what each unit holds after each token, between -1 and 1", ("place", "unit"), h[0])]
 
     @override
@@ -85,8 +85,8 @@ class Elman(PackedMixer):
         orthogonal_(self.w_state.weight)
         self.w_in.bias.zero_()
 
-    def _read(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        return elman(x, self.w_in.weight, self.w_in.bias, self.w_state.weight, state["h"], lengths=lengths)
+    def _read(self, x: Tensor, h: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return elman(x, self.w_in.weight, self.w_in.bias, self.w_state.weight, h, lengths=lengths)
 
 
 @register

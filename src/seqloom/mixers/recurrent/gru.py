@@ -56,7 +56,7 @@ class GRU(PackedMixer):
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self.w_out(self._read(x, self.start(len(x)), None)[0])
+        return self.w_out(self._read(x)[0])
 
     @property
     def memory(self) -> Memory:
@@ -65,19 +65,19 @@ class GRU(PackedMixer):
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        y, after = self._read(x, state, lengths)
+        y, after = self._read(x, state["h"], lengths)
         return self.w_out(y), {"h": after}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
-        y, after = self._read(x[:, None], state, None)
+        y, after = self._read(x[:, None], state["h"])
         if reuse:
             after = state["h"].copy_(after.detach())
         return self.w_out(y)[:, 0], {"h": after}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: how far each gate is open at each token, and the states."""
-        h, _ = self._read(x[:1], self.start(1), None)
+        h, _ = self._read(x[:1])
         before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
         r, z, _ = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(3, -1)
         return [
@@ -97,11 +97,11 @@ class GRU(PackedMixer):
         if self.b_n is not None:
             self.b_n.zero_()
 
-    def _read(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _read(self, x: Tensor, h: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         w_in, w_state = self.w_in, self.w_state.weight
         if self.b_n is None:
-            return gru(x, w_in.weight, w_in.bias, w_state, state["h"], lengths=lengths)
-        return gru_after(x, w_in.weight, w_in.bias, w_state, self.b_n, state["h"], lengths=lengths)
+            return gru(x, w_in.weight, w_in.bias, w_state, h, lengths=lengths)
+        return gru_after(x, w_in.weight, w_in.bias, w_state, self.b_n, h, lengths=lengths)
 
 
 AXES = ("place", "unit")

@@ -54,7 +54,7 @@ class LSTM(PackedMixer):
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self.w_out(self._read(x, self.start(len(x)), None)[0])
+        return self.w_out(self._read(x)[0])
 
     @property
     def memory(self) -> Memory:
@@ -64,19 +64,19 @@ class LSTM(PackedMixer):
 
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
-        y, h, c = self._read(x, state, lengths)
+        y, (h, c) = self._read(x, (state["h"], state["c"]), lengths)
         return self.w_out(y), {"h": h, "c": c}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
-        y, h, c = self._read(x[:, None], state, None)
+        y, (h, c) = self._read(x[:, None], (state["h"], state["c"]))
         if reuse:
             h, c = state["h"].copy_(h.detach()), state["c"].copy_(c.detach())
         return self.w_out(y)[:, 0], {"h": h, "c": c}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: how far each gate is open at each token, and what is put out."""
-        h = self._read(x[:1], self.start(1), None)[0]
+        h = self._read(x[:1])[0]
         before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
         i, f, _, o = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(4, -1)
         return [
@@ -96,9 +96,11 @@ class LSTM(PackedMixer):
         self.w_in.bias.zero_()
         self.w_in.bias[self.state_dim : 2 * self.state_dim] = self.forget_bias
 
-    def _read(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _read(
+        self, x: Tensor, held: tuple[Tensor, Tensor] | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         w_in, w_state = self.w_in, self.w_state.weight
-        return lstm(x, w_in.weight, w_in.bias, w_state, state["h"], state["c"], lengths=lengths)
+        return lstm(x, w_in.weight, w_in.bias, w_state, held, lengths=lengths)
 
 
 AXES = ("place", "unit")

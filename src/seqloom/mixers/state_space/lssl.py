@@ -33,7 +33,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.state_space import price, single
+from seqloom.ops.state_space import outputs, price, single
 from seqloom.ops.state_space.hippo import MEASURES, Measure
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -76,7 +76,7 @@ class LSSL(PackedMixer):
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self._out(x, single(x, self._system, "bilinear")[0])
+        return self._out(x, outputs("single", x, self._system, "bilinear"))
 
     @property
     def memory(self) -> Memory:
@@ -86,13 +86,11 @@ class LSSL(PackedMixer):
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h = single(x, self._system, "bilinear", state["h"], lengths=lengths)
-        assert h is not None
         return self._out(x, y), {"h": h}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`. Ā is made anew at each token, which takes O(N³) for each channel."""
         y, h = single(x[:, None], self._system, "bilinear", state["h"])
-        assert h is not None
         if reuse:
             h = state["h"].copy_(h.detach())
         return self._out(x, y[:, 0]), {"h": h}
@@ -101,7 +99,7 @@ class LSSL(PackedMixer):
         """See `Mixer.views`: each output's kernel, and the time scales."""
         struck = torch.zeros_like(x[:1])
         struck[:, :1] = 1.0
-        taps = single(struck, self._system, "bilinear")[0][0].flatten(1)
+        taps = outputs("single", struck, self._system, "bilinear")[0].flatten(1)
         scale = torch.exp(-self.log_step.double())
         return [
             View("kernel", "the weight of a channel's own input at each lag, D aside", ("lag", "output"), taps),

@@ -40,7 +40,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.state_space import low_rank, price
+from seqloom.ops.state_space import low_rank, outputs, price
 from seqloom.ops.state_space.hippo import normal
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -78,7 +78,7 @@ class S4(PackedMixer):
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self._out(x, low_rank(x, self._system)[0])
+        return self._out(x, outputs("low_rank", x, self._system))
 
     @property
     def memory(self) -> Memory:
@@ -88,13 +88,11 @@ class S4(PackedMixer):
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h = low_rank(x, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
-        assert h is not None
         return self._out(x, y), {"h": torch.view_as_real(h)}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, after = low_rank(x[:, None], self._system, torch.view_as_complex(state["h"]))
-        assert after is not None
         h = torch.view_as_real(after)
         if reuse:
             h = state["h"].copy_(h.detach())
@@ -104,7 +102,7 @@ class S4(PackedMixer):
         """See `Mixer.views`: each channel's kernel, its time scale, and how fast Λ turns."""
         struck = torch.zeros_like(x[:1])
         struck[:, :1] = 1.0
-        taps = low_rank(struck, self._system)[0][0]
+        taps = outputs("low_rank", struck, self._system)[0]
         step = self.log_step.double().exp()
         turns = step[:, None] * self.eigenvalues[:, 1].double() / (2 * math.pi)
         return [

@@ -31,7 +31,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.state_space import joint, price
+from seqloom.ops.state_space import joint, outputs, price
 from seqloom.ops.state_space.discretise import Method
 from seqloom.ops.state_space.hippo import MEASURES, Measure
 
@@ -66,7 +66,7 @@ class SSM(PackedMixer):
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self.d(x) + joint(x, self._system, self.method)[0]
+        return self.d(x) + outputs("joint", x, self._system, self.method)
 
     @property
     def memory(self) -> Memory:
@@ -76,13 +76,11 @@ class SSM(PackedMixer):
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
         """See `PackedMixer.carry`."""
         y, h = joint(x, self._system, self.method, state["h"], lengths=lengths)
-        assert h is not None
         return self.d(x) + y, {"h": h}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`."""
         y, h = joint(x[:, None], self._system, self.method, state["h"])
-        assert h is not None
         if reuse:
             h = state["h"].copy_(h.detach())
         return self.d(x) + y[:, 0], {"h": h}
@@ -93,7 +91,7 @@ class SSM(PackedMixer):
         for own in torch.eye(self.dim, dtype=x.dtype, device=x.device).split(ROWS):
             struck = torch.zeros_like(x[:1]).repeat(len(own), 1, 1)
             struck[:, :1] = own[:, None]
-            loud = loud + joint(struck, self._system, self.method)[0].square().sum(0)
+            loud = loud + outputs("joint", struck, self._system, self.method).square().sum(0)
         meaning = "how strongly an output channel hears all inputs at each lag, root mean square, D aside"
         return [
             View("response", meaning, ("lag", "channel"), (loud / self.dim).sqrt()),

@@ -10,7 +10,8 @@ with B folded into w. Seed 004 does not have it.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Complex
@@ -21,6 +22,7 @@ from seqloom.ops.diagonal_states import blocks, convolved, price, reference
 from seqloom.ops.diagonal_states.powers import kernel
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.pack import within
 
 __all__ = ["States", "System", "empty", "filtered", "kernel", "respond"]
 
@@ -51,7 +53,7 @@ def respond(
         return u.clone(), given.clone()
     read = u.to(weights.real.dtype)
     if lengths is not None:
-        real = torch.arange(u.shape[1], device=u.device) < lengths[:, None]
+        real = within(lengths, u.shape[1])
         read = torch.where(real[:, :, None], read, 0.0)
     name = OP.choose(by_size(u.shape[1], rates))
     asked = (system,) if name == "reference" else ()
@@ -122,10 +124,16 @@ def _responded(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return respond(draw(B, T, CHANNELS), lambda: system, state)
 
 
+def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    system = _system(draw)
+    return partial(respond, system=lambda: system), (draw(B, T, CHANNELS),)
+
+
 OP = Op(
     "diagonal_states",
     {"reference": Backend(reference), "convolved": Backend(convolved), "blocks": Backend(blocks)},
     rule=lambda fastest: fastest,  # `by_size` or `at_once`, by what is asked for
     examples=(_filtered, _responded),
     price=price,
+    streamed=(_on,),
 )

@@ -11,13 +11,17 @@ arXiv:2404.07904, where each channel of the keys has one. Nothing differs.
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, autocast, promote_types
 
+from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.linear_decay import chunked, gpu, price, reference
-from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
+from seqloom.ops.pack import within
 
 
 def decay(
@@ -26,13 +30,15 @@ def decay(
     v: Float[Tensor, "B H T V"],
     log_decay: Tensor | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
+    *,
+    lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the number type of v, and the state S (B, H, K, V) after the last token.
 
     `log_decay` is g: None, (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S
-    before the first token, None for zeros. Sums are kept in float32 or better, so the state is too. Where a row is
-    padded on the right, zero k and g there, and the state is that of its last real token. Raises ValueError where
-    log_decay does not fit.
+    before the first token, None for zeros. Sums are kept in float32 or better, so the state is too. With `lengths`
+    (B,) a row holds so many tokens, then padding, and its state is that after them. Raises ValueError where log_decay
+    does not fit.
 
     Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
     twice too; `triton` the chunks on a GPU, for one decay per head. Later inputs move no output even in the last bit,
@@ -47,6 +53,11 @@ def decay(
     run = OP[OP.choose(q, by_channel)]
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
     g = None if log_decay is None else log_decay.to(exact)
+    if lengths is not None:  # what is added there is 0, and nothing fades
+        real = within(lengths, T)[:, None, :, None]
+        k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
+        if g is not None:
+            g = torch.where(real if by_channel else real[..., 0], g[:, None] if g.ndim == 1 else g, 0.0)
     before = None if state is None else state.to(exact)
     if T == 0:
         nothing = v.new_zeros(B, H, q.shape[3], v.shape[3])
@@ -78,6 +89,26 @@ def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return decay(q, k, v, -g.square(), draw(B, 4, CHANNELS // 4, CHANNELS // 4))
 
 
+def _on(decays: tuple[int, ...] | None) -> Streamed:
+    """Reading on, heads last; `decays` are the axes of g behind rows and tokens, None for a fixed one of each head."""
+
+    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+        fixed = -draw(4).square()
+
+        def run(
+            q: Tensor, k: Tensor, v: Tensor, *g: Tensor, state: Tensor | None = None, lengths: Tensor | None = None
+        ) -> tuple[Tensor, Tensor]:
+            q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+            log_decay = g[0].transpose(1, 2) if g else fixed
+            y, after = decay(q, k, v, log_decay, state, lengths=lengths)
+            return y.transpose(1, 2), after
+
+        given = tuple(draw(B, T, 4, CHANNELS // 4) for _ in range(3))
+        return run, given if decays is None else (*given, -draw(B, T, *decays).square())
+
+    return streamed
+
+
 OP = Op(
     "linear_decay",
     {
@@ -89,4 +120,9 @@ OP = Op(
     rule=by_size,
     examples=(_by_token, _by_channel),
     price=price,
+    streamed=(
+        _on(None),
+        _on((4,)),
+        _on((4, CHANNELS // 4)),
+    ),
 )

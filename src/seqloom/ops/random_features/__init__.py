@@ -16,10 +16,14 @@ and Peng et al., arXiv:2103.02143, Eq. 2. Performer's authors divide keys by the
 looks ahead, and add 1e-4 to each exponential, which is biased: neither is done here.
 """
 
-from jaxtyping import Bool, Float
+from typing import Any
+
+from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.shapes import Lengths
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.pack import within
 from seqloom.ops.random_features import price, reference, stable
 from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
 from seqloom.ops.random_features.reading import average, counted, gated
@@ -43,19 +47,22 @@ def positive(
     q: Float[Tensor, "B H T F"],
     k: Float[Tensor, "B H T F"],
     peak: Float[Tensor, "B H"] | None = None,
-    keep: Bool[Tensor, "B T"] | None = None,
+    *,
+    lengths: Lengths | None = None,
 ) -> tuple[
     Float[Tensor, "B H T F"], Float[Tensor, "B H T F"], Float[Tensor, "B H T"] | None, Float[Tensor, "B H"] | None
 ]:
     """Features of queries and keys from their logarithms, the decay that goes with them, and the new peak.
 
     What was summed up before is held divided by e^peak; `peak` is LOWEST in rows that have read nothing, None where no
-    row has. Keys where `keep` is False get features 0. The decay is g of `seqloom.ops.linear_decay` (None: none is
-    needed). φ(q)·φ(k) of `reference` are the equation's; those of `stable` lie between 0 and F, and differ from them by
-    a factor a query, which cancels in Σ φ(q)·φ(k) v / Σ φ(q)·φ(k). Gradients take these factors for constants.
+    row has. With `lengths` (B,) a row holds so many tokens, then padding, whose keys get features 0. The decay is g of
+    `seqloom.ops.linear_decay` (None: none is needed). φ(q)·φ(k) of `reference` are the equation's; those of `stable`
+    lie between 0 and F, and differ from them by a factor a query, which cancels in Σ φ(q)·φ(k) v / Σ φ(q)·φ(k).
+    Gradients take these factors for constants.
 
     What is far below the largest so far is lost as in any softmax: in float32 a key less than e^-87 of the largest.
     """
+    keep = None if lengths is None else within(lengths, k.shape[2])
     features, keys, decay, after = OP[OP.choose()](q, k, peak, keep)
     return features, keys, decay, after
 
@@ -66,10 +73,24 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
     return average(features, keys, v, log_decay)[0]  # in which the factors of the features cancel
 
 
+def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    def run(
+        q: Tensor, k: Tensor, v: Tensor, state: Any = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor | None]]:
+        sums, peak = (None, None) if state is None else state
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        features, keys, log_decay, peak = positive(q, k, peak, lengths=lengths)
+        y, sums = average(features, keys, v, log_decay, sums, lengths=lengths)
+        return y.transpose(1, 2), (sums, peak)
+
+    return run, tuple(draw(B, T, 4, CHANNELS // 4) for _ in range(3))
+
+
 OP = Op(
     "random_features",
     {"reference": Backend(reference.exponentials), "stable": Backend(stable.exponentials)},
     rule=lambda: "stable",
     examples=(_example,),
     price=price,
+    streamed=(_on,),
 )

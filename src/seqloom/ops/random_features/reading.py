@@ -11,11 +11,13 @@ Source: Peng et al., arXiv:2103.02143, Eq. 4-7, which divides by φ(q)·z as it 
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from seqloom.core.shapes import Lengths
 from seqloom.ops.linear_decay import decay
+from seqloom.ops.pack import within
 from seqloom.ops.random_features.features import exact
 
 SHARE = 0.1
@@ -32,17 +34,19 @@ def average(
     state: Float[Tensor, "B H F N"] | None = None,
     weight: Float[Tensor, "B H T"] | None = None,
     least: Float[Tensor, "..."] | None = None,
-    keep: Bool[Tensor, "B T"] | None = None,
+    *,
+    lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F N"]]:
     """The outputs y in the number type of the features q, and S with z as its last column, N = V + 1.
 
     `log_decay` is g and `state` the S before, both as in `seqloom.ops.linear_decay`; `weight` is w, None for 1. `least`
-    spreads to (B, H, T). Keys where `keep` is False are left out; g is 0 there. A normaliser below 1e-25 is taken for
-    1e-25, so that y fades to 0.
+    spreads to (B, H, T). With `lengths` (B,) a row holds so many tokens, then padding, where g must be 0. A normaliser
+    below 1e-25 is taken for 1e-25, so that y fades to 0.
     """
-    if keep is not None:
-        k = torch.where(keep[:, None, :, None], k, 0.0)
     v = v.to(q.dtype)
+    if lengths is not None:
+        real = within(lengths, k.shape[2])[:, None, :, None]
+        k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
     if weight is None:
         v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
     else:
@@ -53,16 +57,17 @@ def average(
 
 
 def gated(
-    a: Float[Tensor, "B H T"], log_kept: Float[Tensor, "B H"] | None = None, keep: Bool[Tensor, "B T"] | None = None
+    a: Float[Tensor, "B H T"], log_kept: Float[Tensor, "B H"] | None = None, *, lengths: Lengths | None = None
 ) -> tuple[Float[Tensor, "B H T"], Float[Tensor, "B H T"], Float[Tensor, "B H T"], Float[Tensor, "B H"]]:
     """For gates sigmoid(a): log g, the weights 1 - g, their `least`, and the sum of log g, `log_kept` before (None: 0).
 
     The weights w_j g_{j+1} ⋯ g_t of all tokens so far add up to 1 - g_1 ⋯ g_t, formed without the difference, so that
-    gates near 1 are told apart. Where `keep` is False the gate is 1, and the weight is for `average` to leave out.
+    gates near 1 are told apart. In the padding behind `lengths` the gate is 1, and the weight is for `average` to leave
+    out.
     """
     a = exact(-a)
     g = -softplus(a)
-    g = g if keep is None else torch.where(keep[:, None], g, 0.0)
+    g = g if lengths is None else torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
     before = g.new_zeros(*g.shape[:2], 1) if log_kept is None else log_kept[..., None].to(g.dtype)
     sums = torch.cat([before, g], -1).cumsum(-1)
     return g, a.sigmoid(), torch.expm1(sums[..., 1:]) * -SHARE, sums[..., -1]

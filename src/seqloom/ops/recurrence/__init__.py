@@ -14,14 +14,16 @@ forget gate of Gers et al., 2000; Cho et al., arXiv:1406.1078, Eq. 5-8, and the 
 gate comes after the matrix. What differs from the first two papers is in `mixers/elman.py` and `mixers/lstm.py`.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.recurrence import kernel, looped, price, reference
 from seqloom.ops.recurrence.beginning import orthogonal_
 
@@ -35,17 +37,18 @@ def elman(
     w_in: Float[Tensor, "N D"],
     bias: Float[Tensor, " N"],
     w_state: Float[Tensor, "N N"],
-    h: Float[Tensor, "B N"],
+    state: Float[Tensor, "B N"] | None = None,
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
     """The states h (B, T, N), in the number type of x, and the one after the last token.
 
-    `h` (B, N) is the state before the first token. With `lengths` (B,) a row holds so many tokens, then padding, and
-    its last state is that after them. Computed in float32 at least, in which the last state comes. Differentiable in
-    every argument, twice too. Raises ValueError where shapes do not agree. All this holds for the other cells too.
+    `state` (B, N) is the one before the first token, None for zeros. With `lengths` (B,) a row holds so many
+    tokens, then padding, and its last state is that after them. Computed in float32 at least, in which the last state
+    comes. Differentiable in every argument, twice too. Raises ValueError where shapes do not agree. All this holds for
+    the other cells too.
     """
-    y, (after,) = _read("elman", x, w_in, bias, (w_state,), (h,), lengths)
+    y, (after,) = _read("elman", x, w_in, bias, (w_state,), _held(state), lengths)
     return y, after
 
 
@@ -54,14 +57,13 @@ def lstm(
     w_in: Float[Tensor, "G D"],
     bias: Float[Tensor, " G"],
     w_state: Float[Tensor, "G N"],
-    h: Float[Tensor, "B N"],
-    c: Float[Tensor, "B N"],
+    state: tuple[Float[Tensor, "B N"], Float[Tensor, "B N"]] | None = None,
     *,
     lengths: Lengths | None = None,
-) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"], Float[Tensor, "B N"]]:
-    """The outputs h (B, T, N), and h and the cells c after the last token; G = 4N, for i, f, g, o. See `elman`."""
-    y, (h, c) = _read("lstm", x, w_in, bias, (w_state,), (h, c), lengths)
-    return y, h, c
+) -> tuple[Float[Tensor, "B T N"], tuple[Float[Tensor, "B N"], Float[Tensor, "B N"]]]:
+    """The outputs h (B, T, N), and the state: h and the cells c. G = 4N, for i, f, g, o. See `elman`."""
+    y, (h, c) = _read("lstm", x, w_in, bias, (w_state,), state, lengths)
+    return y, (h, c)
 
 
 def gru(
@@ -69,12 +71,12 @@ def gru(
     w_in: Float[Tensor, "G D"],
     bias: Float[Tensor, " G"],
     w_state: Float[Tensor, "G N"],
-    h: Float[Tensor, "B N"],
+    state: Float[Tensor, "B N"] | None = None,
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
     """The GRU that resets the state before its matrix; G = 3N, for r, z, n. See `elman`; torch has no kernel of it."""
-    y, (after,) = _read("gru", x, w_in, bias, (w_state,), (h,), lengths)
+    y, (after,) = _read("gru", x, w_in, bias, (w_state,), _held(state), lengths)
     return y, after
 
 
@@ -84,12 +86,12 @@ def gru_after(
     bias: Float[Tensor, " G"],
     w_state: Float[Tensor, "G N"],
     inner: Float[Tensor, " N"],
-    h: Float[Tensor, "B N"],
+    state: Float[Tensor, "B N"] | None = None,
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
     """The GRU that resets after the matrix; `inner` (N,) is b_n, the bias that is reset with it. See `gru`."""
-    y, (after,) = _read("gru_after", x, w_in, bias, (w_state, inner), (h,), lengths)
+    y, (after,) = _read("gru_after", x, w_in, bias, (w_state, inner), _held(state), lengths)
     return y, after
 
 
@@ -116,11 +118,14 @@ def _read(
     w_in: Tensor,
     bias: Tensor,
     weights: tuple[Tensor, ...],
-    state: tuple[Tensor, ...],
+    state: tuple[Tensor, ...] | None,
     lengths: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     B, T, D = x.shape
     N = weights[0].shape[1]
+    exact = torch.promote_types(x.dtype, torch.float32)
+    if state is None:
+        state = tuple(x.new_zeros(B, N, dtype=exact) for _ in range(1 + (cell == "lstm")))
     wanted = ((GATES[cell] * N, D), (GATES[cell] * N,), (GATES[cell] * N, N), (N,))
     for each, shape in zip((w_in, bias, *weights), wanted, strict=False):
         if each.shape != shape:
@@ -128,7 +133,6 @@ def _read(
     for each in state:
         if each.shape != (B, N):
             raise ValueError(f"the state must be {(B, N)} for {B} rows of {N} units, not {tuple(each.shape)}")
-    exact = torch.promote_types(x.dtype, torch.float32)
     kind, x, w_in, bias = x.dtype, x.to(exact), w_in.to(exact), bias.to(exact)
     weights, state = tuple(each.to(exact) for each in weights), tuple(each.to(exact) for each in state)
     if B * T == 0:
@@ -137,6 +141,10 @@ def _read(
     with _unrounded(x.device.type):
         y, after = run(cell, x, w_in, bias, weights, state, lengths)
     return y.to(kind), after
+
+
+def _held(state: Tensor | None) -> tuple[Tensor, ...] | None:
+    return None if state is None else (state,)
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:
@@ -154,7 +162,8 @@ def _elman(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
 
 
 def _lstm(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
-    return lstm(*_given(draw, B, T, 4), draw(B, CHANNELS // 4), draw(B, CHANNELS // 4))
+    y, (h, c) = lstm(*_given(draw, B, T, 4), (draw(B, CHANNELS // 4), draw(B, CHANNELS // 4)))
+    return y, h, c
 
 
 def _gru(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
@@ -163,6 +172,23 @@ def _gru(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
 
 def _gru_after(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
     return gru_after(*_given(draw, B, T, 3), draw(CHANNELS // 4), draw(B, CHANNELS // 4))
+
+
+def _on(cell: str) -> Streamed:
+    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+        x, *weights = _given(draw, B, T, GATES[cell])
+        inner = [draw(CHANNELS // 4)] if cell == "gru_after" else []
+
+        def run(x: Tensor, **state: Any) -> tuple[Tensor, Any]:
+            y, after = CELLS[cell](x, *weights, *inner, **state)
+            return y, after
+
+        return run, (x,)
+
+    return streamed
+
+
+CELLS: dict[str, Callable[..., tuple[Tensor, Any]]] = {"elman": elman, "lstm": lstm, "gru": gru, "gru_after": gru_after}
 
 
 OP = Op(
@@ -175,4 +201,5 @@ OP = Op(
     rule=by_size,
     examples=(_elman, _lstm, _gru, _gru_after),
     price=price,
+    streamed=tuple(_on(cell) for cell in CELLS),
 )

@@ -9,6 +9,9 @@ Source: Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Smith e
 Nothing differs.
 """
 
+from functools import partial
+from typing import Any
+
 import torch
 from jaxtyping import Inexact
 from torch import Tensor
@@ -17,6 +20,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.pack import within
 from seqloom.ops.scans import blocked, doubling, gpu, native, price, recurrence, reference
 
 SIGNATURES = {
@@ -56,7 +60,7 @@ def scan(
         return b.to(kind, copy=True), given.clone()
     name, a, b = OP.choose(b), a.to(exact), b.to(exact)
     if lengths is not None:
-        real = torch.arange(b.shape[1], device=b.device) < lengths[:, None]
+        real = within(lengths, b.shape[1])
         a, b = (x if x.ndim == 1 else torch.where(real[:, :, None], x, 0.0) for x in (a, b))
     h = OP[name](a, b, None if state is None and name == "reference" else given)
     if lengths is None:
@@ -89,6 +93,15 @@ def _complex(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return scan(a, torch.complex(draw(B, T, CHANNELS), draw(B, T, CHANNELS)))
 
 
+def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    return scan, (draw(B, T, CHANNELS).tanh(), draw(B, T, CHANNELS))
+
+
+def _fixed_on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    a = torch.polar(draw(CHANNELS).sigmoid(), draw(CHANNELS))
+    return partial(scan, a), (torch.complex(draw(B, T, CHANNELS), draw(B, T, CHANNELS)),)
+
+
 OP = Op(
     "scans",
     {
@@ -101,4 +114,8 @@ OP = Op(
     rule=by_size,
     examples=(_example, _complex),
     price=price,
+    streamed=(
+        _on,
+        _fixed_on,
+    ),
 )

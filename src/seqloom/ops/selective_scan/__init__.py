@@ -13,7 +13,7 @@ that a step and a sequence are priced alike.
 """
 
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -23,6 +23,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.pack import within
 from seqloom.ops.selective_scan import doubling, gpu, kernels, native, price, reference, sequential, walks
 
 States: TypeAlias = Float[Tensor, "B D N"]
@@ -78,7 +79,7 @@ def selective(
     name = OP.choose(u)
     given: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
     if lengths is not None and name != "native":  # which stops there
-        real = (torch.arange(u.shape[1], device=u.device) < lengths[:, None])[:, :, None]
+        real = within(lengths, u.shape[1])[:, :, None]
         u, delta, B, C = (torch.where(real, each, 0.0) for each in (u, delta, B, C))
         gate = None if gate is None else torch.where(real, gate, 0.0)
         given = (u, delta, log_rate, B, C, state, bias, skip, gate)
@@ -106,6 +107,15 @@ def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return selective(u, delta, rate, b, c, state, bias=draw(CHANNELS), skip=draw(CHANNELS), gate=gate)
 
 
+def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    rate, bias, skip = draw(CHANNELS, 16), draw(CHANNELS), draw(CHANNELS)
+
+    def run(u: Tensor, delta: Tensor, b: Tensor, c: Tensor, gate: Tensor, **state: Any) -> tuple[Tensor, Tensor]:
+        return selective(u, delta, rate, b, c, bias=bias, skip=skip, gate=gate, **state)
+
+    return run, (*(draw(B, T, CHANNELS) for _ in range(2)), *(draw(B, T, 16) for _ in range(2)), draw(B, T, CHANNELS))
+
+
 OP = Op(
     "selective_scan",
     {
@@ -118,4 +128,5 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=price,
+    streamed=(_on,),
 )

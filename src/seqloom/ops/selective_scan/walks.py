@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.ops.autograd import CPU, Operator, differentiate, paired
+from seqloom.ops.pack import within
 from seqloom.ops.selective_scan import doubling
 
 
@@ -57,7 +58,7 @@ def selective(
     """
     width = delta if bias is None else F.softplus(delta + bias)
     if lengths is not None:
-        real = (torch.arange(u.shape[1], device=u.device) < lengths[:, None])[:, :, None]
+        real = within(lengths, u.shape[1])[:, :, None]
         width = torch.where(real, width, 0.0)  # nothing fades and nothing comes in
     if state is None:
         state = u.new_zeros(len(u), *log_rate.shape)

@@ -10,6 +10,6 @@ What comes straight through, D u, is the caller's. Source: seed 004, Eq. 24-31; 
 and arXiv:2111.00396 (`low_rank`, with P P* for P Q*).
 """
 
-from seqloom.ops.state_space.reading import joint, low_rank, single
+from seqloom.ops.state_space.reading import joint, low_rank, outputs, single
 
-__all__ = ["joint", "low_rank", "single"]
+__all__ = ["joint", "low_rank", "outputs", "single"]

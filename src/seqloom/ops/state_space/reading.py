@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import torch
 from jaxtyping import Complex, Float
@@ -17,6 +18,10 @@ System: TypeAlias = Callable[[], tuple[Tensor, ...]]
 """gives the weights of a model; the reference asks for them at each token, so that a step costs what its token costs"""
 
 
+Model: TypeAlias = Literal["joint", "single", "low_rank"]
+Shapes: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+
+
 def joint(
     u: Stream,
     system: System,
@@ -24,23 +29,17 @@ def joint(
     state: Float[Tensor, "B N"] | None = None,
     *,
     lengths: Lengths | None = None,
-) -> tuple[Stream, Float[Tensor, "B N"] | None]:
+) -> tuple[Stream, Float[Tensor, "B N"]]:
     """The outputs y (B, T, D), in the number type of u, and the state x (B, N) after the last token.
 
-    `system()` gives A (N, N), B (N, D), C (D, N) and Δ (). `state` is x before the first token; where it is None it is
-    zeros, and no state comes back. With `lengths` (B,) a row holds so many tokens, then padding, and its state is that
-    after them. Computed in float32 at least, in which the state comes. Differentiable in everything, twice too. Raises
-    ValueError where shapes do not agree. All this holds for the others too.
+    `system()` gives A (N, N), B (N, D), C (D, N) and Δ (). `state` is x before the first token, None for zeros. With
+    `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them. Computed in float32 at
+    least, in which the state comes. Differentiable in everything, twice too. Raises ValueError where shapes do not
+    agree. All this holds for the others too; `outputs` gives y alone.
 
     Backends: `reference` token by token, `parallel` in log2 T passes.
     """
-
-    def given() -> tuple[Tensor, ...]:
-        A, B, C, step = system()
-        N, D = len(A), u.shape[-1]
-        return _fit(u, state, (N,), (A, (N, N)), (B, (N, D)), (C, (D, N)), (step, ()))
-
-    return _read("joint", u, given, (method,), state, lengths)
+    return _streamed("joint", u, system, (method,), state, lengths)
 
 
 def single(
@@ -50,18 +49,12 @@ def single(
     state: Float[Tensor, "B D N"] | None = None,
     *,
     lengths: Lengths | None = None,
-) -> tuple[Float[Tensor, "B T D M"], Float[Tensor, "B D N"] | None]:
+) -> tuple[Float[Tensor, "B T D M"], Float[Tensor, "B D N"]]:
     """The outputs y (B, T, D, M) and the state x (B, D, N); see `joint`.
 
     `system()` gives A (N, N), B (N,), C (D, M, N) and Δ (D,). `parallel` is a lag sum under the kernel.
     """
-
-    def given() -> tuple[Tensor, ...]:
-        A, B, C, step = system()
-        N, M, D = len(A), C.shape[1], u.shape[-1]
-        return _fit(u, state, (D, N), (A, (N, N)), (B, (N,)), (C, (D, M, N)), (step, (D,)))
-
-    return _read("single", u, given, (method,), state, lengths)
+    return _streamed("single", u, system, (method,), state, lengths)
 
 
 def low_rank(
@@ -70,38 +63,76 @@ def low_rank(
     state: Complex[Tensor, "B D H"] | None = None,
     *,
     lengths: Lengths | None = None,
-) -> tuple[Stream, Complex[Tensor, "B D H"] | None]:
+) -> tuple[Stream, Complex[Tensor, "B D H"]]:
     """The outputs y = 2 Re(C x) (B, T, D) and the state x (B, D, N/2), half of each pair of conjugates; see `joint`.
 
     `system()` gives Λ, P, B (N/2,) and C (D, N/2), all complex, and Δ (D,). No eigenvalue may be 0; with real parts of
     at most 0 nothing grows. `parallel` is a lag sum under the kernel.
     """
+    return _streamed("low_rank", u, system, (), state, lengths)
 
-    def given() -> tuple[Tensor, ...]:
-        eigenvalues, P, B, C, step = system()
-        H, D = len(eigenvalues), u.shape[-1]
-        return _fit(u, state, (D, H), (eigenvalues, (H,)), (P, (H,)), (B, (H,)), (C, (D, H)), (step, (D,)))
 
-    return _read("low_rank", u, given, (), state, lengths)
+def outputs(model: Model, u: Stream, system: System, method: Method | None = None) -> Float[Tensor, "B T ..."]:
+    """The outputs of a model alone, from zeros on: for who does not read on, as in training."""
+    y, _ = _read(model, u, system, () if method is None else (method,), None, None)
+    return y
+
+
+def _streamed(
+    model: Model, u: Tensor, system: System, how: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if state is None:
+        weights = system()
+        states, _ = SHAPES[model](weights, u.shape[2])
+        exact = torch.promote_types(u.dtype, torch.float32)
+        state = torch.zeros(len(u), *states, dtype=_wide(weights[0], exact), device=u.device)
+    y, after = _read(model, u, system, how, state, lengths)
+    assert after is not None
+    return y, after
 
 
 def _read(
-    model: str,
-    u: Tensor,
-    system: System,
-    how: tuple[Any, ...],
-    state: Tensor | None,
-    lengths: Tensor | None,
+    model: Model, u: Tensor, system: System, how: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
+    """The outputs, and the state after them unless none is given."""
     kind, exact = u.dtype, torch.promote_types(u.dtype, torch.float32)
+
+    def fitting() -> tuple[Tensor, ...]:
+        weights = system()
+        states, shapes = SHAPES[model](weights, u.shape[2])
+        return _fit(u, state, states, *zip(weights, shapes, strict=True))
+
     if u.shape[1] == 0:  # what one token would make, but for the token
-        y, _ = OP["reference"][model](u.new_zeros(len(u), 1, u.shape[2], dtype=exact), system, *how, None, None)
+        y, _ = OP["reference"][model](u.new_zeros(len(u), 1, u.shape[2], dtype=exact), fitting, *how, None, None)
         return y[:, :0].to(kind), None if state is None else state.clone()
     run = OP[OP.choose(u)][model]
     before = None if state is None else state.to(_wide(state, exact))
     with _unrounded(u.device.type):
-        y, after = run(u.to(exact), system, *how, before, lengths)
+        y, after = run(u.to(exact), fitting, *how, before, lengths)
     return y.to(kind), after
+
+
+def _shapes_joint(weights: tuple[Tensor, ...], D: int) -> Shapes:
+    N = len(weights[0])
+    return (N,), ((N, N), (N, D), (D, N), ())
+
+
+def _shapes_single(weights: tuple[Tensor, ...], D: int) -> Shapes:
+    N, M = len(weights[0]), weights[2].shape[1]
+    return (D, N), ((N, N), (N,), (D, M, N), (D,))
+
+
+def _shapes_low_rank(weights: tuple[Tensor, ...], D: int) -> Shapes:
+    H = len(weights[0])
+    return (D, H), ((H,), (H,), (H,), (D, H), (D,))
+
+
+SHAPES: dict[Model, Callable[[tuple[Tensor, ...], int], Shapes]] = {
+    "joint": _shapes_joint,
+    "single": _shapes_single,
+    "low_rank": _shapes_low_rank,
+}
+"""from the weights and the channels: the shape of a row's state, and of each weight"""
 
 
 def by_size(u: Tensor) -> str:
@@ -130,21 +161,42 @@ def _unrounded(device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
-def _joint(draw: Draw, B: int, T: int) -> Tensor:
-    system = (draw(8, 8) / 8 - torch.eye(8), draw(8, CHANNELS), draw(CHANNELS, 8), draw().sigmoid())
-    return joint(draw(B, T, CHANNELS), lambda: system, "bilinear")[0]
+def _dense(draw: Draw, *C: int) -> System:
+    B = (8, CHANNELS) if C == (CHANNELS, 8) else (8,)
+    step = draw().sigmoid() if C == (CHANNELS, 8) else draw(CHANNELS).sigmoid()
+    system = (draw(8, 8) / 8 - torch.eye(8), draw(*B), draw(*C), step)
+    return lambda: system
 
 
-def _single(draw: Draw, B: int, T: int) -> Tensor:
-    system = (draw(8, 8) / 8 - torch.eye(8), draw(8), draw(CHANNELS, 2, 8), draw(CHANNELS).sigmoid())
-    return single(draw(B, T, CHANNELS), lambda: system, "bilinear")[0]
-
-
-def _low_rank(draw: Draw, B: int, T: int) -> Tensor:
+def _conjugates(draw: Draw) -> System:
     eigenvalues = torch.complex(-draw(4).exp(), draw(4))
     p, b, c = (torch.complex(draw(*shape), draw(*shape)) for shape in ((4,), (4,), (CHANNELS, 4)))
     step = draw(CHANNELS).sigmoid()
-    return low_rank(draw(B, T, CHANNELS), lambda: (eigenvalues, p, b, c, step))[0]
+    return lambda: (eigenvalues, p, b, c, step)
+
+
+def _joint(draw: Draw, B: int, T: int) -> Tensor:
+    return outputs("joint", draw(B, T, CHANNELS), _dense(draw, CHANNELS, 8), "bilinear")
+
+
+def _single(draw: Draw, B: int, T: int) -> Tensor:
+    return outputs("single", draw(B, T, CHANNELS), _dense(draw, CHANNELS, 2, 8), "bilinear")
+
+
+def _low_rank(draw: Draw, B: int, T: int) -> Tensor:
+    return outputs("low_rank", draw(B, T, CHANNELS), _conjugates(draw))
+
+
+def _joint_on(draw: Draw, B: int, T: int) -> Any:
+    return partial(joint, system=_dense(draw, CHANNELS, 8), method="bilinear"), (draw(B, T, CHANNELS),)
+
+
+def _single_on(draw: Draw, B: int, T: int) -> Any:
+    return partial(single, system=_dense(draw, CHANNELS, 2, 8), method="bilinear"), (draw(B, T, CHANNELS),)
+
+
+def _low_rank_on(draw: Draw, B: int, T: int) -> Any:
+    return partial(low_rank, system=_conjugates(draw)), (draw(B, T, CHANNELS),)
 
 
 OP = Op(
@@ -158,4 +210,5 @@ OP = Op(
     rule=by_size,
     examples=(_joint, _single, _low_rank),
     price=price,
+    streamed=(_joint_on, _single_on, _low_rank_on),
 )

@@ -12,6 +12,9 @@ the distance twice and prints e^u + k_t in the denominator (Eq. 19, 21); seed 00
 rate comes as its logarithm, which is what is learned, so that a step and a sequence are priced alike.
 """
 
+from functools import partial
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -129,6 +132,11 @@ def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return y, after[:, 0] / after[:, 1]  # at any scale
 
 
+def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    run = partial(wkv, log_rate=draw(CHANNELS), bonus=draw(CHANNELS))
+    return run, (draw(B, T, CHANNELS), draw(B, T, CHANNELS))
+
+
 OP = Op(
     "wkv_average",
     {
@@ -141,4 +149,5 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=price,
+    streamed=(_on,),
 )
