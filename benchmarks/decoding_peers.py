@@ -29,8 +29,8 @@ TOLERANCE = 1e-5
 WHOLE = {
     "attention": {"heads": HEADS},
     "he": {},
-    "rwkv": {"channel": "channel_mix", "embed_norm": True, "positions": "none"},
-    "mamba": {"channel": "none", "norm": "rms", "positions": "none"},
+    "rwkv": {"channel": "channel_mix", "embed_norm": True, "position": "none"},
+    "mamba": {"channel": "none", "norm": "rms", "position": "none"},
 }
 GOALS = {"attention": 0.7, "he": 0.4, "rwkv": 0.4, "mamba": 0.4}
 """shares of GPT-2's token, at most"""

@@ -14,7 +14,7 @@ from seqloom.training.settings import resolve
 from seqloom.training.train import train
 
 BATCHES, ORDERS = 800, (4, 8, 16, 32)
-SETTINGS = ("model.mixer.kind=he", "model.context=128", "model.positions=none", f"training.batches={BATCHES}")
+SETTINGS = ("model.mixer.kind=he", "model.context=128", "model.position=none", f"training.batches={BATCHES}")
 
 
 def main() -> None:

@@ -16,8 +16,8 @@ DIM, DEPTH, VOCAB, BATCH = 256, 2, 1000, 4
 LENGTHS, BATCHES, TOKENS = (512, 2048), (1, 16), 64
 HF, HF_MAMBAPY, MAMBAPY = "transformers", "transformers with mambapy", "mambapy"
 WHOLE = {
-    "mamba": {"channel": "none", "norm": "rms", "positions": "none"},
-    "rwkv": {"channel": "channel_mix", "embed_norm": True, "positions": "none"},
+    "mamba": {"channel": "none", "norm": "rms", "position": "none"},
+    "rwkv": {"channel": "channel_mix", "embed_norm": True, "position": "none"},
 }
 
 

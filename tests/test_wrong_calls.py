@@ -106,9 +106,10 @@ WRONG: dict[str, list[Any]] = {
     "context": SIZES[1:],
     "settings": [{"haeds": 2}, {"heads": "two"}, {"heads": 0}, {"heads": 3}, {"heads": None}],
     "dropout": [None, "x", -0.1, 1.0, math.nan, [0.1]],
-    "positions": [*WORDS, "learnt"],
+    "position": [*WORDS, "learnt", {"kind": "learned", "base": 2.0}],
     "channel": [*WORDS, "fnn"],
     "norm": [*WORDS, "layers"],
+    "causal": [None, "no", 1],
     "embed_norm": [None, "perhaps", 2, []],
     "model": [None, "runs/mine", MIXER, Decoder, {}],
     "folder": [None, 3, b"run", "", ["run"], "nothing/here", "file"],
@@ -273,15 +274,15 @@ def test_nothing_to_read(kind: str) -> None:
     assert after.extra["length"].tolist() == [0] * B
 
 
-@pytest.mark.parametrize("positions", ["learned", "none"])
-def test_meta_and_fake_tensors_pass(positions: str) -> None:
+@pytest.mark.parametrize("position", ["learned", "none"])
+def test_meta_and_fake_tensors_pass(position: str) -> None:
     """Where values cannot be read none are; shapes come out as they would."""
     with torch.device("meta"):
-        model = decoder("me", positions=positions)
+        model = decoder("me", position=position)
         assert model(IDS.to("meta")).shape == (B, T, VOCAB)
         assert model(IDS.to("meta"), KEEP.to("meta")).shape == (B, T, VOCAB)
     with FakeTensorMode():
-        model, ids = decoder("rwkv", positions=positions), torch.zeros(B, T, dtype=torch.long)
+        model, ids = decoder("rwkv", position=position), torch.zeros(B, T, dtype=torch.long)
         assert model(ids).shape == (B, T, VOCAB)
         logits, state = model.extend(ids, model.start(B))
         assert logits.shape == (B, T, VOCAB)

@@ -55,7 +55,7 @@ def decoder(
     context: int = 128,
     ffn: int | None = None,
     dropout: float = 0.1,
-    positions: str = "learned",
+    position: str | dict[str, Any] = "learned",
     channel: str = "ffn",
     embed_norm: bool = False,
     norm: str = "layer",
@@ -63,8 +63,8 @@ def decoder(
 ) -> Decoder:
     """The paper's Transformer around a mixer, or around a list of mixers that the layers repeat.
 
-    `settings` are the mixer's own. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with positions="none",
-    channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with positions="none", channel="none" and
+    `settings` are the mixer's own. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with position="none",
+    channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with position="none", channel="none" and
     norm="rms". Raises ValueError or TypeError for settings that are none or do not fit into the memory.
     """
     for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():
@@ -76,7 +76,7 @@ def decoder(
         _known(kind, settings)
     mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
     values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
-    beside = {"dropout": dropout, "positions": positions, "channel": channel, "embed_norm": embed_norm, "norm": norm}
+    beside = {"dropout": dropout, "position": position, "channel": channel, "embed_norm": embed_norm, "norm": norm}
     config: DecoderConfig = read(DecoderConfig, {**values, **beside, "mixer": mixers})
     return _built(lambda: Decoder(config))
 

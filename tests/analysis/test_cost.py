@@ -81,23 +81,23 @@ def test_a_wrong_price_is_noticed() -> None:
 
 MODELS = {
     "attention": {"mixer": {"kind": "attention", "heads": 2}},
-    "no positions": {"mixer": {"kind": "she"}, "positions": "none"},
+    "no positions": {"mixer": {"kind": "she"}, "position": "none"},
     "mixed": {"mixer": [{"kind": "me"}, {"kind": "attention", "heads": 1}, {"kind": "he", "out_proj": False}]},
     "rwkv, no positions": {
         "mixer": {"kind": "rwkv"},
-        "positions": "none",
+        "position": "none",
         "channel": "channel_mix",
         "embed_norm": True,
     },
     "mixers alone, no positions": {
         "mixer": [{"kind": "we"}, {"kind": "attention", "heads": 2}],
-        "positions": "none",
+        "position": "none",
         "channel": "none",
         "norm": "rms",
         "embed_norm": True,
     },
     "channel mixing, learned": {"mixer": {"kind": "he"}, "channel": "channel_mix", "embed_norm": True},
-    "mixed, no positions": {"mixer": [{"kind": "we"}, {"kind": "attention", "heads": 8}], "positions": "none"},
+    "mixed, no positions": {"mixer": [{"kind": "we"}, {"kind": "attention", "heads": 8}], "position": "none"},
 }
 
 

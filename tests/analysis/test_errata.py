@@ -83,15 +83,15 @@ def test_adjustment_reads_the_token_of_its_own_place() -> None:
         assert torch.allclose(z[:, i], mixer.w_adj(x[:, i]) * extracted)
 
 
-@pytest.mark.parametrize(("positions", "same"), [("learned", False), ("none", True)])
-def test_a_slide_of_the_window_changes_every_input(positions: str, same: bool) -> None:
+@pytest.mark.parametrize(("position", "same"), [("learned", False), ("none", True)])
+def test_a_slide_of_the_window_changes_every_input(position: str, same: bool) -> None:
     config = {
         "vocab": 11,
         "dim": 8,
         "depth": 1,
         "context": 6,
         "ffn": 8,
-        "positions": positions,
+        "position": position,
         "mixer": {"kind": "he"},
     }
     model, ids = Decoder(DecoderConfig.model_validate(config)).eval(), torch.randint(11, (1, 7))

@@ -94,14 +94,14 @@ def test_every_pair_executes_as_many_multiplications(kind: str, to: str) -> None
     holds(decoder(kind, "tiny"), decoder(to, "tiny"), "mul", multiplied)
 
 
-@pytest.mark.parametrize("positions", ["learned", "none"])
+@pytest.mark.parametrize("position", ["learned", "none"])
 @pytest.mark.parametrize("mixer", [*MIXERS, [{"kind": "me"}, {"kind": "attention", "heads": 2}]])
-def test_quantity_is_what_is_counted(mixer: Any, positions: str) -> None:
-    config = decoder(mixer, "tiny", positions=positions)
+def test_quantity_is_what_is_counted(mixer: Any, position: str) -> None:
+    config = decoder(mixer, "tiny", position=position)
     assert (quantity(config, "params"), quantity(config, "mul")) == (held(config), multiplied(config))
 
 
-WHOLE_RWKV: dict[str, Any] = {"positions": "none", "channel": "channel_mix", "embed_norm": True}
+WHOLE_RWKV: dict[str, Any] = {"position": "none", "channel": "channel_mix", "embed_norm": True}
 
 
 def test_quantity_of_whole_rwkv_is_what_is_counted() -> None:
@@ -152,7 +152,7 @@ def test_matched_with_itself_nothing_changes(mixer: Any, equal: Counted, by: By)
 
 def test_vocabulary_and_positions_are_left_aside() -> None:
     config = decoder("he", "tiny")
-    assert match(config, decoder("he", "tiny", vocab=900, positions="none")).config is config
+    assert match(config, decoder("he", "tiny", vocab=900, position="none")).config is config
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4, 5, 7, 32, 43])

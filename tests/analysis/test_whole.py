@@ -16,7 +16,7 @@ from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import known, use
 
-SIZES = {"vocab": 13, "dim": 8, "depth": 2, "context": 5, "ffn": 12, "positions": "none"}
+SIZES = {"vocab": 13, "dim": 8, "depth": 2, "context": 5, "ffn": 12, "position": "none"}
 LENGTHS = (1, 2, 5, 7)
 """up to the context, at it, and beyond it"""
 
@@ -87,7 +87,7 @@ def test_a_step_is_the_count_at_every_place(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", kinds())
 def test_layers_built_once_have_the_price_of_the_model(kind: str) -> None:
-    model = decoder(kind, depth=3, positions="learned", embed_norm=True)
+    model = decoder(kind, depth=3, position="learned", embed_norm=True)
     found = whole(model.config, 4)
     assert found == {
         "training": model_cost(model, 4),

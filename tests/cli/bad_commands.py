@@ -60,7 +60,7 @@ WORDS = [
     (
         "generate-long-prompt",
         ["generate", "{run}", "Once upon a time there was a small dog", "--mode", "stream", "--max-tokens", "1"],
-        ("of the prompt", "the model takes 16", "use mode 'slide'", "model.positions=none"),
+        ("of the prompt", "the model takes 16", "use mode 'slide'", "model.position=none"),
     ),
 ]
 

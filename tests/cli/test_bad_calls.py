@@ -73,8 +73,8 @@ CALLS: list[tuple[str, Call, tuple[str, ...]]] = [
     ("decoder-vocab", decodes("she", vocab=0), ("vocab", "greater than or equal to 1")),
     ("decoder-depth", decodes("she", depth=-1), ("depth", "-1")),
     ("decoder-dropout", decodes("she", dropout=1.0), ("dropout", "less than 1")),
-    ("decoder-positions", decodes("she", positions="learnt"), ("'learned' or 'none'", "'learnt'")),
-    ("long", lambda kit: kit.model(ids(1, 17)), ("17 tokens long", "reach 16", "'slide'", "positions='none'")),
+    ("decoder-position", decodes("she", position="learnt"), ("'learned'", "'learnt'")),
+    ("long", lambda kit: kit.model(ids(1, 17)), ("17 tokens long", "reach 16", "'slide'", "position='none'")),
     (
         "long-extend",
         lambda kit: kit.model.extend(ids(1, 1), kit.model.extend(ids(1, 16), kit.model.start(1))[1]),

@@ -26,7 +26,7 @@ CONTEXT = 16
 
 def run_of(folder: Path, *mixers: dict[str, object], source: str | None = None) -> Path:
     """A run of three batches, a layer for each mixer, without learned positions: it reads any length."""
-    changes = [f"training.batches={STEP}", "model.positions=none", f"model.depth={len(mixers)}"]
+    changes = [f"training.batches={STEP}", "model.position=none", f"model.depth={len(mixers)}"]
     config = resolve("tiny", [*changes, f"model.mixer={json.dumps(mixers)}"], source=source)
     train(config, folder, say=lambda line: None)
     return folder

@@ -9,6 +9,8 @@ import pytest
 from seqloom.models.decoder import DecoderConfig
 from seqloom.training.settings import resolve
 
+ROTARY = ("model.mixer.kind=attention", "model.position=rotary")
+
 
 @pytest.mark.parametrize(
     ("changes", "place", "value"),
@@ -27,7 +29,10 @@ from seqloom.training.settings import resolve
         (["training.lr=1", "training.lr=2"], "training.lr", 2.0),
         (["model.mixer.kind=he"], "model.mixer.kind", "he"),
         (["model.mixer.groups=2"], "model.mixer.groups", 2),
-        (["model.positions=none"], "model.positions", "none"),
+        (["model.position=none"], "model.position.kind", "none"),
+        ([*ROTARY, "model.position.base=500.0"], "model.position.base", 500.0),
+        ([*ROTARY, "model.position.base=500.0", "model.position.kind=learned"], "model.position.kind", "learned"),
+        (["model.position.kind=none"], "model.position.kind", "none"),
         (["data.source=stories:7"], "data.source", "stories:7"),
         (["model.kind=decoder"], "model.dim", 32),
         (["backends.lag_sum=direct"], "backends", {"lag_sum": "direct"}),
@@ -55,7 +60,7 @@ STRICT = {
     "model.dim": ("true", "32.0", "'32'"),
     "model.std": ("yes",),
     "model.embed_norm": ("1",),
-    "model.positions": ("no",),
+    "model.position": ("no",),
     "model.mixer.groups": ("true", "2.0"),
     "model.mixer.out_proj": ("1", "'yes'"),
     "data.source": ("7", "true"),

@@ -27,7 +27,7 @@ N = 40
 
 def model(kind: str, context: int = N) -> Decoder:
     torch.manual_seed(0)
-    sizes = {"vocab": 11, "dim": 8, "depth": 1, "context": context, "ffn": 8, "dropout": 0, "positions": "none"}
+    sizes = {"vocab": 11, "dim": 8, "depth": 1, "context": context, "ffn": 8, "dropout": 0, "position": "none"}
     return Decoder(DecoderConfig(mixer={"kind": kind}, **sizes)).eval()
 
 

@@ -99,8 +99,8 @@ def test_which_mixers(grids: MakeGrid) -> None:
 def test_controls_leave_out_what_they_say(grids: MakeGrid) -> None:
     grid = grids("small")
     found = {line.series: grid.config(line.model).model for line in STUDIES["controls"](grid).lines}
-    assert found["she"].positions == "learned"
-    assert found["she, no positions"].positions == found["attention-heads=32, no positions"].positions == "none"
+    assert found["she"].position.kind == "learned"
+    assert found["she, no positions"].position.kind == found["attention-heads=32, no positions"].position.kind == "none"
     assert found["he, no output projection"].mixer.model_dump() == {"kind": "he", "out_proj": False}
     bare = found["he, no adjustment"].mixer.model_dump()
     assert bare == {"kind": "extractor", "groups": 128, "in_proj": True, "adjust": False, "out_proj": True}

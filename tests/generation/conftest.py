@@ -55,7 +55,7 @@ def letters() -> Letters:
 def decoder() -> Callable[..., Decoder]:
     def build(mixer: Any = "she", **settings: Any) -> Decoder:
         torch.manual_seed(7)
-        values = {"vocab": 11, "dim": 8, "depth": 2, "context": 6, "ffn": 16, "dropout": 0.0, "positions": "none"}
+        values = {"vocab": 11, "dim": 8, "depth": 2, "context": 6, "ffn": 16, "dropout": 0.0, "position": "none"}
         mixer = {"kind": mixer} if isinstance(mixer, str) else mixer
         return Decoder(DecoderConfig(**{**values, "std": 0.5, "mixer": mixer, **settings})).double()
 

@@ -63,7 +63,7 @@ def close(found: Tensor, want: Tensor) -> None:
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
 @prompts((4,), (1, 6, 9))
 def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, Any], prompt: int) -> None:
-    model = decoder(mixer, positions="learned")
+    model = decoder(mixer, position="learned")
     text, logits = run(model, texts(prompt), 7)
     want = torch.stack([model(text[:, max(0, t - L) : t])[:, -1] for t in range(prompt, prompt + 7)], 1)
     close(logits, want)
@@ -72,7 +72,7 @@ def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, 
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
 @pytest.mark.parametrize(("prompt", "hop"), PROMPTS_AND_HOPS)
 def test_slide_with_a_hop_is_its_definition(decoder: Build, mixer: dict[str, Any], prompt: int, hop: int) -> None:
-    model = decoder(mixer, positions="learned")
+    model = decoder(mixer, position="learned")
     text, logits = run(model, texts(prompt), 10, hop=hop)
     sizes = windows(prompt, 10, hop)
     assert L - hop + 1 <= min(sizes[max(0, L - prompt) :])
@@ -153,12 +153,12 @@ def test_what_cannot_be_is_refused_at_once(decoder: Build, settings: dict[str, A
 @pytest.mark.parametrize(
     ("prompt", "count", "way_out"),
     [
-        (4, 4, "use mode 'slide', max_tokens of at most 3, or a model trained with model.positions=none"),
-        (7, 1, "use mode 'slide', or a model trained with model.positions=none"),
+        (4, 4, "use mode 'slide', max_tokens of at most 3, or a model trained with model.position=none"),
+        (7, 1, "use mode 'slide', or a model trained with model.position=none"),
     ],
 )
 def test_stream_stays_within_learned_positions(decoder: Build, prompt: int, count: int, way_out: str) -> None:
-    model = decoder(positions="learned")
+    model = decoder(position="learned")
     with pytest.raises(
         ValueError, match=rf"would read 7 tokens \({prompt} of the prompt\), the model takes 6: {way_out}$"
     ):
@@ -166,6 +166,6 @@ def test_stream_stays_within_learned_positions(decoder: Build, prompt: int, coun
 
 
 def test_stream_goes_as_far_as_learned_positions_reach(decoder: Build) -> None:
-    model = decoder(positions="learned")
+    model = decoder(position="learned")
     slide, stream = (run(model, texts(4), 3, mode=mode)[1] for mode in ("slide", "stream"))
     close(stream, slide)  # the last token is written at place 7, and never read

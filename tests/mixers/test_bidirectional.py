@@ -11,7 +11,7 @@ from torch import Tensor
 import seqloom
 from seqloom.contracts.causality import causality
 from seqloom.contracts.target import subject_of
-from seqloom.core.cost import within_reach
+from seqloom.core.cost import Span
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
 from seqloom.mixers.attention.attention import AttentionConfig, BidirectionalAttention
@@ -84,7 +84,7 @@ def test_what_it_has_not_names_it(verb: str) -> None:
 def test_its_price_has_a_term_for_each_pair() -> None:
     for T, reach in ((0, None), (1, None), (5, None), (5, 2), (5, 9), (4, 1)):
         pairs = sum(abs(i - j) < (reach or T) for i in range(T) for j in range(T))
-        assert within_reach(T, reach) == pairs
+        assert Span(T).terms_around(reach) == pairs
     mixer, projections = built(), 4 * T * D * D
     assert mixer.cost(T).mul == projections + 2 * T * T * D
     assert built(window=2).cost(T).mul == projections + 2 * (3 * T - 2) * D

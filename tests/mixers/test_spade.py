@@ -202,7 +202,7 @@ MODELS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_several_kinds_learns_and_writes(name: str) -> None:
-    model = model_of(MODELS[name], positions="none").double()
+    model = model_of(MODELS[name], position="none").double()
     ids = torch.arange(19)[None] % 7
     optimizer, costs = torch.optim.AdamW(model.parameters(), lr=0.02), []
     for _ in range(12):

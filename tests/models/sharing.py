@@ -3,15 +3,16 @@
 y_t = (x_t ∘ g_l) W W_s           g_l: row l of the table (depth, D); the table and W_s (D, D) are shared
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.cost import Cost, Per, linear
+from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import MixerConfig, Traits
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.mixers.base import PackedMixer
 
 TRAITS = Traits(causal="always", streams=True, state="none")
@@ -43,16 +44,15 @@ class Gated(PackedMixer):
         y: Tensor = self.shared.w(self.w(x * self.shared.table[self.number]))
         return y
 
-    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
-        return self.mix(x), {"seen": state["seen"] + lengths}
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, Entries]:
+        return self.mix(x), {}
 
-    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
-        return self.mix(x), {"seen": state["seen"] + 1}
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, Entries]:
+        return self.mix(x), {}
 
-    def price(self, T: int, per: Per) -> Cost:
-        rows, D = T if per == "sequence" else 1, self.dim
-        w = linear(rows, D, D)
-        return Cost(mul=rows * D, path=("multiplication",)) + w + Cost(mul=w.mul, add=w.add, path=w.path)
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        assert isinstance(self.shared, Common)
+        return Cost(mul=span.rows * self.dim, path=("multiplication",)), self.w, self.shared.w
 
 
 class GatedConfig(MixerConfig):

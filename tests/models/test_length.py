@@ -24,7 +24,7 @@ def built(kind: str, **settings: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sixteen_times_the_length(kind: str) -> None:
-    model, text = built(kind, positions="none"), ids(1, FAR)
+    model, text = built(kind, position="none"), ids(1, FAR)
     longest = model.longest
     if longest is not None:
         assert longest == CONTEXT

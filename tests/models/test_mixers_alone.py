@@ -12,7 +12,7 @@ KINDS = ("rwkv", "she", "attention")
 
 
 def made(kind: str) -> Decoder:
-    model = decoder(kind, channel="none", norm="rms", positions="none").requires_grad_(False)
+    model = decoder(kind, channel="none", norm="rms", position="none").requires_grad_(False)
     for name, parameter in model.named_parameters():
         if "norm" in name:
             parameter.uniform_(0.5, 2)

@@ -23,9 +23,9 @@ KEEP = torch.tensor(
 every_kind = pytest.mark.parametrize("kind", [*KINDS, "mixed"])
 
 
-def made(kind: str, positions: str = "learned") -> Decoder:
+def made(kind: str, position: str = "learned") -> Decoder:
     mixer = [{"kind": "she"}, {"kind": "attention"}] if kind == "mixed" else kind
-    return decoder(mixer, positions=positions)
+    return decoder(mixer, position=position)
 
 
 def near(found: Tensor, wanted: Tensor) -> None:
@@ -52,9 +52,9 @@ def test_dropped_tokens_are_as_if_never_written(kind: str) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("positions", ["learned", "none"])
-def test_pieces_and_steps_give_the_whole(kind: str, positions: str) -> None:
-    model, text = made(kind, positions), ids(2, CONTEXT)
+@pytest.mark.parametrize("position", ["learned", "none"])
+def test_pieces_and_steps_give_the_whole(kind: str, position: str) -> None:
+    model, text = made(kind, position), ids(2, CONTEXT)
     wanted = model(text)
     for cuts in ([6], [1, 5], [2, 0, 3, 1], [1] * 6):
         state, found = model.start(2), []
@@ -132,7 +132,7 @@ def test_a_row_that_is_full_may_go_on_dropping() -> None:
 
 
 def test_without_positions_any_length_is_read() -> None:
-    model = decoder("she", positions="none")
+    model = decoder("she", position="none")
     assert model.longest is None
     wanted = model(ids(1, 4 * CONTEXT))
     state = model.start(1)

@@ -16,7 +16,7 @@ from tests.models import rwkv
 from tests.models.drawing import DEPTH, DIM, VOCAB, decoder, ids
 from tests.models.test_reading import KEEP, near
 
-WHOLE: dict[str, Any] = {"channel": "channel_mix", "embed_norm": True, "positions": "none"}
+WHOLE: dict[str, Any] = {"channel": "channel_mix", "embed_norm": True, "position": "none"}
 KINDS = ("rwkv", "she", "attention")
 """channel mixing goes with any mixer; those whose state grows or is a window too"""
 

@@ -14,7 +14,7 @@ from seqloom.runs.state import load_state, model_hash, save_state
 
 def decoder(kind: str, seed: int = 0) -> Decoder:
     torch.manual_seed(seed)
-    values = {"vocab": 11, "dim": 8, "depth": 2, "context": 6, "ffn": 16, "std": 0.5, "positions": "none"}
+    values = {"vocab": 11, "dim": 8, "depth": 2, "context": 6, "ffn": 16, "std": 0.5, "position": "none"}
     return Decoder(DecoderConfig.model_validate({**values, "mixer": {"kind": kind}})).eval()
 
 

@@ -10,11 +10,10 @@ from typing import ClassVar, Literal, final
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import MixerConfig, Traits
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.mixers.base import PackedMixer
 
 TRAITS = Traits(causal="always", streams=True, state="none")
@@ -59,14 +58,11 @@ class Balanced(PackedMixer):
         load = statistics["load"]
         self.bias.sub_(0.1 * load / load.sum())
 
-    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
-        return self.mix(x), {"seen": state["seen"] + lengths}
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, Entries]:
+        return self.mix(x), {}
 
-    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
-        return self.mix(x), {"seen": state["seen"] + 1}
-
-    def price(self, T: int, per: Per) -> Cost:
-        return Cost(params=sum(parameter.numel() for parameter in self.parameters()))
+    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, Entries]:
+        return self.mix(x), {}
 
 
 class BalancedConfig(MixerConfig):

@@ -16,11 +16,11 @@ from seqloom.runs.layout import identity
 from seqloom.training.settings import resolve
 
 BEFORE = {
-    ("paper/small", "model.mixer.kind=she"): "b915444a1021fb9ec8e8286db2088444501354ec875028652d04308341ffde68",
-    ("paper/small",): "31f27e15972c19aee808384279d6d3ccba2baef6b29c8e7acf238085bf84f460",
-    ("tiny",): "e7f40a7f745175684d86748596c0cfad2fe86b32b45e6ebf32bdb9b07da9a6b6",
+    ("paper/small", "model.mixer.kind=she"): "00bccca5dd7e8e864f57ed303fb44c570164592c5e6d7fe03a464a4d238f260f",
+    ("paper/small",): "512289b3e1b4eb59737f37a0175b446c34f17d04c1ced9dc58e5a8ed16973222",
+    ("tiny",): "72cf9e25504f793d0167fbd8f1cdd5ff46e3801f64c680f7720cdb0a08d43d9c",
 }
-"""as they were before a layer's second half could be chosen, over the text called "corpus" """
+"""as they were when positions became settings of their own, over the text called "corpus" """
 
 
 @pytest.mark.parametrize("called", BEFORE, ids=str)
@@ -48,7 +48,7 @@ def test_settings_are_said_as_before(tmp_path: Path) -> None:
     config = resolve("tiny").model
     said: dict[str, Any] = stored.settings(Decoder(config))["model"]
     assert said.keys() == {
-        *("kind", "vocab", "dim", "depth", "context", "ffn", "dropout", "positions", "mixer", "std"),
+        *("kind", "vocab", "dim", "depth", "context", "ffn", "dropout", "position", "mixer", "std"),
     }
     assert DecoderConfig.model_validate(said) == config
     assert said["mixer"] == {"kind": "she", "groups": 1, "out_proj": True}

@@ -17,7 +17,7 @@ def test_table_1() -> None:
     assert (training.lr, training.betas, model.dropout, model.std) == (0.001, (0.9, 0.999), 0.1, 0.01)
     assert (training.weight_decay, training.clip, training.precision) == (0.01, None, "float32")
     assert (config.data.source, config.data.vocab) == ("gutenberg-children", 5000)
-    assert model.positions == "learned"
+    assert model.position.kind == "learned"
     assert training.batch * training.batches / 8.4e6 == pytest.approx(0.457, abs=5e-4)  # the paper's epochs
     assert model.mixer.model_dump() == {"kind": "attention", "heads": 32}
 

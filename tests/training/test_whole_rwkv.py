@@ -14,7 +14,7 @@ from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome
 from tests.training.running import apart, at_row, mixer, same, tiny
 
-RWKV = (mixer("rwkv"), "model.channel=channel_mix", "model.embed_norm=true", "model.positions=none", "model.depth=2")
+RWKV = (mixer("rwkv"), "model.channel=channel_mix", "model.embed_norm=true", "model.position=none", "model.depth=2")
 
 
 def test_it_goes_on_bit_for_bit(whole: Callable[..., Outcome], out: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_wrong_name_is_one_line() -> None:
 
 def test_it_is_one_call() -> None:
     model = seqloom.decoder(
-        "rwkv", vocab=9, dim=8, depth=2, context=4, positions="none", channel="channel_mix", embed_norm=True
+        "rwkv", vocab=9, dim=8, depth=2, context=4, position="none", channel="channel_mix", embed_norm=True
     )
     assert model.longest is None
     assert {type(block.channel).__name__ for block in model.blocks} == {"ChannelMix"}

@@ -64,6 +64,5 @@ def output_cost(config: DecoderConfig, rows: int) -> Cost:
 def _embed(config: DecoderConfig, rows: int) -> Cost:
     D, W = config.dim, config.vocab
     scaled = Cost(mul=rows * D, params=D * W, path=("multiplication",))
-    if config.positions == "learned":
-        scaled = Cost(add=rows * D, params=D * config.context, path=("addition",)) + scaled
+    scaled = config.position.price(rows, D, config.context) + scaled
     return scaled + norm_cost(rows, D, config.norm) if config.embed_norm else scaled

@@ -46,7 +46,7 @@ def whole(config: DecoderConfig, T: int) -> dict[Use, Cost]:
         shared = config.shared()
         blocks = [config.block(place, shared) for place in range(len(pattern(config)))]
     limits = [half.traits.longest for block in blocks for half in block.halves]
-    limits += [config.context] if config.positions == "learned" else []
+    limits.append(config.position.longest(config.context))
     longest = min((limit for limit in limits if limit is not None), default=T)
     if longest < T:
         raise ValueError(f"it reads at most {longest} tokens, not {T}")

@@ -35,7 +35,7 @@ def recall(
     batch: Annotated[int, typer.Option(help="rows of a batch")] = 64,
     lr: Rates = None,
     seeds: Annotated[int, typer.Option(help="models of each kind, with other initial weights")] = 1,
-    change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.positions=none")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.position=none")] = None,
 ) -> int:
     """Trains mixers on probes of one skill each and says how often each is right, by distance; Ctrl-C saves."""
     from seqloom.cli.checked import require_contenders

@@ -5,7 +5,8 @@ from typing import final
 
 from torch import nn
 
-from seqloom.core.arguments import count
+from seqloom.core.arguments import count, described
+from seqloom.core.position import PositionConfig
 
 
 @final
@@ -23,10 +24,14 @@ class Layer:
     """the layer's number among the layers of its kind, from 0"""
     depth: int = 1
     """the number of layers of its kind"""
+    position: PositionConfig | None = None
+    """what tells the mixer where a token is, in one of its `places`; None for nothing"""
     shared: nn.Module | None = None
     """what `MixerConfig.shared` made for all layers of these settings"""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.causal, bool):
+            raise TypeError(f"causal is True or False, not {described(self.causal)}")
         count("layer", self.number)
         count("depth", self.depth, least=1)
         if self.number >= self.depth:

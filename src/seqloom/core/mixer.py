@@ -21,6 +21,7 @@ from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.parts import part_price, parts
+from seqloom.core.position import Place, PositionConfig
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
@@ -312,23 +313,32 @@ class MixerConfig(SizedConfig, ABC):
         layer: int = 0,
         depth: int = 1,
         shared: nn.Module | None = None,
+        position: PositionConfig | None = None,
     ) -> Mixer:
         """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialized.
 
         `layer` counts from 0 over the `depth` layers of its kind; a mixer alone is the only one. `shared` is what
-        the method of that name made for all layers of these settings; a mixer alone makes its own. Raises ValueError
-        where it has no causal or no bidirectional form, and for sizes that it does not take.
+        the method of that name made for all layers of these settings; a mixer alone makes its own. `position` acts in
+        one of its `places`. Raises ValueError where it has no causal or no bidirectional form or no place for the
+        position, and for sizes that it does not take.
         """
         if causal and self.traits.causal == "never":
             raise ValueError(f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it")
         if not causal and self.traits.causal == "always":
             both = ", ".join(name for name, config in _kinds.items() if config.traits.causal != "always")
             raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
+        if position is not None and position.place not in self.places:
+            raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
         part = self.shared(dim, context, depth) if shared is None else shared
-        mixer = self.make(Layer(dim, context, causal, layer, depth, part))
+        mixer = self.make(Layer(dim, context, causal, layer, depth, position, part))
         if part is not None:
             mixer.share(part, owned=shared is None)
         return mixer
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Where a position can act in this mixer; by default nowhere."""
+        return frozenset()
 
     def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
         """What all layers of these settings share, in a model with `depth` layers of this kind; by default nothing.

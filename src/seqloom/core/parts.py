@@ -21,8 +21,13 @@ class Priced(Protocol):
 
 
 def parts(module: nn.Module) -> Iterator[nn.Module]:
-    """The parts of a module in the order in which they were made; lists and sequences are opened."""
-    for part in module.children():
+    """The parts of a module in the order in which they were made; lists and sequences are opened.
+
+    What a mixer shares with other layers is none: the mixer's own lines say what they compute with it.
+    """
+    for name, part in module.named_children():
+        if name == "shared" and isinstance(module, Priced):
+            continue
         if isinstance(part, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
             yield from parts(part)
         else:

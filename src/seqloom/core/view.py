@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
+from jaxtyping import Float
 from torch import Tensor
 
 
@@ -19,3 +20,12 @@ class View:
     """what each dimension of `values` counts: one or two of the field's nouns, such as lag, channel, query, key"""
     values: Tensor
     """(N,) or (N, M)"""
+
+
+def of_heads(weights: Float[Tensor, "H T T"], note: str = "") -> list[View]:
+    """The weights of each head over queries and keys, after their mean where there are several."""
+    meaning, axes = f"how much of each key's value a query takes{note}", ("query", "key")
+    heads = [View(f"weights of head {h}", meaning, axes, each) for h, each in enumerate(weights)]
+    if len(heads) == 1:
+        return heads
+    return [View(f"mean weights of {len(heads)} heads", meaning, axes, weights.mean(0)), *heads]

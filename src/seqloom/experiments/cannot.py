@@ -6,6 +6,7 @@ cannot(config)       ["keep a state of one size: it grows with the text", …], 
 import torch
 
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.positions.none import NoPositionConfig
 
 CONTEXTS = (4096, 8192)
 """tokens; longer than any window that a mixer has of its own"""
@@ -31,7 +32,7 @@ def cannot(sizes: DecoderConfig) -> list[str]:
 def _built(sizes: DecoderConfig, context: int) -> Decoder:
     """The model without a table of positions, which would belong to any mixer."""
     with torch.device("meta"):
-        return Decoder(sizes.model_copy(update={"context": context, "positions": "none"}))
+        return Decoder(sizes.model_copy(update={"context": context, "position": NoPositionConfig()}))
 
 
 def _state(model: Decoder) -> int:

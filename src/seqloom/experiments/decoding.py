@@ -24,6 +24,7 @@ from seqloom.experiments.pace import TOKENS, pace
 from seqloom.generation.modes import streams
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import use
+from seqloom.positions.none import NoPositionConfig
 from seqloom.runs.durable import replace
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import keep_freed_memory, require_room
@@ -75,7 +76,7 @@ def _measured(config: RunConfig, tokens: int) -> Row:
 def _model(sizes: DecoderConfig, tokens: int, device: torch.device) -> Decoder:
     """The model with a context of N; of a few more where it reads no further. ValueError where it has no room."""
     for context in (tokens, tokens + TOKENS):
-        here = sizes.model_copy(update={"context": context, "positions": "none"})
+        here = sizes.model_copy(update={"context": context, "position": NoPositionConfig()})
         with torch.device("meta"):
             model = Decoder(here)
         if not streams(model):

@@ -50,7 +50,7 @@ def recall(
 ) -> list[Row]:
     """Trains every cell that is not finished; returns the rows of all cells asked for (see `recall_cell`).
 
-    `changes` are settings of all models, as `model.positions=none`. ValueError, in one line and before anything is
+    `changes` are settings of all models, as `model.position=none`. ValueError, in one line and before anything is
     trained, for what does not fit; where `left_out` is given, a mixer that does not fit a probe is put there instead,
     with the reason. `Stopped` when a signal ends it.
     """

@@ -144,7 +144,7 @@ def _check_stream(model: Decoder, hop: int, prompt: int, max_tokens: int) -> Non
     length, reach = prompt + max_tokens - 1, model.longest  # the last token is written, and never read
     if reach is not None and length > reach:
         fewer = f", max_tokens of at most {reach - prompt + 1}" if prompt <= reach else ""
-        train = ", or a model trained with model.positions=none" if model.position is not None else ""
+        train = ", or a model trained with model.position=none" if model.position is not None else ""
         raise ValueError(
             f"mode 'stream' would read {length} tokens ({prompt} of the prompt), the model takes {reach}: "
             f"use mode 'slide'{fewer}{train}"

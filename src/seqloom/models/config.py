@@ -14,6 +14,8 @@ from seqloom.models.channel import Channel
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.models.ffn import FFN
 from seqloom.models.norm import Norm
+from seqloom.positions import AnyPosition
+from seqloom.positions.learned import LearnedConfig
 
 
 class DecoderConfig(Config):
@@ -28,7 +30,7 @@ class DecoderConfig(Config):
         512, ge=1, le=2**20, description="width of the feed-forward network or what is in its place, if any"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
-    positions: Literal["learned", "none"] = Field("learned", description="what tells where a token is")
+    position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")
     mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
         description="the mixer of every layer, or a list that the layers repeat"
     )
@@ -42,6 +44,11 @@ class DecoderConfig(Config):
         "layer", description="the norm before each sublayer and the output: of mean and variance, or rms"
     )
     later: ClassVar = ("channel", "embed_norm", "norm")
+
+    @field_validator("position", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
 
     @field_validator("mixer", mode="before")
     @classmethod
@@ -60,6 +67,16 @@ class DecoderConfig(Config):
     def _all_used(self) -> "DecoderConfig":
         if isinstance(self.mixer, tuple) and len(self.mixer) > self.depth:
             raise ValueError(f"{len(self.mixer)} mixers for {self.depth} layers: the last would never be used")
+        return self
+
+    @model_validator(mode="after")
+    def _acts(self) -> "DecoderConfig":
+        place, kinds = self.position.place, sorted({mixer.kind for mixer in self._given})
+        if place not in (None, "embedding") and not any(place in mixer.places for mixer in self._given):
+            raise ValueError(
+                f"{self.position.kind} positions act on {place}, and {', '.join(kinds)} has no place for them: choose "
+                "another model.position or a mixer that has"
+            )
         return self
 
     @property
@@ -84,7 +101,8 @@ class DecoderConfig(Config):
         kinds = [mixer.kind for mixer in self.mixers]
         number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)
         part = shared.get(self._names[config])
-        mixer = config.build(self.dim, self.context, layer=number, depth=depth, shared=part)
+        position = self.position if self.position.place in config.places else None
+        mixer = config.build(self.dim, self.context, layer=number, depth=depth, shared=part, position=position)
         return Block(mixer, self.channel, self._channel(layer), self.dropout, self.norm)
 
     @property

@@ -3,8 +3,8 @@
     x = dropout(√D (token + position)),   m times Block,   logits = norm(x) W + b
 
 Source: the Extractor paper's Eq. 4-9 and 18-22: untied output with a bias, both embedding tables times √D at use, every
-matrix and embedding N(0, 0.01²), biases 0. Its `positions` may be left out and its embeddings normalised (`embed_norm`,
-before the dropout), which the paper does not do and RWKV does; its norms may be others (Mamba).
+matrix and embedding N(0, 0.01²), biases 0. Its `position` may be another or none, and its embeddings normalized
+(`embed_norm`, before the dropout), which the paper does not do and RWKV does; its norms may be others (Mamba).
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,6 @@ from seqloom.models.config import DecoderConfig
 from seqloom.models.dropout import Dropout
 from seqloom.models.norm import normalisation
 from seqloom.ops.projection import Linear
-from seqloom.positions.learned import LearnedPositions
 
 __all__ = ["Decoder", "DecoderConfig"]
 
@@ -44,7 +43,8 @@ class Decoder(nn.Module):
         super().__init__()
         self.config = config
         self.token = nn.Embedding(config.vocab, config.dim)
-        self.position = LearnedPositions(config.context, config.dim) if config.positions == "learned" else None
+        embedded = config.position.place == "embedding"
+        self.position = config.position.build(config.dim, config.context) if embedded else None
         self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
         shared = config.shared()
@@ -83,7 +83,7 @@ class Decoder(nn.Module):
     def longest(self) -> int | None:
         """The longest text in tokens that the model reads from its start; None for any."""
         limits = [half.traits.longest for half in self.halves]
-        limits += [self.config.context] if self.position is not None else []
+        limits.append(self.config.position.longest(self.config.context))
         return min((limit for limit in limits if limit is not None), default=None)
 
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:

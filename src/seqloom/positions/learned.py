@@ -5,15 +5,18 @@
 Source: the Extractor paper's Eq. 5; its factor √D is applied by the decoder, to the sum with the token's vector.
 """
 
-from typing import final
+from typing import ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from seqloom.core.cost import Cost
+from seqloom.core.position import EmbeddingPosition, PositionConfig, register
+
 
 @final
-class LearnedPositions(nn.Module):
+class LearnedPositions(EmbeddingPosition):
     """A table (L, D). Raises ValueError for a place that it does not reach."""
 
     def __init__(self, context: int, dim: int) -> None:
@@ -37,5 +40,28 @@ class LearnedPositions(nn.Module):
         reach = self.table.num_embeddings
         return ValueError(
             f"the text is {int(time.max()) + 1} tokens long, the learned positions reach {reach}: "
-            "shorten it, generate with mode 'slide', or train with positions='none'"
+            "shorten it, generate with mode 'slide', or train with position='none'"
         )
+
+
+@register
+@final
+class LearnedConfig(PositionConfig):
+    """A learned vector for each position of the context, added to the token's."""
+
+    kind: Literal["learned"] = "learned"
+    place: ClassVar = "embedding"
+
+    def build(self, width: int, context: int | None, heads: int = 1) -> LearnedPositions:
+        """See `PositionConfig.build`. Raises ValueError without a context."""
+        if context is None:
+            raise ValueError("learned positions need a context: the number of positions that they have vectors for")
+        return LearnedPositions(context, width)
+
+    def longest(self, context: int) -> int:
+        """See `PositionConfig.longest`: the context."""
+        return context
+
+    def price(self, rows: int, dim: int, context: int) -> Cost:
+        """See `PositionConfig.price`: an addition per channel."""
+        return Cost(add=rows * dim, params=dim * context, path=("addition",))

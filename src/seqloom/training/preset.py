@@ -3,7 +3,7 @@
     preset_values("paper/small", ["model.mixer.kind=she", "training.batches=100"])
 
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
-mixer, schedule or objective drops the settings of the one before it; changes that follow are the new one's.
+mixer, schedule, objective or position drops the settings of the one before it; changes that follow are the new one's.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
     ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the wrong place.
     """
     values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
+    if isinstance(values.get("model"), dict) and isinstance(values["model"].get("position"), str):
+        _put(values, ["model", "position"], values["model"]["position"])
     for change in changes:
         place, sign, text = change.partition("=")
         if not sign or not place:
@@ -41,9 +43,11 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
         values = inner
+    if path[-1] == "position" and isinstance(value, str):  # a name stands for its settings
+        value = {"kind": value}
     if (
         path[-1] == "kind"
-        and path[-2:-1] in (["mixer"], ["schedule"], ["objective"])
+        and path[-2:-1] in (["mixer"], ["schedule"], ["objective"], ["position"])
         and values.get("kind", value) != value
     ):
         values.clear()

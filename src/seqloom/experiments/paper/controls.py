@@ -54,7 +54,7 @@ def controls(grid: Grid) -> Study:
     lines = []
     for text in MIXERS[1:]:
         whole = line(grid, text)
-        parts = [("", grid.model(text)), ("no positions", grid.model(text, "model.positions=none"))]
+        parts = [("", grid.model(text)), ("no positions", grid.model(text, "model.position=none"))]
         if text in bare:
             parts.append(("no output projection", grid.model(f"{text}:out_proj=false")))
             parts.append(("no adjustment", grid.model(bare[text])))

@@ -11,6 +11,7 @@ Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17. The p
 looking back on L is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
 """
 
+from abc import ABC
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Literal, final
@@ -23,10 +24,11 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import Mixer, MixerConfig, Traits, register
+from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
-from seqloom.core.view import View
+from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import ring
@@ -37,8 +39,43 @@ from seqloom.ops.projection import Linear
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
 
+class Heads(Mixer, ABC):
+    """The projections of queries, keys, values and outputs, and what a position does to queries and keys."""
+
+    position: QueriesKeysPosition | None
+
+    def __init__(self, dim: int, heads: int, position: PositionConfig | None) -> None:
+        super().__init__()
+        if dim % heads:
+            divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
+        self.dim, self.heads = dim, heads
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        acting = None if position is None else position.build(dim // heads, None, heads)
+        assert acting is None or isinstance(acting, QueriesKeysPosition)  # as `places` says
+        self.position = acting
+
+    @override
+    def rebuild(self) -> None:
+        if self.position is not None:
+            self.position.rebuild(self.device)
+
+    def projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (B, H, T, K) of tokens that follow `before` (B,) others; None for none."""
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        if self.position is not None:
+            time = torch.arange(x.shape[1], device=x.device)
+            q, k = self.position(q, k, time if before is None else before[:, None] + time)
+        return q, k, v
+
+    def out(self, y: Tensor) -> Stream:
+        """The output (B, T, D) of what the heads gave (B, H, T, K)."""
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+
 @final
-class Attention(PackedMixer):
+class Attention(Heads, PackedMixer):
     """Causal multi-head self-attention over `dim` channels. State: keys and values, at most `context` of them.
 
     With a `window`, no larger than the context, it is of that size from the beginning.
@@ -46,18 +83,23 @@ class Attention(PackedMixer):
 
     traits = TRAITS
 
-    def __init__(self, dim: int, heads: int, context: int | None = None, window: int | None = None) -> None:
-        super().__init__()
-        _check_heads(dim, heads)
-        self.dim, self.heads, self.context, self.least = dim, heads, context, 0
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        context: int | None = None,
+        window: int | None = None,
+        position: PositionConfig | None = None,
+    ) -> None:
+        super().__init__(dim, heads, position)
+        self.context, self.least = context, 0
         if window is not None:
             self.context = self.least = min(window, context or window)
             self.traits = replace(TRAITS, state="window")
-        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
     def mix(self, x: Stream) -> Stream:
         """See `PackedMixer.mix`."""
-        return self._out(self._attend(*self._projected(x)))
+        return self.out(self._attend(*self.projected(x)))
 
     @property
     def memory(self) -> Memory:
@@ -70,7 +112,7 @@ class Attention(PackedMixer):
         """See `PackedMixer.carry`."""
         length, T, size = length_of(state), x.shape[1], state["k"].shape[2]
         tokens, used = length.tokens, ring.held(size, length)
-        q, k, v = self._projected(x)
+        q, k, v = self.projected(x, tokens)
         if used == 0:
             y = self._attend(q, k, v)
         else:
@@ -85,7 +127,7 @@ class Attention(PackedMixer):
             )
         room = self._room(used + T, size)
         keys, values = (_extended(state[n], room, tokens, new, lengths) for n, new in (("k", k), ("v", v)))
-        return self._out(y), {"k": keys, "v": values}
+        return self.out(y), {"k": keys, "v": values}
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """See `PackedMixer.advance`. A full cache that is reused doubles."""
@@ -93,7 +135,7 @@ class Attention(PackedMixer):
         count = length.bound if length.even else None
         needed = self._room(ring.held(size, length) + 1, size)
         room = self._room(2 * size, needed) if reuse and needed > size else needed
-        q, k, v = self._projected(x[:, None])
+        q, k, v = self.projected(x[:, None], length.tokens)
         keys, values = (_written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         if count is not None:  # every row looks at all places in use, in whichever order they lie
             used = min(count + 1, room)
@@ -104,30 +146,21 @@ class Attention(PackedMixer):
             k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
             then = ring.times(room, length.tokens + 1)[:, :used]
             y = attend(q, k, v, query_time=length.tokens[:, None], key_time=then)
-        return self._out(y)[:, 0], {"k": keys, "v": values}
+        return self.out(y)[:, 0], {"k": keys, "v": values}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
-        q, k = self._split(self.w_q(x[:1])), self._split(self.w_k(x[:1]))
-        return _views(weights(q, k, pattern=banded(self.context))[0])
+        q, k, _ = self.projected(x[:1])
+        return of_heads(weights(q, k, pattern=banded(self.context))[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_q, price(span.rows, span.terms(self.context), self.dim, self.heads), self.w_out
-
-    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return self._split(self.w_q(x)), self._split(self.w_k(x)), self._split(self.w_v(x))
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        weighted = price(span.rows, span.terms(self.context), self.dim, self.heads)
+        return self.w_q, self.position, weighted, self.w_out
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         far = self.context is not None and q.shape[2] > self.context
         return attend(q, k, v, pattern=banded(self.context) if far else causal)
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
-
-    def _out(self, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
-        return out
 
     def _room(self, needed: int, already: int = 0) -> int:
         return max(already, self.least, needed if self.context is None else min(needed, self.context))
@@ -159,7 +192,7 @@ def _written(cache: Tensor, room: int, length: Tensor, count: int | None, new: T
 
 
 @final
-class BidirectionalAttention(BidirectionalMixer):
+class BidirectionalAttention(Heads, BidirectionalMixer):
     """Multi-head self-attention of every token over its whole row, or over those less than `reach` tokens away.
 
     The sums of the equation run over these j instead of j ≤ i.
@@ -167,48 +200,32 @@ class BidirectionalAttention(BidirectionalMixer):
 
     traits = Traits(causal="never", streams=False, state="none")
 
-    def __init__(self, dim: int, heads: int, reach: int | None = None) -> None:
-        super().__init__()
-        _check_heads(dim, heads)
-        self.dim, self.heads, self.reach = dim, heads, reach
-        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+    def __init__(self, dim: int, heads: int, reach: int | None = None, position: PositionConfig | None = None) -> None:
+        super().__init__(dim, heads, position)
+        self.reach = reach
 
     def mix(self, x: Stream, lengths: Lengths | None) -> Stream:
         """See `BidirectionalMixer.mix`."""
-        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        q, k, v = self.projected(x)
         time = None
         if lengths is not None:
             place = torch.arange(x.shape[1], device=x.device)
             time = torch.where(place < lengths[:, None], place, -1)  # no query looks at a negative time
         y = attend(q, k, v, pattern=self._pattern(x.shape[1]), query_time=time, key_time=time)
-        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
-        return out
+        return self.out(y)
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
-        q, k = (w(x[:1]).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k))
-        return _views(weights(q, k, pattern=self._pattern(x.shape[1]))[0])
+        q, k, _ = self.projected(x[:1])
+        return of_heads(weights(q, k, pattern=self._pattern(x.shape[1]))[0])
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_q, price(span.rows, span.terms_around(self.reach), self.dim, self.heads), self.w_out
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        weighted = price(span.rows, span.terms_around(self.reach), self.dim, self.heads)
+        return self.w_q, self.position, weighted, self.w_out
 
     def _pattern(self, T: int) -> Pattern:
         return everywhere if self.reach is None or self.reach >= T else around(self.reach)
-
-
-def _check_heads(dim: int, heads: int) -> None:
-    if dim % heads:
-        divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-        raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
-
-
-def _views(heads: Tensor) -> list[View]:
-    """Weights (H, T, T) to be looked at."""
-    meaning, axes = "how much of each key's value a query takes", ("query", "key")
-    each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
-    mean = View(f"mean weights of {len(heads)} heads", meaning, axes, heads.mean(0))
-    return [mean, *each] if len(heads) > 1 else each
 
 
 @register
@@ -229,5 +246,10 @@ class AttentionConfig(MixerConfig):
         """
         if not layer.causal:
             reaches = [reach for reach in (layer.context, self.window) if reach is not None]
-            return BidirectionalAttention(layer.dim, self.heads, min(reaches, default=None))
-        return Attention(layer.dim, self.heads, layer.context, self.window)
+            return BidirectionalAttention(layer.dim, self.heads, min(reaches, default=None), layer.position)
+        return Attention(layer.dim, self.heads, layer.context, self.window, layer.position)
+
+    @property
+    @override
+    def places(self) -> frozenset[Place]:
+        return frozenset({"queries_keys"})

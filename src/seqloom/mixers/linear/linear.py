@@ -25,7 +25,7 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
-from seqloom.core.view import View
+from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.price import price
@@ -74,11 +74,7 @@ class LinearAttention(PackedMixer):
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
         q, k, _ = self._read(x[:1])
         products = (q @ k.mT)[0].tril()
-        heads = products / (products.sum(-1, keepdim=True) + self.eps)
-        meaning, axes = "how much of each key's value a query takes", ("query", "key")
-        each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
-        mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
-        return [mean, *each] if self.heads > 1 else each
+        return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -30,7 +30,7 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
-from seqloom.core.view import View
+from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.random_features import LOWEST, average, draws, features, positive, price
@@ -84,11 +84,7 @@ class Performer(PackedMixer):
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
         unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
-        heads = self._read(x[:1], unit)[0][0]
-        meaning, axes = "how much of each key's value a query takes, as estimated by the features", ("query", "key")
-        each = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
-        mean = View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0))
-        return [mean, *each] if self.heads > 1 else each
+        return of_heads(self._read(x[:1], unit)[0][0], ", as estimated by the features")
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

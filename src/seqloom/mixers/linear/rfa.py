@@ -30,7 +30,7 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
-from seqloom.core.view import View
+from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.random_features import average, counted, draws, features, gated, price
@@ -97,11 +97,7 @@ class RandomFeatureAttention(PackedMixer):
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean, and what the gates keep."""
         unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
-        heads = self._read(x[:1], unit)[0][0]
-        meaning, axes = "how much of each key's value a query takes; may be negative", ("query", "key")
-        shown = [View(f"weights of head {h}", meaning, axes, a) for h, a in enumerate(heads)]
-        if self.heads > 1:
-            shown.insert(0, View(f"mean weights of {self.heads} heads", meaning, axes, heads.mean(0)))
+        shown = of_heads(self._read(x[:1], unit)[0][0], "; may be negative")
         if self.w_gate is not None:
             kept = "how much of its memory a head keeps when it reads a token"
             shown.append(View("gates", kept, ("token", "head"), self.w_gate(x[0]).sigmoid()))

@@ -23,6 +23,7 @@ from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
+from seqloom.core.position import Place
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import Entries, State, bounded, counted, length_of
 from seqloom.core.view import View
@@ -199,11 +200,19 @@ class SpadeConfig(MixerConfig):
     def make(self, layer: Layer) -> Spade:
         """See `MixerConfig.make`; both stand in the same layer."""
         parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
-        far, near = (
-            config.build(layer.dim, layer.context, layer.causal, layer.number, layer.depth, parts.get(name))
-            for name, config in (("far", self.far), ("near", self.near))
-        )
-        return Spade(far, near)
+
+        def part(name: str, config: MixerConfig) -> Mixer:
+            position = layer.position if layer.position and layer.position.place in config.places else None
+            return config.build(
+                layer.dim, layer.context, layer.causal, layer.number, layer.depth, parts.get(name), position
+            )
+
+        return Spade(part("far", self.far), part("near", self.near))
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """See `MixerConfig.places`: those of both."""
+        return self.far.places | self.near.places
 
     def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
         """See `MixerConfig.shared`: what each of the two shares."""
