@@ -85,7 +85,11 @@ CALLS: list[tuple[str, Call, tuple[str, ...]]] = [
     ("ids-step", lambda kit: kit.model.step(ids(1) + 300, kit.model.start(1)), ("0 … 299",)),
     ("state-extend", lambda kit: kit.model.extend(ids(2, 3), kit.model.start(3)), ("3 rows", "2", "start(2)")),
     ("state-step", lambda kit: kit.model.step(ids(2), kit.model.start(1)), ("1 rows", "start(2)")),
-    ("state-none", lambda kit: kit.model.step(ids(2), {}), ("no state", "start(batch)")),
+    (
+        "state-none",
+        lambda kit: kit.model.step(ids(2), kit.model.start(2)._replace(extra={})),
+        ("no state", "start(batch)"),
+    ),
     ("state-mixer", lambda kit: kit.mixer.extend(torch.zeros(2, 3, 8), kit.mixer.start(3)), ("3 rows", "start(2)")),
     ("keep-mixer", lambda kit: kit.mixer(torch.zeros(2, 3, 8), kept(2, 4)), ("keep", "(2, 3)", "(2, 4)")),
     ("keep-mixer-kind", lambda kit: kit.mixer(torch.zeros(2, 3, 8), kept(2, 3).float()), ("keep", "bool")),

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -91,8 +92,8 @@ def test_a_model_that_does_not_fit_is_not_built(run: Path, monkeypatch: pytest.M
 
     make = Decoder.__init__
 
-    def watched(model: Decoder, *values: object) -> None:
-        make(model, *values)
+    def watched(model: Decoder, *values: Any, **named: Any) -> None:
+        make(model, *values, **named)
         built.append(model.token.weight.device)
 
     monkeypatch.setattr(Decoder, "__init__", watched)
