@@ -81,10 +81,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "floor": (stories.floor, {"tokens": TOKENS, "tokenizer": Eleven()}),
     "judged": (stories.judged, {"model": MODEL, "stories": 1, "tokens": 2, "top_p": 0.5}),
     "forward": (MODEL.forward, {"ids": IDS}),
+    "forward_with_extras": (MODEL.forward_with_extras, {"ids": IDS}),
     "features": (MODEL.features, {"ids": IDS}),
+    "features_with_extras": (MODEL.features_with_extras, {"ids": IDS}),
     "logits": (MODEL.logits, {"x": torch.zeros(B, T, DIM)}),
     "start": (MODEL.start, {"batch": 2}),
     "extend": (MODEL.extend, {"ids": IDS, "state": MODEL.start(B)}),
+    "extend_with_extras": (MODEL.extend_with_extras, {"ids": IDS, "state": MODEL.start(B)}),
+    "read_with_extras": (MODEL.read_with_extras, {"ids": IDS, "state": MODEL.start(B)}),
     "read": (MODEL.read, {"ids": IDS, "state": MODEL.start(B)}),
     "step": (MODEL.step, {"ids": IDS[:, 0], "state": MODEL.start(B)}),
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
@@ -234,8 +238,9 @@ def test_the_right_call_passes(name: str) -> None:
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
     verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim", "crop"}
+    verbs |= {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
     own = {name for name, value in vars(Decoder).items() if inspect.isfunction(value) and not name.startswith("_")}
-    assert own - {"reset"} == verbs <= set(CALLS)
+    assert own - {"reset", "after_update"} == verbs <= set(CALLS)
 
 
 @pytest.mark.parametrize(

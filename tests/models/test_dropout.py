@@ -70,9 +70,9 @@ def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nn.Dropout, "forward", nothing)
     block = model.blocks[0]
     assert block(x).equal(x)
-    y, state = block.extend(x, block.start(2))
+    y, state, _, _ = block.extend_with_extras(x, block.start(2), {})
     assert y.equal(x)
-    assert block.step(x[:, 0], state)[0].equal(x[:, 0])
+    assert block.step(x[:, 0], state, {})[0].equal(x[:, 0])
     logits = model(ids(2, 5))
     assert torch.allclose(logits, model.head(model.norm(torch.zeros(DIM, dtype=torch.float64))).expand_as(logits))
 

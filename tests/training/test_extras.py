@@ -54,6 +54,19 @@ def test_dropped_tokens_are_in_neither() -> None:
     same(found, model.forward_with_extras(ids[keep][None])[1])
 
 
+def test_pieces_have_their_own() -> None:
+    model, ids = built(), ids_of(2, 6)
+    state = model.extend(ids[:, :2], model.start(2))[1]
+    logits, after, extras = model.extend_with_extras(ids[:, 2:], state)
+    wanted, then = model.extend(ids[:, 2:], state)
+    assert torch.equal(logits, wanted)
+    assert torch.equal(after.extra["length"], then.extra["length"])
+    whole, before = model.forward_with_extras(ids)[1], model.forward_with_extras(ids[:, :2])[1]
+    assert extras.losses.keys() == whole.losses.keys()
+    for name, load in extras.statistics.items():  # each token for itself
+        torch.testing.assert_close(load + before.statistics[name], whole.statistics[name])
+
+
 def test_a_mixer_without_any_gives_empty_ones() -> None:
     model, ids = built(mixer={"kind": "linear", "heads": 2}), ids_of(2, 5)
     logits, extras = model.forward_with_extras(ids)
@@ -77,9 +90,9 @@ def gradients(model: Decoder, ids: Tensor, recompute: bool) -> list[Tensor]:
     x, total = model.token(ids), torch.zeros(())
     for block in model.blocks:
         if recompute:
-            x, extras = checkpoint(block.forward_with_extras, x, use_reentrant=False)
+            x, _, extras = checkpoint(block.forward_with_extras, x, {}, use_reentrant=False)
         else:
-            x, extras = block.forward_with_extras(x)
+            x, _, extras = block.forward_with_extras(x, {})
         total = total + extras.losses["balance"]
     found = torch.autograd.grad(total + x.square().mean(), list(model.layers.parameters()))
     return list(found)

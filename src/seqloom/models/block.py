@@ -17,6 +17,7 @@ from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import LayerState
+from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
 from seqloom.models.norm import Norm, normalisation
@@ -50,18 +51,25 @@ class Block(nn.Module):
         return (self.mixer,) if self.channel is None else (self.mixer, self.channel)
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """See `Mixer.forward`; what it writes at dropped places means nothing."""
-        channel, h = self.channel, x + self.dropout(self.mixer(self.norm_1(x), keep))
-        return h if channel is None else h + self.dropout(channel(self.norm_2(h), keep))
+        """See `Mixer.forward`; what it writes at dropped places means nothing. Nothing is handed to it."""
+        return self.forward_with_extras(x, {}, keep)[0]
 
-    def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        """See `Mixer.forward_with_extras`; those of the second half are under `channel.`."""
-        y, extras = self.mixer.forward_with_extras(self.norm_1(x), keep)
+    def forward_with_extras(self, x: Stream, handed: Handed, keep: Keep | None = None) -> tuple[Stream, Handed, Extras]:
+        """See `Mixer.forward_with_extras`, and what earlier and later layers hand over, see `HandingMixer`.
+
+        The extras of the second half are under `channel.`.
+        """
+        normed = self.norm_1(x)
+        if isinstance(self.mixer, HandingMixer):
+            y, handed = self.mixer.forward_handed(normed, keep, handed)
+            extras = Extras()
+        else:
+            y, extras = self.mixer.forward_with_extras(normed, keep)
         h = x + self.dropout(y)
         if self.channel is None:
-            return h, extras
+            return h, handed, extras
         y, further = self.channel.forward_with_extras(self.norm_2(h), keep)
-        return h + self.dropout(y), merged([extras, further.under("channel")])
+        return h + self.dropout(y), handed, merged([extras, further.under("channel")])
 
     @property
     def loss_weights(self) -> dict[str, float]:
@@ -79,25 +87,37 @@ class Block(nn.Module):
         """The states of its sublayers before the first token, see `Mixer.start`."""
         return tuple(sublayer.start(batch, capacity=capacity) for sublayer in self.halves)
 
-    def extend(self, x: Stream, state: LayerState, keep: Keep | None = None) -> tuple[Stream, LayerState]:
-        """See `Mixer.extend`."""
-        y, after = self.mixer.extend(self.norm_1(x), state[0], keep)
+    def extend_with_extras(
+        self, x: Stream, state: LayerState, handed: Handed, keep: Keep | None = None
+    ) -> tuple[Stream, LayerState, Handed, Extras]:
+        """See `Mixer.extend_with_extras` and `forward_with_extras`."""
+        normed = self.norm_1(x)
+        if isinstance(self.mixer, HandingMixer):
+            y, after, handed = self.mixer.extend_handed(normed, state[0], keep, handed)
+            extras = Extras()
+        else:
+            y, after, extras = self.mixer.extend_with_extras(normed, state[0], keep)
         h = x + self.dropout(y)
-        channel = self.channel
-        if channel is None:
-            return h, (after,)
-        y, then = channel.extend(self.norm_2(h), state[1], keep)
-        return h + self.dropout(y), (after, then)
+        if self.channel is None:
+            return h, (after,), handed, extras
+        y, then, further = self.channel.extend_with_extras(self.norm_2(h), state[1], keep)
+        return h + self.dropout(y), (after, then), handed, merged([extras, further.under("channel")])
 
-    def step(self, x: Token, state: LayerState, *, reuse: bool = False) -> tuple[Token, LayerState]:
-        """See `Mixer.step`."""
-        y, after = self.mixer.step(self.norm_1(x), state[0], reuse=reuse)
+    def step(
+        self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
+    ) -> tuple[Token, LayerState, Handed]:
+        """See `Mixer.step`, and what earlier and later layers hand over of this token."""
+        normed = self.norm_1(x)
+        if isinstance(self.mixer, HandingMixer):
+            y, after, handed = self.mixer.step_handed(normed, state[0], reuse, handed)
+        else:
+            y, after = self.mixer.step(normed, state[0], reuse=reuse)
         h = x + self.dropout(y)
         channel = self.channel
         if channel is None:
-            return h, (after,)
+            return h, (after,), handed
         y, then = channel.step(self.norm_2(h), state[1], reuse=reuse)
-        return h + self.dropout(y), (after, then)
+        return h + self.dropout(y), (after, then), handed
 
     def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""

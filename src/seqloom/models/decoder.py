@@ -20,7 +20,8 @@ from seqloom.core.arguments import described, mask
 from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer, plain
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import ModelState, bounded, counted, length_of, measured, unread
+from seqloom.core.state import LayerState, ModelState, bounded, counted, length_of, measured, unread
+from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
 from seqloom.models.block import Block
 from seqloom.models.config import DecoderConfig
@@ -99,9 +100,10 @@ class Decoder(nn.Module):
         """`features`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
         x = self._embed(ids, ids.new_zeros(len(ids)), keep)
-        parts = []
+        parts: list[Extras] = []
+        handed: Handed = {}
         for number, block in enumerate(self.blocks):
-            x, extras = block.forward_with_extras(x, keep)
+            x, handed, extras = block.forward_with_extras(x, handed, keep)
             parts.append(extras.under(f"layers.{number}"))
         return x, merged(parts)
 
@@ -121,11 +123,7 @@ class Decoder(nn.Module):
 
     def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
         """The stream (B, T, D) after the last layer: what `logits` reads."""
-        self._check_piece(ids, keep)
-        x = self._embed(ids, ids.new_zeros(len(ids)), keep)
-        for block in self.blocks:
-            x = block(x, keep)
-        return x
+        return self.features_with_extras(ids, keep)[0]
 
     def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
         """The output layer over features (B, T, D), of all places or of those that are wanted; 0 at dropped ones."""
@@ -149,18 +147,35 @@ class Decoder(nn.Module):
         x, state = self.read(ids, state, keep)
         return self.logits(x, keep), state
 
+    def extend_with_extras(
+        self, ids: Ids, state: ModelState, keep: Keep | None = None
+    ) -> tuple[Logits, ModelState, Extras]:
+        """`extend`, and the layers' auxiliary losses and statistics, named as in `layers.3.balance`."""
+        x, state, extras = self.read_with_extras(ids, state, keep)
+        return self.logits(x, keep), state, extras
+
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
         """As `extend`, up to the features (B, T, D): for those who want the logits of few places."""
+        x, state, _ = self.read_with_extras(ids, state, keep)
+        return x, state
+
+    def read_with_extras(
+        self, ids: Ids, state: ModelState, keep: Keep | None = None
+    ) -> tuple[Stream, ModelState, Extras]:
+        """`read`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
         arguments.check_state(state, len(ids), len(self.layers), self.sublayers)
         length, T = length_of(bounded(state.extra)), ids.shape[1]
         x = self._embed(ids, length.tokens, keep)
-        layers = []
-        for block, memory in zip(self.blocks, state.layers, strict=True):
-            x, after = block.extend(x, memory, keep)
+        layers: list[LayerState] = []
+        parts: list[Extras] = []
+        handed: Handed = {}
+        for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
+            x, after, handed, extras = block.extend_with_extras(x, memory, handed, keep)
             layers.append(after)
+            parts.append(extras.under(f"layers.{number}"))
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
-        return x, ModelState(tuple(layers), counted({}, length))
+        return x, ModelState(tuple(layers), counted({}, length)), merged(parts)
 
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
@@ -174,9 +189,10 @@ class Decoder(nn.Module):
         arguments.check_flag("reuse", reuse)
         length = length_of(bounded(state.extra))
         x = self._embed(ids[:, None], length.tokens, None)[:, 0]
-        layers = []
+        layers: list[LayerState] = []
+        handed: Handed = {}
         for block, memory in zip(self.blocks, state.layers, strict=True):
-            x, after = block.step(x, memory, reuse=reuse)
+            x, after, handed = block.step(x, memory, handed, reuse=reuse)
             layers.append(after)
         logits: Tensor = self.head(self.norm(x))
         return logits, ModelState(tuple(layers), counted({}, length.after(1, 1)))

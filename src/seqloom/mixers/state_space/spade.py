@@ -27,6 +27,7 @@ from seqloom.core.position import Place
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import Entries, State, bounded, counted, length_of
 from seqloom.core.view import View
+from seqloom.mixers.handing import HandingMixer
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -203,9 +204,12 @@ class SpadeConfig(MixerConfig):
 
         def part(name: str, config: MixerConfig) -> Mixer:
             position = layer.position if layer.position and layer.position.place in config.places else None
-            return config.build(
+            mixer = config.build(
                 layer.dim, layer.context, layer.causal, layer.number, layer.depth, parts.get(name), position
             )
+            if isinstance(mixer, HandingMixer):
+                raise ValueError(f"spade cannot pass on what {config.kind} hands over to later layers: choose another")
+            return mixer
 
         return Spade(part("far", self.far), part("near", self.near))
 

@@ -1,0 +1,89 @@
+"""Mixers that hand tensors over to the later layers of the same pass, such as the values of the first layer.
+
+What is handed over is an argument and a result of each verb, by name: (B, T, …), or (B, …) of one token. It is no part
+of a state, since every layer reads the same tokens. A mixer alone is the first layer, to which nothing was handed.
+"""
+
+from abc import abstractmethod
+from typing import TypeAlias, final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.core.shapes import Keep, Lengths, Stream, Token
+from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.pack import pack, unpack
+
+Handed: TypeAlias = dict[str, Tensor]
+
+
+class HandingMixer(PackedMixer):
+    """A causal mixer whose layers hand tensors over. It has no extras."""
+
+    @abstractmethod
+    def mix_handed(self, x: Stream, handed: Handed) -> tuple[Stream, Handed]:
+        """As `mix`, given what earlier layers handed over; with what later ones are given."""
+
+    @abstractmethod
+    def carry_handed(self, x: Stream, state: State, lengths: Lengths, handed: Handed) -> tuple[Stream, Entries, Handed]:
+        """As `carry`, given what earlier layers handed over; with what later ones are given."""
+
+    @abstractmethod
+    def advance_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, Entries, Handed]:
+        """As `advance`, given what earlier layers handed over; with what later ones are given."""
+
+    def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
+        """As `forward`, given what earlier layers handed over (B, T, …); with what later ones are given."""
+        x = self.check_input(x, keep, 3)
+        if 0 in x.shape:
+            return x.clone(), handed
+        if keep is None:
+            return self.mix_handed(x, handed)
+        rows, places = pack(x, keep)
+        y, given = self.mix_handed(rows, {name: pack(values, keep)[0] for name, values in handed.items()})
+        return unpack(y, places), {name: unpack(values, places) for name, values in given.items()}
+
+    def extend_handed(self, x: Stream, state: State, keep: Keep | None, handed: Handed) -> tuple[Stream, State, Handed]:
+        """As `extend`, given what earlier layers handed over of this piece; with what later ones are given."""
+        x = self.check_input(x, keep, 3)
+        self.check_state(state, len(x))
+        if 0 in x.shape:
+            return x.clone(), copied(state), handed
+        state = bounded(state)
+        length, T = length_of(state), x.shape[1]
+        if keep is None:
+            y, entries, given = self.carry_handed(x, state, torch.full_like(length.tokens, T), handed)
+            return y, counted(entries, length.after(T, T)), given
+        rows, places = pack(x, keep)
+        packed = {name: pack(values, keep)[0] for name, values in handed.items()}
+        y, entries, given = self.carry_handed(rows, state, places.lengths, packed)
+        after = counted(entries, measured(length.tokens + places.lengths))
+        return unpack(y, places), after, {name: unpack(values, places) for name, values in given.items()}
+
+    def step_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, State, Handed]:
+        """As `step`, given what earlier layers handed over of this token (B, …); with what later ones are given."""
+        x = self.check_step(x, state, reuse)
+        if len(x) == 0:
+            return x.clone(), copied(state), handed
+        state = bounded(state)
+        y, entries, given = self.advance_handed(x, state, reuse, handed)
+        return y, counted(entries, length_of(state).after(1, 1)), given
+
+    @final
+    @override
+    def mix(self, x: Stream) -> Stream:
+        return self.mix_handed(x, {})[0]
+
+    @final
+    @override
+    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
+        y, entries, _ = self.carry_handed(x, state, lengths, {})
+        return y, entries
+
+    @final
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        y, entries, _ = self.advance_handed(x, state, reuse, {})
+        return y, entries
