@@ -11,11 +11,14 @@ Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Ta
 
 from collections.abc import Sequence
 
-from seqloom.core.cost import Cost, Per, layernorm, linear, rootnorm, softmax
+import torch
+
+from seqloom.core.cost import Cost, Per, Span, linear, softmax
 from seqloom.core.mixer import parameters
+from seqloom.core.parts import part_price
 from seqloom.models.block import Block
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.models.norm import Norm
+from seqloom.models.norm import Norm, normalisation
 
 
 def model_cost(model: Decoder, T: int, per: Per = "sequence") -> Cost:
@@ -29,22 +32,26 @@ def prefill_cost(model: Decoder, T: int) -> Cost:
     return layers_cost(model.config, model.blocks, T, "sequence") + output_cost(model.config, 1)
 
 
-def block_cost(block: Block, T: int, per: Per, norm: Norm) -> Cost:
+def block_cost(block: Block, T: int, per: Per) -> Cost:
     """One layer: norm, mixer, residual; norm, feed-forward network or what is in its place, if any, residual."""
-    rows, dim = T if per == "sequence" else 1, block.mixer.dim
-    normed, residual = norm_cost(rows, dim, norm), Cost(add=rows * dim, path=("addition",))
-    parts = (normed + half.cost(T, per) + residual for half in block.halves)
+    span = Span(T, per)
+    residual = Cost(add=span.rows * block.mixer.dim, path=("addition",))
+    norms = (block.norm_1, block.norm_2) if block.channel is not None else (block.norm_1,)
+    parts = (
+        part_price(norm, span) + half.cost(T, per) + residual for norm, half in zip(norms, block.halves, strict=True)
+    )
     return sum(parts, Cost())
 
 
 def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
     """A norm of `rows` vectors, of the kind that a model has."""
-    return layernorm(rows, dim) if kind == "layer" else rootnorm(rows, dim)
+    with torch.device("meta"):
+        return part_price(normalisation(kind, dim), Span(rows))
 
 
 def layers_cost(config: DecoderConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
     """Embedding and layers, of T tokens or of the token at place T."""
-    layers = (block_cost(block, T, per, config.norm) for block in blocks)
+    layers = (block_cost(block, T, per) for block in blocks)
     return sum(layers, _embed(config, T if per == "sequence" else 1)) + shared_cost(blocks)
 
 

@@ -31,7 +31,7 @@ def quantity(config: DecoderConfig, equal: Counted) -> int:
         blocks = [config.block(place, shared) for place in places]
     whole, rest = divmod(config.depth, len(places))
     layers = sum(
-        (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence", config.norm), equal))
+        (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence"), equal))
         for place, block in enumerate(blocks)
     )
     layers += int(getattr(shared_cost(blocks), equal))
