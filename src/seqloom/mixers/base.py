@@ -1,10 +1,8 @@
-"""What every causal mixer shares: arguments checked, dropped tokens packed away, rows of different lengths.
+"""What every causal mixer shares: arguments checked, dropped tokens packed away, rows of different lengths, the count.
 
-A mixer says what it does to rows that are padded on the right, in three verbs: `mix` a whole sequence, `carry` on from
-a state by a piece, `advance` by one token.
+A mixer writes its equation once, in `read`: over a whole sequence, over a piece that follows a state, and so over one
+token. Where a single token has something faster, `advance` says it.
 """
-
-from abc import abstractmethod
 
 import torch
 
@@ -17,17 +15,31 @@ from seqloom.ops.pack import pack, unpack
 class PackedMixer(Mixer):
     """A causal mixer that only ever sees rows padded on the right."""
 
-    @abstractmethod
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        """The equation over x (B, T, D): what it writes, and the entries that `memory` declares after the last token.
+
+        Without a `state` x is the whole sequence, and the entries are not used. With `lengths` (B,) each row holds so
+        many tokens, then padding that must not show in the entries. No output may depend on a later token.
+        """
+        if state is None:
+            return self.mix(x), {}
+        known = torch.full_like(state["length"], x.shape[1]) if lengths is None else lengths
+        return self.carry(x, state, known)
+
     def mix(self, x: Stream) -> Stream:
-        """The whole sequence. What it writes for a place may depend on that place and earlier ones only."""
+        """The whole sequence; of a mixer that has no `read` yet."""
+        raise NotImplementedError
 
-    @abstractmethod
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """A piece of which each row holds `lengths` (B,) tokens, then padding; what `memory` declares, after those."""
+        """A piece; of a mixer that has no `read` yet."""
+        raise NotImplementedError
 
-    @abstractmethod
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """One token for every row; what `memory` declares, after it."""
+        """One token for every row; with `reuse` the entries of the state may be written into."""
+        y, entries = self.read(x[:, None], state)
+        if reuse:
+            entries = {name: state[name].copy_(entry.detach()) for name, entry in entries.items()}
+        return y[:, 0], entries
 
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         """See `Mixer.forward`."""
@@ -35,9 +47,9 @@ class PackedMixer(Mixer):
         if 0 in x.shape:
             return x.clone()
         if keep is None:
-            return self.mix(x)
+            return self.read(x)[0]
         rows, places = pack(x, keep)
-        return unpack(self.mix(rows), places)
+        return unpack(self.read(rows)[0], places)
 
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         """See `Mixer.extend`."""
@@ -48,10 +60,10 @@ class PackedMixer(Mixer):
         state = bounded(state)
         length, T = length_of(state), x.shape[1]
         if keep is None:
-            y, entries = self.carry(x, state, torch.full_like(length.tokens, T))
+            y, entries = self.read(x, state)
             return y, counted(entries, length.after(T, T))
         rows, places = pack(x, keep)
-        y, entries = self.carry(rows, state, places.lengths)
+        y, entries = self.read(rows, state, places.lengths)
         return unpack(y, places), counted(entries, measured(length.tokens + places.lengths))
 
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:

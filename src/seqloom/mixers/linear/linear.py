@@ -23,7 +23,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
@@ -48,31 +48,24 @@ class LinearAttention(PackedMixer):
         self.dim, self.heads, self.eps = dim, heads, eps
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
-    def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
-        return self._out(decay(*self._read(x))[0])
-
     @property
     def memory(self) -> Memory:
         """See `Mixer.memory`."""
         K = self.dim // self.heads
         return {"sum": Entry((self.heads, K, K + 1), "wide")}
 
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
-        y, after = decay(*self._read(x), None, state["sum"], lengths=lengths)
-        return self._out(y), {"sum": after}
-
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
-        y, after = decay(*self._read(x[:, None]), None, state["sum"])
-        if reuse:
-            after = state["sum"].copy_(after.detach())
-        return self._out(y)[:, 0], {"sum": after}
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v = self._projected(x)
+        ones = torch.ones_like(v[..., :1])
+        sums, after = decay(q, k, torch.cat([v, ones], -1), None, state["sum"] if state else None, lengths=lengths)
+        s, z = parts(sums)
+        y = quotient(s, z + self.eps)
+        return self.w_out(y.transpose(1, 2).flatten(2)), {"sum": after}
 
     def views(self, x: Stream) -> list[View]:
         """See `Mixer.views`: the weights of each head, after their mean where there are several."""
-        q, k, _ = self._read(x[:1])
+        q, k, _ = self._projected(x[:1])
         products = (q @ k.mT)[0].tril()
         return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
 
@@ -85,16 +78,10 @@ class LinearAttention(PackedMixer):
         divided = Cost(add=rows * H, div=rows * D, path=("addition", "division"))
         return self.w_q, features, price(rows, H, K, K + 1), divided, self.w_out
 
-    def _read(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The features of queries and keys (B, H, T, K), and the values with their column of ones (B, H, T, K+1)."""
+    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The features of queries and keys, and the values: (B, H, T, K) each."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
-        return _feature(q), _feature(k), torch.cat([v, torch.ones_like(v[..., :1])], -1)
-
-    def _out(self, sums: Tensor) -> Tensor:
-        s, z = parts(sums)
-        y = quotient(s, z + self.eps)
-        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
-        return out
+        return _feature(q), _feature(k), v
 
 
 def _feature(x: Tensor) -> Tensor:
