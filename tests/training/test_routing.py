@@ -24,6 +24,7 @@ MATRICES = {
     "performer": QKV,
     "rfa": f"w_gate {QKV}",
     "retention": "w_g w_k w_o w_q w_v",
+    "gla": "w_1 w_2 w_g w_k w_o w_q w_v",
     "aft_full": QKV,
     "aft_local": QKV,
     "aft_conv": QKV,

@@ -14,6 +14,7 @@ from seqloom.mixers import mixer_config
 from tests.mixers.recurrences import state_space_cases
 from tests.mixers.recurrences.aft import aft_conv, aft_full, aft_local, aft_simple
 from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.gla import gla
 from tests.mixers.recurrences.guards import GUARDS
 from tests.mixers.recurrences.linear import linear
 from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
@@ -26,6 +27,10 @@ PROJECTIONS = {f"w_{name}.weight": f"w_{name}" for name in ("q", "k", "v", "out"
 NAMES: dict[str, dict[str, str]] = {
     "linear": PROJECTIONS,
     "retention": {**PROJECTIONS, "w_g.weight": "w_g", "w_o.weight": "w_out"},
+    "gla": {
+        **{**PROJECTIONS, "w_g.weight": "w_r", "w_o.weight": "w_out", "norm.weight": "gain"},
+        **{"w_1.weight": "w_a1", "w_2.weight": "w_a2", "w_2.bias": "b_a"},
+    },
     "performer": {**PROJECTIONS, "directions": "omega"},
     "rfa": {
         **PROJECTIONS,
@@ -52,6 +57,10 @@ def linear_of(heads: int) -> Recurrence:
 
 def retention_of(heads: int) -> Recurrence:
     return lambda x, w: retention(x, w, heads, **GUARDS["retention"])
+
+
+def gla_of(heads: int, tau: float = 16.0) -> Recurrence:
+    return lambda x, w: gla(x, w, heads, tau, eps=1e-5)
 
 
 def performer_of(heads: int, **features: Callable[[Array, Array], Array]) -> Recurrence:
@@ -89,6 +98,8 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "linear, 8 heads": ({"kind": "linear", "heads": 8}, linear_of(8)),
     "retention, 1 head": ({"kind": "retention", "heads": 1}, retention_of(1)),
     "retention, 2 heads": ({"kind": "retention", "heads": 2}, retention_of(2)),
+    "gla, 1 head": ({"kind": "gla", "heads": 1}, gla_of(1)),
+    "gla, 2 heads": ({"kind": "gla", "heads": 2, "rank": 3, "tau": 1.0}, gla_of(2, 1.0)),
     "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
     "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
     "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),
