@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias, final, get_args
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from typing_extensions import override
 
 from seqloom.core.config import near
 from seqloom.core.shapes import Ids
@@ -51,13 +52,13 @@ class Slide(Reader):
         self._streams = streams(model)
         self._state: ModelState | None = None
 
+    @override
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
-        """See `Reader.prompt`."""
         self._window = ids[:, -self._length :]
         return self._read()
 
+    @override
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
-        """See `Reader.token`."""
         full = self._window.shape[1] == self._length
         kept = self._window[:, self._hop :] if full else self._window
         self._window = torch.cat([kept, ids[:, None]], 1)
@@ -83,15 +84,15 @@ class Stream(Reader):
     def __init__(self, model: Decoder) -> None:
         self._model = model
 
+    @override
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
-        """See `Reader.prompt`."""
         self._state = self._model.start(len(ids))
         for piece in ids.split(PIECE, 1):
             x, self._state = self._model.read(piece, self._state)
         return self._model.logits(x[:, -1:])[:, 0]
 
+    @override
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
-        """See `Reader.token`."""
         logits, self._state = self._model.step(ids, self._state, reuse=True)
         return logits
 

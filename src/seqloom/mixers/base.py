@@ -5,6 +5,7 @@ token. Where a single token has something faster, `advance` says it.
 """
 
 import torch
+from typing_extensions import override
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
@@ -41,8 +42,8 @@ class PackedMixer(Mixer):
             entries = {name: state[name].copy_(entry.detach()) for name, entry in entries.items()}
         return y[:, 0], entries
 
+    @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """See `Mixer.forward`."""
         x = self.check_input(x, keep, 3)
         if 0 in x.shape:
             return x.clone()
@@ -51,8 +52,8 @@ class PackedMixer(Mixer):
         rows, places = pack(x, keep)
         return unpack(self.read(rows)[0], places)
 
+    @override
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
-        """See `Mixer.extend`."""
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         if 0 in x.shape:
@@ -66,8 +67,9 @@ class PackedMixer(Mixer):
         y, entries = self.read(rows, state, places.lengths)
         return unpack(y, places), counted(entries, measured(length.tokens + places.lengths))
 
+    @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
+        """Raises ValueError where a state that gradients flow through is to be reused."""
         x = self.check_step(x, state, reuse)
         if len(x) == 0:
             return x.clone(), copied(state)

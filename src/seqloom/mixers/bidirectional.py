@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from typing import Any, NoReturn
 
+from typing_extensions import override
+
 from seqloom.core.cost import Cost, Per
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream
@@ -19,8 +21,8 @@ class BidirectionalMixer(Mixer):
         What is written at those places means nothing.
         """
 
+    @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """See `Mixer.forward`."""
         x = self.check_input(x, keep, 3)
         if 0 in x.shape:
             return x.clone()
@@ -29,20 +31,24 @@ class BidirectionalMixer(Mixer):
         rows, places = pack(x, keep)
         return unpack(self.mix(rows, places.lengths), places)
 
+    @override
     def start(self, batch: int, *, capacity: int | None = None) -> NoReturn:
         """Raises ValueError, as do `extend` and `step`."""
         raise self._reads_whole("start")
 
+    @override
     def extend(self, x: Any, state: Any, keep: Any = None) -> NoReturn:
         """Raises ValueError."""
         raise self._reads_whole("extend")
 
+    @override
     def step(self, x: Any, state: Any, *, reuse: bool = False) -> NoReturn:
         """Raises ValueError."""
         raise self._reads_whole("step")
 
+    @override
     def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """See `Mixer.cost`. Raises ValueError, too, for the price of a single token."""
+        """Raises ValueError, too, for the price of a single token."""
         if per == "token":
             raise self._reads_whole("price per token")
         return super().cost(T, per)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import final
 
 from torch import Tensor, nn
+from typing_extensions import override
 
 from seqloom.core import extras as named
 from seqloom.core.extras import Extras, merged
@@ -50,8 +51,9 @@ class Block(nn.Module):
         """All that has a mixer's verbs, for what is asked of each."""
         return (self.mixer,) if self.channel is None else (self.mixer, self.channel)
 
+    @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """See `Mixer.forward`; what it writes at dropped places means nothing. Nothing is handed to it."""
+        """What it writes at dropped places means nothing. Nothing is handed to it."""
         return self.forward_with_extras(x, {}, keep)[0]
 
     def forward_with_extras(self, x: Stream, handed: Handed, keep: Keep | None = None) -> tuple[Stream, Handed, Extras]:

@@ -5,6 +5,8 @@ a mixer is so of its second half. Most remember nothing: their state is the numb
 once for both halves.
 """
 
+from typing_extensions import override
+
 from seqloom.mixers.base import PackedMixer
 
 
@@ -14,7 +16,8 @@ class Channel(PackedMixer):
     def begin(self) -> None:
         """Puts what is no linear layer, embedding or norm where it begins before training; by default there is none."""
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the parameters of its own go back to where they begin, whatever `std`."""
+        """The parameters of its own go back to where they begin, whatever `std`."""
         super().reset(std)
         self.begin()

@@ -47,34 +47,37 @@ class ChannelMix(Channel):
         self.begin()
 
     @torch.no_grad()
+    @override
     def begin(self) -> None:
-        """See `Channel.begin`: both μ."""
+        """Both μ."""
         share = (torch.arange(self.dim, device=self.device) / self.dim) ** (1 - self.layer / self.depth)
         self.mu_r.copy_(share)
         self.mu_k.copy_(share)
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: μ is not decayed, as 0 is nothing special for it."""
+        """Μ is not decayed, as 0 is nothing special for it."""
         matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v)]
         return [{"params": matrices}, {"params": [self.mu_r, self.mu_k], "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._read(x, torch.zeros_like(x[:, :1]))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: the last token (B, D)."""
+        """The last token (B, D)."""
         return {"last": Entry((self.dim,))}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         before, length = state["last"][:, None], state["length"]
         y = self._read(x, before.to(x.dtype))
         return y, {"last": ring.write(before, length, x, lengths)[:, 0]}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y = self._gated(x, state["last"].to(x.dtype))
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last}

@@ -32,16 +32,16 @@ class FFN(Channel):
         self.dim, self.width = dim, width
         self.w_1, self.w_2 = Linear(dim, width), Linear(width, dim)
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._read(x)
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         return self._read(x), {}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         return self._read(x), {}
 
     @override

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from typing_extensions import override
 
 from seqloom.core.cost import Cost
 from seqloom.core.position import EmbeddingPosition, PositionConfig, register
@@ -23,6 +24,7 @@ class LearnedPositions(EmbeddingPosition):
         super().__init__()
         self.table = nn.Embedding(context, dim)
 
+    @override
     def forward(self, time: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """The vectors of the given times."""
         if torch.compiler.is_compiling():
@@ -52,16 +54,19 @@ class LearnedConfig(PositionConfig):
     kind: Literal["learned"] = "learned"
     place: ClassVar = "embedding"
 
+    @override
     def build(self, width: int, context: int | None, heads: int = 1) -> LearnedPositions:
-        """See `PositionConfig.build`. Raises ValueError without a context."""
+        """Raises ValueError without a context."""
         if context is None:
             raise ValueError("learned positions need a context: the number of positions that they have vectors for")
         return LearnedPositions(context, width)
 
+    @override
     def longest(self, context: int) -> int:
-        """See `PositionConfig.longest`: the context."""
+        """The context."""
         return context
 
+    @override
     def price(self, rows: int, dim: int, context: int) -> Cost:
-        """See `PositionConfig.price`: an addition per channel."""
+        """An addition per channel."""
         return Cost(add=rows * dim, params=dim * context, path=("addition",))

@@ -2,6 +2,8 @@
 
 from typing import ClassVar, Literal, final
 
+from typing_extensions import override
+
 from seqloom.core.position import PositionConfig, register
 
 
@@ -13,6 +15,7 @@ class NoPositionConfig(PositionConfig):
     kind: Literal["none"] = "none"
     place: ClassVar = None
 
+    @override
     def build(self, width: int, context: int | None, heads: int = 1) -> None:
         """None."""
         return

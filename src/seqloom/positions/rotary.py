@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
+from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, Step
 from seqloom.core.position import PositionConfig, QueriesKeysPosition, register
@@ -58,22 +59,24 @@ class Rotary(QueriesKeysPosition):
         self.width, self.heads, self.base = width, heads, base
         self.rebuild(torch.empty(0).device)
 
+    @override
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], time: Int[Tensor, "*rows T"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
-        """See `QueriesKeysPosition.forward`."""
         wide = torch.promote_types(q.dtype, torch.float32)
         cos, sin = turns(time if time.ndim == 1 else time[:, None], self.theta, wide)
         return rotate(q.to(wide), cos, sin).to(q.dtype), rotate(k.to(wide), cos, sin).to(k.dtype)
 
+    @override
     def price(self, span: Span, /) -> Cost:
-        """See `QueriesKeysPosition.price`; sines, cosines and signs are counted in `other`."""
+        """Sines, cosines and signs are counted in `other`."""
         rows, K, D = span.rows, self.width, self.width * self.heads
         path: tuple[Step, ...] = ("multiplication", "other", "multiplication", "addition")
         return Cost(mul=rows * (K // 2 + 4 * D), add=rows * 2 * D, other=rows * 2 * K, path=path)
 
+    @override
     def rebuild(self, where: torch.device) -> None:
-        """See `QueriesKeysPosition.rebuild`: θ, which moves with the module but is never rounded to its dtype."""
+        """Θ, which moves with the module but is never rounded to its dtype."""
         self.register_buffer("theta", angles(self.width, self.base).to(where), persistent=False)
 
 
@@ -86,6 +89,7 @@ class RotaryConfig(PositionConfig):
     place: ClassVar = "queries_keys"
     base: float = Field(10000.0, gt=1, description="ratio of the fastest turn to the slowest, about")
 
+    @override
     def build(self, width: int, context: int | None, heads: int = 1) -> Rotary:
-        """See `PositionConfig.build`; it is the same for every context. Raises ValueError for an odd width."""
+        """It is the same for every context. Raises ValueError for an odd width."""
         return Rotary(width, heads, self.base)

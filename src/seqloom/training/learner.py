@@ -3,6 +3,7 @@
 from typing import Any, final
 
 from torch import nn
+from typing_extensions import override
 
 from seqloom.core.objective import Batch, Carried, Objective, Pass
 
@@ -16,6 +17,6 @@ class Learner(nn.Module):
         self.model = model
         self.objective = objective
 
+    @override
     def forward(self, batch: Batch, carried: Carried) -> Pass:
-        """See `Objective.losses`."""
         return self.objective.losses(self.model, batch, carried)

@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar, Literal, TypeAlias, final
 
 from pydantic import Field
+from typing_extensions import override
 
 from seqloom.core.config import Config
 
@@ -62,6 +63,7 @@ class Constant(Schedule):
     kind: Literal["constant"] = "constant"
     uses_length: ClassVar = False
 
+    @override
     def after_warmup(self, step: int, steps: int) -> float:
         """1."""
         return 1.0
@@ -75,6 +77,7 @@ class Cosine(Schedule):
     uses_length: ClassVar = True
     final: float = Field(0.1, ge=0, le=1, description="share of lr at the end of the run")
 
+    @override
     def after_warmup(self, step: int, steps: int) -> float:
         """f + (1 - f) (1 + cos πs) / 2."""
         s = self.progress(step, steps)
@@ -89,6 +92,7 @@ class Linear(Schedule):
     uses_length: ClassVar = True
     final: float = Field(0.0, ge=0, le=1, description="share of lr at the end of the run")
 
+    @override
     def after_warmup(self, step: int, steps: int) -> float:
         """1 - (1 - f) s."""
         s = self.progress(step, steps)
@@ -104,12 +108,14 @@ class WarmupStableDecay(Schedule):
     decay: float = Field(0.2, gt=0, le=1, description="share of the run over which the learning rate falls")
     final: float = Field(0.0, ge=0, le=1, description="share of lr at the end of the run")
 
+    @override
     def after_warmup(self, step: int, steps: int) -> float:
         """1, then 1 - (1 - f) (t - N + M) / M."""
         falling = self._falling(steps)
         s = min(max((step - steps + falling) / falling, 0.0), 1.0)
         return 1 - (1 - self.final) * s
 
+    @override
     def check(self, steps: int) -> None:
         """Raises ValueError unless warm-up and decay fit into a run of so many steps."""
         super().check(steps)
@@ -132,6 +138,7 @@ class Noam(Schedule):
     uses_length: ClassVar = False
     warmup: int = Field(4000, ge=1, description="steps over which the learning rate rises from 0 to lr")
 
+    @override
     def after_warmup(self, step: int, steps: int) -> float:
         """√(W / (t + 1))."""
         return math.sqrt(self.warmup / (step + 1))

@@ -11,6 +11,7 @@ from typing import ClassVar, final
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from seqloom.data.probes.draws import Draws
 from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
@@ -27,32 +28,35 @@ class Compression(Probe):
     words: int = Field(16, ge=2, le=LONGEST, description="different words")
 
     @classmethod
+    @override
     def at(cls, difficulty: int) -> dict[str, int]:
         """4, 8, 16, … words."""
         return {"count": 2 ** (difficulty + 1)}
 
     @property
+    @override
     def vocab(self) -> int:
-        """See `Probe.vocab`."""
         return 2 + self.words
 
     @property
+    @override
     def places(self) -> int:
-        """See `Probe.places`."""
         return 2 * self.count + 1
 
     @property
+    @override
     def chance(self) -> float:
         """Words are all equally likely."""
         return 1 / self.words
 
     @property
+    @override
     def summary(self) -> int:
         """The place of the sign."""
         return self.count
 
+    @override
     def drawn(self, draws: Draws) -> Questions:
-        """See `Probe.drawn`."""
         sign = self.count
         tokens, targets, distance = empty(draws.rows, self.places)
         tokens[:, :sign] = targets[:, sign + 1 :] = 2 + draws.below(self.words, self.count)

@@ -10,6 +10,7 @@ without a pause before the questions, and the dial is the number of words.
 from typing import ClassVar, final
 
 from pydantic import Field
+from typing_extensions import override
 
 from seqloom.data.probes.draws import Draws
 from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
@@ -24,27 +25,29 @@ class Copying(Probe):
     words: int = Field(16, ge=2, le=LONGEST, description="different words")
 
     @classmethod
+    @override
     def at(cls, difficulty: int) -> dict[str, int]:
         """4, 8, 16, … words."""
         return {"count": 2 ** (difficulty + 1)}
 
     @property
+    @override
     def vocab(self) -> int:
-        """See `Probe.vocab`."""
         return 1 + self.words
 
     @property
+    @override
     def places(self) -> int:
-        """See `Probe.places`."""
         return 2 * self.count
 
     @property
+    @override
     def chance(self) -> float:
         """Words are all equally likely."""
         return 1 / self.words
 
+    @override
     def drawn(self, draws: Draws) -> Questions:
-        """See `Probe.drawn`."""
         tokens, targets, distance = empty(draws.rows, self.places)
         tokens[:, : self.count] = targets[:, self.count :] = 1 + draws.below(self.words, self.count)
         distance[:, self.count :] = self.count

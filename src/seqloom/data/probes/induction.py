@@ -10,6 +10,7 @@ from typing import ClassVar, final
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from seqloom.data.probes.draws import Draws
 from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
@@ -24,27 +25,29 @@ class Induction(Probe):
     words: int = Field(16, ge=2, le=LONGEST, description="different words")
 
     @classmethod
+    @override
     def at(cls, difficulty: int) -> dict[str, int]:
         """16, 32, 64, … tokens."""
         return {"length": 2 ** (difficulty + 3)}
 
     @property
+    @override
     def vocab(self) -> int:
-        """See `Probe.vocab`."""
         return 1 + self.words
 
     @property
+    @override
     def places(self) -> int:
-        """See `Probe.places`."""
         return self.length
 
     @property
+    @override
     def chance(self) -> float:
         """Words are all equally likely."""
         return 1 / self.words
 
+    @override
     def drawn(self, draws: Draws) -> Questions:
-        """See `Probe.drawn`."""
         last, row = self.length - 1, np.arange(draws.rows)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = 1 + draws.below(self.words, self.length)

@@ -11,6 +11,7 @@ from typing import ClassVar, final
 
 import numpy as np
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from seqloom.data.probes.draws import Draws
 from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
@@ -35,28 +36,30 @@ class MQAR(Probe):
         return self
 
     @classmethod
+    @override
     def at(cls, difficulty: int) -> dict[str, int]:
         """4, 8, 16, … pairs in four tokens a pair; four keys and four values a pair to choose from."""
         pairs = 2 ** (difficulty + 1)
         return {"pairs": pairs, "length": 4 * pairs, "keys": 4 * pairs, "values": 4 * pairs}
 
     @property
+    @override
     def vocab(self) -> int:
-        """See `Probe.vocab`."""
         return 1 + self.keys + self.values
 
     @property
+    @override
     def places(self) -> int:
-        """See `Probe.places`."""
         return self.length
 
     @property
+    @override
     def chance(self) -> float:
         """Values are drawn one by one, all equally likely."""
         return 1 / self.values
 
+    @override
     def drawn(self, draws: Draws) -> Questions:
-        """See `Probe.drawn`."""
         told, row = 2 * self.pairs, np.arange(draws.rows)[:, None]
         keys = 1 + draws.different(self.keys, self.pairs)
         values = 1 + self.keys + draws.below(self.values, self.pairs)

@@ -10,6 +10,7 @@ from typing import ClassVar, final
 
 import numpy as np
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from seqloom.data.probes.draws import Draws
 from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
@@ -35,27 +36,29 @@ class Needle(Probe):
         return self
 
     @classmethod
+    @override
     def at(cls, difficulty: int) -> dict[str, int]:
         """16, 32, 64, … tokens."""
         return {"length": 2 ** (difficulty + 3)}
 
     @property
+    @override
     def vocab(self) -> int:
-        """See `Probe.vocab`."""
         return self.keys + self.values + self.words
 
     @property
+    @override
     def places(self) -> int:
-        """See `Probe.places`."""
         return self.length
 
     @property
+    @override
     def chance(self) -> float:
         """Values are drawn one by one, all equally likely."""
         return 1 / self.values
 
+    @override
     def drawn(self, draws: Draws) -> Questions:
-        """See `Probe.drawn`."""
         first, row = self.length - self.needles, np.arange(draws.rows)[:, None]
         keys, values = draws.different(self.keys, self.needles), self.keys + draws.below(self.values, self.needles)
         gaps = np.sort(draws.different(first - self.needles, self.needles), axis=1)

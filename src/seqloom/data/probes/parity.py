@@ -11,6 +11,7 @@ from typing import ClassVar, final
 
 import numpy as np
 from pydantic import Field
+from typing_extensions import override
 
 from seqloom.data.probes.draws import Draws
 from seqloom.data.probes.probe import LONGEST, Probe, Questions
@@ -24,27 +25,29 @@ class Parity(Probe):
     length: int = Field(ge=2, le=LONGEST, description="bits of a row")
 
     @classmethod
+    @override
     def at(cls, difficulty: int) -> dict[str, int]:
         """8, 16, 32, … bits."""
         return {"length": 2 ** (difficulty + 2)}
 
     @property
+    @override
     def vocab(self) -> int:
-        """See `Probe.vocab`."""
         return 2
 
     @property
+    @override
     def places(self) -> int:
-        """See `Probe.places`."""
         return self.length
 
     @property
+    @override
     def chance(self) -> float:
         """Without a single one of the bits, both answers are equally likely."""
         return 1 / 2
 
+    @override
     def drawn(self, draws: Draws) -> Questions:
-        """See `Probe.drawn`."""
         bits = draws.below(2, self.length)
         odd = np.cumsum(bits, axis=1) % 2
         odd[:, 0] = 0

@@ -10,6 +10,7 @@ from typing import ClassVar, final
 
 import numpy as np
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from seqloom.data.probes.draws import Draws
 from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
@@ -33,28 +34,30 @@ class SelectiveCopying(Probe):
         return self
 
     @classmethod
+    @override
     def at(cls, difficulty: int) -> dict[str, int]:
         """4, 8, 16, … words among four times as many places."""
         count = 2 ** (difficulty + 1)
         return {"count": count, "length": 4 * count}
 
     @property
+    @override
     def vocab(self) -> int:
-        """See `Probe.vocab`."""
         return 2 + self.words
 
     @property
+    @override
     def places(self) -> int:
-        """See `Probe.places`."""
         return self.length + self.count
 
     @property
+    @override
     def chance(self) -> float:
         """Words are all equally likely."""
         return 1 / self.words
 
+    @override
     def drawn(self, draws: Draws) -> Questions:
-        """See `Probe.drawn`."""
         words = 2 + draws.below(self.words, self.count)
         stand = np.sort(draws.different(self.length, self.count), axis=1)
         tokens, targets, distance = empty(draws.rows, self.places)

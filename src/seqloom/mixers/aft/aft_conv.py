@@ -51,32 +51,34 @@ class AFTConv(PackedMixer):
         self.gain, self.shift = (nn.Parameter(torch.empty(heads)) for _ in range(2))
         self._draw()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; taps are drawn anew, N(0, 1), as their scale is γ's."""
+        """Taps are drawn anew, N(0, 1), as their scale is γ's."""
         super().reset(std)
         self._draw()
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._out(x, average(self.w_k(x), self.w_v(x), self._bias(x.shape[1])))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
         return memory.entries(self.window, self.heads, self.dim)
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, after = memory.carry(self.w_k(x), self.w_v(x), self._bias(x.shape[1]), state, lengths)
         return self._out(x, y), after
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(1), state, reuse)
         return self._out(x, y), after
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the biases over lags, as they are added."""
+        """The biases over lags, as they are added."""
         with torch.no_grad():
             taps = self._bias(1)[0, 0]
         meaning = "what is added to the key of the token at each lag before the exponential"
@@ -111,6 +113,6 @@ class AFTConvConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "window": 3}, {"heads": 8, "window": 1}, {"heads": 4})
 
+    @override
     def make(self, layer: Layer) -> AFTConv:
-        """See `MixerConfig.make`."""
         return AFTConv(layer.dim, self.heads, self.window)

@@ -47,27 +47,31 @@ class AFTFull(PackedMixer):
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim))
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the biases begin as they always do."""
+        """The biases begin as they always do."""
         super().reset(std)
         with torch.no_grad():
             self.w.copy_(biases.first(self.context, self.bias_dim))
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`. Raises ValueError beyond `context` places, dropped ones included."""
+        """Raises ValueError beyond `context` places, dropped ones included."""
         T = x.shape[1]
         biases.within("aft_full", self.context, T)
         bias = self._bias(torch.arange(T, device=x.device)[None], T)
         return self._out(x, average(self.w_k(x), self.w_v(x), bias))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: keys and values (B, C, D), C places of which `length` are used."""
+        """Keys and values (B, C, D), C places of which `length` are used."""
         cache = Entry((0, self.dim), grows=True, most=self.context)
         return {"k": cache, "v": cache}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`. Raises ValueError where a row would hold more than `context` tokens."""
+        """Raises ValueError where a row would hold more than `context` tokens."""
         length, T, size = length_of(state), x.shape[1], state["k"].shape[1]
         biases.within_after("aft_full", self.context, length, lengths, T)
         k, v, used = self.w_k(x), self.w_v(x), ring.held(size, length)
@@ -78,8 +82,9 @@ class AFTFull(PackedMixer):
         }
         return self._out(x, y), held
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`. A full cache that is reused doubles; ValueError beyond `context` tokens."""
+        """A full cache that is reused doubles; ValueError beyond `context` tokens."""
         length, size = length_of(state), state["k"].shape[1]
         biases.within_after("aft_full", self.context, length, 1, 1)
         k, v, used = self.w_k(x), self.w_v(x), ring.held(size, length)
@@ -95,8 +100,9 @@ class AFTFull(PackedMixer):
                 held[name] = ring.write(cache, length.tokens, new[:, None], torch.ones_like(length.tokens))
         return self._out(x, y), held
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the biases of the places of `x`, 0 for keys after the query."""
+        """The biases of the places of `x`, 0 for keys after the query."""
         T = x.shape[1]
         biases.within("aft_full", self.context, T)
         places = torch.arange(T, device=x.device)
@@ -132,8 +138,9 @@ class AFTFullConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"bias_dim": 3}, {"bias_dim": 0})
 
+    @override
     def make(self, layer: Layer) -> AFTFull:
-        """See `MixerConfig.make`. Raises ValueError without a context."""
+        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_full needs a context of 1 or more, the places that it has biases for, not {layer.context}"

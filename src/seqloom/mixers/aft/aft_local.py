@@ -47,38 +47,43 @@ class AFTLocal(PackedMixer):
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim, self.window))
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the biases begin as they always do."""
+        """The biases begin as they always do."""
         super().reset(std)
         with torch.no_grad():
             self.w.copy_(biases.first(self.context, self.bias_dim, self.window))
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`. Raises ValueError beyond `context` places, dropped ones included."""
+        """Raises ValueError beyond `context` places, dropped ones included."""
         biases.within("aft_local", self.context, x.shape[1])
         bias = self._bias(torch.arange(x.shape[1], device=x.device)[None])
         return self._out(x, average(self.w_k(x), self.w_v(x), bias))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory` and `seqloom.ops.biased_average.memory`."""
         return memory.entries(self.window, self.dim, self.dim)
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`. Raises ValueError where a row would have read more than `context` tokens."""
+        """Raises ValueError where a row would have read more than `context` tokens."""
         biases.within_after("aft_local", self.context, length_of(state), lengths, x.shape[1])
         bias = self._bias(state["length"][:, None] + torch.arange(x.shape[1], device=x.device))
         y, after = memory.carry(self.w_k(x), self.w_v(x), bias, state, lengths)
         return self._out(x, y), after
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`. Raises ValueError beyond `context` tokens."""
+        """Raises ValueError beyond `context` tokens."""
         biases.within_after("aft_local", self.context, length_of(state), 1, 1)
         y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(state["length"][:, None]), state, reuse)
         return self._out(x, y), after
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the biases of the places of `x`, 0 for keys after the query and outside the window."""
+        """The biases of the places of `x`, 0 for keys after the query and outside the window."""
         biases.within("aft_local", self.context, x.shape[1])
         bias = self._bias(torch.arange(x.shape[1], device=x.device)[None])
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
@@ -108,8 +113,9 @@ class AFTLocalConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"window": 2, "bias_dim": 3}, {"window": 3, "bias_dim": 0}, {"bias_dim": 2})
 
+    @override
     def make(self, layer: Layer) -> AFTLocal:
-        """See `MixerConfig.make`. Raises ValueError without a context."""
+        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_local needs a context of 1 or more, the places that it has biases for, not {layer.context}"

@@ -41,27 +41,29 @@ class AFTSimple(PackedMixer):
         self.dim = dim
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._let_through(x, wkv(self.w_k(x), self.w_v(x))[0])
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: sums and scale (B, 3, D)."""
+        """Sums and scale (B, 3, D)."""
         return {"sums": sums_of(self.dim)}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, sums = wkv(self.w_k(x), self.w_v(x), state=state["sums"], lengths=lengths)
         return self._let_through(x, y), {"sums": sums}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
         return self._let_through(x, y), {"sums": sums}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the weights of the softmax, the mean of all channels."""
+        """The weights of the softmax, the mean of all channels."""
         k = self.w_k(x[0])
         later = torch.ones(len(k), len(k), dtype=torch.bool, device=k.device).triu(1)
         of_channel = (c.expand(len(k), -1).masked_fill(later, float("-inf")).softmax(-1) for c in k.unbind(1))
@@ -86,6 +88,7 @@ class AFTSimpleConfig(MixerConfig):
     kind: Literal["aft_simple"] = "aft_simple"
     traits: ClassVar = TRAITS
 
+    @override
     def make(self, layer: Layer) -> AFTSimple:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return AFTSimple(layer.dim)

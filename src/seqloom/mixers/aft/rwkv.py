@@ -51,41 +51,45 @@ class RWKV(PackedMixer):
         self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus = (nn.Parameter(torch.empty(dim)) for _ in range(5))
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; rates, bonuses and μ go back to where they begin, whatever `std`."""
+        """Rates, bonuses and μ go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: rates, bonuses and μ are not decayed, as 0 is nothing special for them."""
+        """Rates, bonuses and μ are not decayed, as 0 is nothing special for them."""
         matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v, self.w_out)]
         vectors = [self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus]
         return [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._read(x, torch.zeros_like(x[:, :1]), None, None)[0]
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: the last token (B, D), sums and scale (B, 3, D)."""
+        """The last token (B, D), sums and scale (B, 3, D)."""
         return {"last": Entry((self.dim,)), "sums": sums_of(self.dim)}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         before, length = state["last"][:, None], state["length"]
         y, sums = self._read(x, before.to(x.dtype), state["sums"], lengths)
         return y, {"last": ring.write(before, length, x, lengths)[:, 0], "sums": sums}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         r, k, v = self._project(x, state["last"].to(x.dtype))
         average, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return self.w_out(torch.sigmoid(r) * average), {"last": last, "sums": sums}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: what time does to a token's weight, and how the tokens before are mixed in."""
+        """What time does to a token's weight, and how the tokens before are mixed in."""
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
         faded = torch.where(lag > 0, (lag - 1).clamp(min=0) * -self.log_rate.exp(), self.bonus).exp()
         mu = torch.stack([self.mu_r, self.mu_k, self.mu_v])
@@ -141,6 +145,7 @@ class RWKVConfig(MixerConfig):
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(400, "a running sum and its normaliser are rounded at each of 4,096 tokens")
 
+    @override
     def make(self, layer: Layer) -> RWKV:
-        """See `MixerConfig.make`: its rates and μ differ by layer; it is the same for every context."""
+        """Its rates and μ differ by layer; it is the same for every context."""
         return RWKV(layer.dim, layer.number, layer.depth)

@@ -97,19 +97,20 @@ class Attention(Heads, PackedMixer):
             self.context = self.least = min(window, context or window)
             self.traits = replace(TRAITS, state="window")
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self.out(self._attend(*self.projected(x)))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: keys and values (B, H, C, K), C places of which `length` are used."""
+        """Keys and values (B, H, C, K), C places of which `length` are used."""
         sizes = (self.heads, self.least, self.dim // self.heads)
         cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.context)
         return {"k": cache, "v": cache}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         length, T, size = length_of(state), x.shape[1], state["k"].shape[2]
         tokens, used = length.tokens, ring.held(size, length)
         q, k, v = self.projected(x, tokens)
@@ -129,8 +130,9 @@ class Attention(Heads, PackedMixer):
         keys, values = (_extended(state[n], room, tokens, new, lengths) for n, new in (("k", k), ("v", v)))
         return self.out(y), {"k": keys, "v": values}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`. A full cache that is reused doubles."""
+        """A full cache that is reused doubles."""
         length, size = length_of(state), state["k"].shape[2]
         count = length.bound if length.even else None
         needed = self._room(ring.held(size, length) + 1, size)
@@ -148,8 +150,9 @@ class Attention(Heads, PackedMixer):
             y = attend(q, k, v, query_time=length.tokens[:, None], key_time=then)
         return self.out(y)[:, 0], {"k": keys, "v": values}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        """The weights of each head, after their mean where there are several."""
         q, k, _ = self.projected(x[:1])
         return of_heads(weights(q, k, pattern=banded(self.context))[0])
 
@@ -204,8 +207,8 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
         super().__init__(dim, heads, position)
         self.reach = reach
 
+    @override
     def mix(self, x: Stream, lengths: Lengths | None) -> Stream:
-        """See `BidirectionalMixer.mix`."""
         q, k, v = self.projected(x)
         time = None
         if lengths is not None:
@@ -214,8 +217,9 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
         y = attend(q, k, v, pattern=self._pattern(x.shape[1]), query_time=time, key_time=time)
         return self.out(y)
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        """The weights of each head, after their mean where there are several."""
         q, k, _ = self.projected(x[:1])
         return of_heads(weights(q, k, pattern=self._pattern(x.shape[1]))[0])
 
@@ -239,8 +243,9 @@ class AttentionConfig(MixerConfig):
     later: ClassVar = ("window",)
     examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8}, {"heads": 2, "window": 3})
 
+    @override
     def make(self, layer: Layer) -> Attention | BidirectionalAttention:
-        """See `MixerConfig.make`; it looks back on a `window` where that is smaller than the context.
+        """It looks back on a `window` where that is smaller than the context.
 
         The bidirectional form looks as far ahead as it looks back.
         """

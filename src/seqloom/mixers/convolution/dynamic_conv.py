@@ -46,33 +46,35 @@ class DynamicConv(PackedMixer):
         self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w_taps = Linear(dim, heads * kernel, bias=False)
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         u = gated_unit.gated(self.w_in(x))
         return self.w_out(self._summed(u, u[:, :0]))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: the last inputs of the convolution."""
+        """The last inputs of the convolution."""
         return {"past": Entry((self.kernel - 1, self.dim))}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         u, past, length = gated_unit.gated(self.w_in(x)), state["past"], length_of(state)
         before = ring.latest(past, length.tokens, ring.held(self.kernel - 1, length))
         y = self.w_out(self._summed(u, before.to(u.dtype)))
         return y, {"past": ring.write(past, length.tokens, u, lengths)}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         u, past, length = gated_unit.gated(self.w_in(x)), state["past"], length_of(state)
         before = ring.latest(past, length.tokens, ring.held(self.kernel - 1, length))
         y = self._summed(u[:, None], before.to(u.dtype))[:, 0]
         past, token = (past, u.detach()) if reuse else (past.clone(), u)
         return self.w_out(y), {"past": ring.write_(past, length.tokens, token)}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the taps that each token makes, of the first head."""
+        """The taps that each token makes, of the first head."""
         p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
         return [View("taps of head 0", "the weight that each token gives the input at each lag", ("place", "lag"), p)]
 
@@ -107,6 +109,7 @@ class DynamicConvConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 4, "kernel": 2})
 
+    @override
     def make(self, layer: Layer) -> DynamicConv:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return DynamicConv(layer.dim, self.heads, self.kernel)

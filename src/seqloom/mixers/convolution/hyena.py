@@ -57,20 +57,22 @@ class Hyena(PackedMixer):
         self.out_proj = Linear(dim, dim, bias=False)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the filters' network, biases and short taps are drawn as they always are."""
+        """The filters' network, biases and short taps are drawn as they always are."""
         super().reset(std)
         for layer in self._network:
             layer.reset_parameters()
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: what makes the filters is not decayed."""
+        """What makes the filters is not decayed."""
         rest = [self.in_proj.weight, self.short, self.out_proj.weight]
         return [{"params": rest}, {"params": self._made, "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         h = self._filters(0, max(1, min(x.shape[1], self.shape.context)))
         z, *gates = lags(self.in_proj(x), self.short).chunk(self.order + 1, -1)
         for n, gate in enumerate(gates):
@@ -78,26 +80,29 @@ class Hyena(PackedMixer):
         return self.out_proj(z)
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: windows (B, W-1, (N+1)·D) and N of (B, L-1, D), see `lag_sum.window`."""
+        """Windows (B, W-1, (N+1)·D) and N of (B, L-1, D), see `lag_sum.window`."""
         long = Entry((self.shape.context - 1, self.dim))
         short = Entry((len(self.short) - 1, self.short.shape[1]))
         return {"short": short, **{f"z_{n}": long for n in range(1, self.order + 1)}}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         length = length_of(state)
         h = self._reaching(length, x.shape[1])
         return self._read(x, h, state, lengths, lambda z, w, past: exact.carry(z, w, past, length.tokens, lengths))
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`. Without gradients the filters are kept from token to token."""
+        """Without gradients the filters are kept from token to token."""
         length = length_of(state)
         h = self._reaching(length, 1)
         return self._read(x, h, state, 1, lambda z, w, past: window.advance(z, w, past, length, reuse))
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the filters, each with its bias at lag 0, and the short taps."""
+        """The filters, each with its bias at lag 0, and the short taps."""
         meaning, axes = "the weight of a channel's own z^{} at each lag", ("lag", "channel")
         long = enumerate(self._filters(0, self.shape.context), 1)
         short = View("short taps", "the weight of v and of each gate at each lag", ("lag", "projection"), self.short)
@@ -173,8 +178,9 @@ class HyenaConfig(MixerConfig):
         {"order": 3, "filter_dim": 2, "filter_depth": 3, "features": 1, "frequency": 1.0},
     )
 
+    @override
     def make(self, layer: Layer) -> Hyena:
-        """See `MixerConfig.make`. Raises ValueError without a context."""
+        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"hyena needs a context of 1 or more, the lags that its filters reach, not {layer.context}"

@@ -47,39 +47,43 @@ class LightweightConv(PackedMixer):
         self.w = nn.Parameter(torch.empty(kernel, heads))
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the taps go back to where they begin, whatever `std`."""
+        """The taps go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: the taps' logarithms are not decayed, which would make all lags alike."""
+        """The taps' logarithms are not decayed, which would make all lags alike."""
         return [{"params": [self.w_in.weight, self.w_out.weight]}, {"params": [self.w], "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         u = gated_unit.gated(self.w_in(x))
         return self.w_out(lags(u, self._taps(u)))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: the last inputs of the convolution, see `lag_sum.window`."""
+        """The last inputs of the convolution, see `lag_sum.window`."""
         return {"past": Entry((self.kernel - 1, self.dim))}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         u = gated_unit.gated(self.w_in(x))
         y, past = window.carry(u, self._taps(u), state["past"], length_of(state), lengths)
         return self.w_out(y), {"past": past}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         u = gated_unit.gated(self.w_in(x))
         y, past = window.advance(u, self._taps(u[:, None]), state["past"], length_of(state), reuse)
         return self.w_out(y), {"past": past}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the taps of each head."""
+        """The taps of each head."""
         return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
 
     @override
@@ -112,6 +116,7 @@ class LightweightConvConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 8, "kernel": 2})
 
+    @override
     def make(self, layer: Layer) -> LightweightConv:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return LightweightConv(layer.dim, self.heads, self.kernel)

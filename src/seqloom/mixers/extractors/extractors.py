@@ -56,28 +56,30 @@ class Extractor(PackedMixer):
         terms = context * taps.inside(self.w_ext)
         nn.init.normal_(self.w_ext, std=terms**-0.5)  # as loud as its input, whatever the context
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the taps are drawn like any matrix of the paper."""
+        """The taps are drawn like any matrix of the paper."""
         deviation(std)
         nn.init.normal_(self.w_ext, std=std)
         super().reset(std)
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._adjusted(x, lags(self._in(x), self.w_ext))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: rings of the last L-1 inputs and of the next L-1 sums."""
+        """Rings of the last L-1 inputs and of the next L-1 sums."""
         return online.entries(self.context, self.dim)
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         e, after = online.carry(self._in(x), self.w_ext, state, lengths)
         return self._adjusted(x, e), after
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         e, after = online.advance(self._in(x), self.w_ext, state, reuse)
         return self._adjusted(x, e), after
 
@@ -87,8 +89,9 @@ class Extractor(PackedMixer):
         adjusted = Cost(mul=span.rows * self.dim, path=("multiplication",)) if self.w_adj is not None else None
         return self.w_in, extracted, adjusted, self.w_out
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the taps."""
+        """The taps."""
         return [taps.view(self.w_ext)]
 
     def _in(self, x: Tensor) -> Tensor:
@@ -109,8 +112,8 @@ class _ExtractorConfig(MixerConfig):
     traits: ClassVar = TRAITS
     fixed: ClassVar[dict[str, Any]] = {}
 
+    @override
     def make(self, layer: Layer) -> Extractor:
-        """See `MixerConfig.make`."""
         if layer.context is None:
             raise ValueError(f"{self.kind} needs a context: the number of lags that it has weights for")
         if layer.context < 1:

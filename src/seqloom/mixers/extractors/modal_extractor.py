@@ -61,35 +61,37 @@ class ModalExtractor(PackedMixer):
         )
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the waves go back to where they begin, whatever `std`."""
+        """The waves go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: λ is not decayed, as 0 is nothing special for its rate and frequency."""
+        """Λ is not decayed, as 0 is nothing special for its rate and frequency."""
         waves = [self.log_rate, self.frequency]
         rest = [each for each in self.parameters() if not any(each is wave for wave in waves)]
         return [{"params": rest}, {"params": waves, "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         z = self._in(x)
         return self._out(x, z, filtered(z.to(self._exact), self._system))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.dim, self.order, 2), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         z, h = self._in(x), torch.view_as_complex(state["h"])
         e, h = respond(z.to(self._exact), self._system, h, lengths=lengths)
         return self._out(x, z, e), {"h": torch.view_as_real(h)}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         z = self._in(x)
         e, after = respond(z[:, None].to(self._exact), self._system, torch.view_as_complex(state["h"]))
         h = torch.view_as_real(after)
@@ -97,8 +99,9 @@ class ModalExtractor(PackedMixer):
             h = state["h"].copy_(h.detach())
         return self._out(x, z, e[:, 0]), {"h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the taps, and how long and how fast the waves swing."""
+        """The taps, and how long and how fast the waves swing."""
         taps, wave = self.taps(x.shape[1]), ("wave",) if self.tied else ("channel", "wave")
         memory, turns = (-self.log_rate).exp().detach(), (self.frequency / (2 * math.pi)).detach()
         meaning = "the weight of a channel's own input at each lag"
@@ -181,8 +184,9 @@ class ModalExtractorConfig(MixerConfig):
         {"order": 2, "taps": "shared", "in_proj": False, "adjust": False, "out_proj": False},
     )
 
+    @override
     def make(self, layer: Layer) -> ModalExtractor:
-        """See `MixerConfig.make`; the context says where the waves begin and binds nothing."""
+        """The context says where the waves begin and binds nothing."""
         if layer.context is not None and layer.context < 1:
             raise ValueError(f"context must be at least 1, not {layer.context}")
         return ModalExtractor(layer.dim, LONG if layer.context is None else layer.context, self)

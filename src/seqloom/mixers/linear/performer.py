@@ -54,35 +54,38 @@ class Performer(PackedMixer):
         self.register_buffer("seed", draws.fresh().to(self.directions.device))
         draws.redraw(self.directions, self.seed, draws.orthogonal)
 
+    @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """See `Mixer.after_update`: new directions every `redraw_every` steps, from the seed in the checkpoint."""
+        """New directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.orthogonal)
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: S with z (B, H, F, V+1) and M (B, H)."""
+        """S with z (B, H, F, V+1) and M (B, H)."""
         s = Entry((self.heads, self._features, self.dim // self.heads + 1), "wide")
         return {"s": s} if self.kernel == "relu" else {"s": s, "peak": Entry((self.heads,), "wide", LOWEST)}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, after = self._read(x, self._split(self.w_v(x)), state, lengths)
         return self._out(y, x), after
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
         if reuse:
             after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
         return self._out(y, x[:, None])[:, 0], after
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        """The weights of each head, after their mean where there are several."""
         unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         return of_heads(self._read(x[:1], unit)[0][0], ", as estimated by the features")
 
@@ -143,8 +146,9 @@ class PerformerConfig(MixerConfig):
         {"heads": 8, "features": 3, "kernel": "relu"},
     )
 
+    @override
     def make(self, layer: Layer) -> Performer:
-        """See `MixerConfig.make`; ValueError where the heads do not divide dim."""
+        """ValueError where the heads do not divide dim."""
         if layer.dim % self.heads:
             fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
             raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")

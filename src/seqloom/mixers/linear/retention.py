@@ -56,26 +56,26 @@ class Retention(PackedMixer):
         self.w_o = Linear(2 * dim, dim, bias=False)
         self.rebuild()
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         y, _ = decay(*self._read(x, torch.arange(x.shape[1], device=x.device)), self.log_decay)
         return self._out(x, y)
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         K = self.dim // self.heads
         return {"sum": Entry((self.heads, K, 2 * K), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         position = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
         q, k, v = self._read(x, position[:, None])
         y, after = decay(q, k, v, self.log_decay, state["sum"], lengths=lengths)
         return self._out(x, y), {"sum": after}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         one = x[:, None]
         q, k, v = self._read(one, state["length"][:, None, None])
         y, after = decay(q, k, v, self.log_decay, state["sum"])
@@ -83,8 +83,9 @@ class Retention(PackedMixer):
             after = state["sum"].copy_(after.detach())
         return self._out(one, y)[:, 0], {"sum": after}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: what each head still holds of a token after a lag, and its scores on the first row."""
+        """What each head still holds of a token after a lag, and its scores on the first row."""
         place = torch.arange(x.shape[1], device=x.device)
         lag = place[:, None] - place
         held = torch.exp(place[:, None] * self.log_decay)
@@ -117,8 +118,9 @@ class Retention(PackedMixer):
         out: Tensor = self.w_o(silu(self.w_g(x)) * normed)
         return out
 
+    @override
     def rebuild(self) -> None:
-        """See `Mixer.rebuild`: γ and θ, which move with the module but are never rounded to its dtype."""
+        """Γ and θ, which move with the module but are never rounded to its dtype."""
         gammas = [math.log1p(-(2.0 ** (-5 - h))) for h in range(self.heads)]
         for name, values in (
             ("log_decay", torch.tensor(gammas, dtype=torch.float64)),
@@ -140,6 +142,6 @@ class RetentionConfig(MixerConfig):
     )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 4})
 
+    @override
     def make(self, layer: Layer) -> Retention:
-        """See `MixerConfig.make`."""
         return Retention(layer.dim, self.heads, self.eps)

@@ -56,46 +56,51 @@ class RandomFeatureAttention(PackedMixer):
         self.register_buffer("seed", draws.fresh().to(self.directions.device))
         draws.redraw(self.directions, self.seed, draws.independent)
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; σ begins at 1 and the gate at 1/2, as in the authors' code."""
+        """Σ begins at 1 and the gate at 1/2, as in the authors' code."""
         super().reset(std)
         nn.init.ones_(self.sigma)
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: σ is not decayed, since 0 would make every weight the same."""
+        """Σ is not decayed, since 0 would make every weight the same."""
         others = [parameter for parameter in self.parameters() if parameter is not self.sigma]
         return [{"params": others}, {"params": [self.sigma], "weight_decay": 0.0}]
 
+    @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """See `Mixer.after_update`: new directions every `redraw_every` steps, from the seed in the checkpoint."""
+        """New directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.independent)
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: S with z (B, H, 2R, V+1) and Σ log g (B, H)."""
+        """S with z (B, H, 2R, V+1) and Σ log g (B, H)."""
         H, R, K = self.directions.shape
         s = Entry((H, 2 * R, K + 1), "wide")
         return {"s": s} if self.w_gate is None else {"s": s, "log_kept": Entry((H,), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, after = self._read(x, self._split(self.w_v(x)), state, lengths)
         return self._out(y, x), after
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
         if reuse:
             after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
         return self._out(y, x[:, None])[:, 0], after
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the weights of each head, after their mean, and what the gates keep."""
+        """The weights of each head, after their mean, and what the gates keep."""
         unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         shown = of_heads(self._read(x[:1], unit)[0][0], "; may be negative")
         if self.w_gate is not None:
@@ -149,8 +154,9 @@ class RFAConfig(MixerConfig):
     rounding: ClassVar = Rounding(3000, "a query whose few random features nearly cancel divides by their sum")
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "features": 5, "gate": False, "redraw_every": 0}, {"heads": 8})
 
+    @override
     def make(self, layer: Layer) -> RandomFeatureAttention:
-        """See `MixerConfig.make`; ValueError where the heads do not divide dim."""
+        """ValueError where the heads do not divide dim."""
         if layer.dim % self.heads:
             fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
             raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")

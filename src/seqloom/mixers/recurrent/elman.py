@@ -45,34 +45,36 @@ class Elman(PackedMixer):
         self.w_out = Linear(state_dim, dim, bias=False)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; W_state is drawn orthogonal, whatever `std`."""
+        """W_state is drawn orthogonal, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self.w_out(self._read(x)[0])
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.state_dim,), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         h, after = self._read(x, state["h"], lengths)
         return self.w_out(h), {"h": after}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         h, after = self._read(x[:, None], state["h"])
         if reuse:
             after = state["h"].copy_(after.detach())
         return self.w_out(h)[:, 0], {"h": after}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the states themselves."""
+        """The states themselves."""
         h, _ = self._read(x[:1])
         return [View("state", "what each unit holds after each token, between -1 and 1", ("place", "unit"), h[0])]
 
@@ -98,6 +100,7 @@ class ElmanConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"state_dim": 3})
 
+    @override
     def make(self, layer: Layer) -> Elman:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return Elman(layer.dim, self.state_dim or layer.dim)

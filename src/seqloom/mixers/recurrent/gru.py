@@ -49,34 +49,36 @@ class GRU(PackedMixer):
         self.w_out = Linear(state_dim, dim, bias=False)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; W_state is drawn orthogonal, whatever `std`."""
+        """W_state is drawn orthogonal, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self.w_out(self._read(x)[0])
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.state_dim,), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, after = self._read(x, state["h"], lengths)
         return self.w_out(y), {"h": after}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], state["h"])
         if reuse:
             after = state["h"].copy_(after.detach())
         return self.w_out(y)[:, 0], {"h": after}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: how far each gate is open at each token, and the states."""
+        """How far each gate is open at each token, and the states."""
         h, _ = self._read(x[:1])
         before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
         r, z, _ = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(3, -1)
@@ -119,6 +121,7 @@ class GRUConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"reset": "after"}, {"state_dim": 3}, {"state_dim": 3, "reset": "after"})
 
+    @override
     def make(self, layer: Layer) -> GRU:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return GRU(layer.dim, self.state_dim or layer.dim, self.reset == "after")

@@ -47,35 +47,37 @@ class LSTM(PackedMixer):
         self.w_out = Linear(state_dim, dim, bias=False)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; W_state is drawn orthogonal and f has its bias, whatever `std`."""
+        """W_state is drawn orthogonal and f has its bias, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self.w_out(self._read(x)[0])
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         units = Entry((self.state_dim,), "wide")
         return {"h": units, "c": units}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, (h, c) = self._read(x, (state["h"], state["c"]), lengths)
         return self.w_out(y), {"h": h, "c": c}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, (h, c) = self._read(x[:, None], (state["h"], state["c"]))
         if reuse:
             h, c = state["h"].copy_(h.detach()), state["c"].copy_(c.detach())
         return self.w_out(y)[:, 0], {"h": h, "c": c}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: how far each gate is open at each token, and what is put out."""
+        """How far each gate is open at each token, and what is put out."""
         h = self._read(x[:1])[0]
         before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
         i, f, _, o = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(4, -1)
@@ -116,6 +118,7 @@ class LSTMConfig(MixerConfig):
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"state_dim": 3, "forget_bias": 0.0})
 
+    @override
     def make(self, layer: Layer) -> LSTM:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return LSTM(layer.dim, self.state_dim or layer.dim, self.forget_bias)

@@ -54,36 +54,38 @@ class GSS(PackedMixer):
         self.c, self.d = nn.Parameter(torch.empty(channels, state_dim, 2)), nn.Parameter(torch.empty(channels))
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; λ, C and d are drawn anew, N(0, 1), whatever `std`."""
+        """Λ, C and d are drawn anew, N(0, 1), whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: λ is not decayed, as 0 is nothing special for its logarithms."""
+        """Λ is not decayed, as 0 is nothing special for its logarithms."""
         own = [self.log_rate, self.log_frequency]
         known = {id(each) for each in own}
         rest = [each for each in self.parameters() if id(each) not in known]
         return [{"params": rest}, {"params": own, "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         u = self._in(x)
         return self._out(x, u, filtered(u, self._system))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.channels, self.state_dim, 2), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         u = self._in(x)
         y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
         return self._out(x, u, y), {"h": torch.view_as_real(h)}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         u = self._in(x)
         y, after = respond(u[:, None], self._system, torch.view_as_complex(state["h"]))
         h = torch.view_as_real(after)
@@ -91,8 +93,9 @@ class GSS(PackedMixer):
             h = state["h"].copy_(h.detach())
         return self._out(x, u, y[:, 0]), {"h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: each channel's kernel, the memory of the states, and the gate."""
+        """Each channel's kernel, the memory of the states, and the gate."""
         rates, weights = self._system()
         return [
             View(
@@ -151,6 +154,7 @@ class GSSConfig(MixerConfig):
     rounding: ClassVar = Rounding(1600, "modes that turn often, as in S4D, and gates and norms whose inputs they are")
     examples: ClassVar = ({"state_dim": 3, "channels": 4}, {"state_dim": 2, "channels": 6, "width": 5})
 
+    @override
     def make(self, layer: Layer) -> GSS:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return GSS(layer.dim, self.channels or max(1, layer.dim // 4), self.width or 4 * layer.dim, self.state_dim)

@@ -63,40 +63,44 @@ class LSSL(PackedMixer):
         self.w_out = Linear(dim * outputs, dim)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; A and B go back to where they begin, Δ, C and D are drawn anew, whatever `std`."""
+        """A and B go back to where they begin, Δ, C and D are drawn anew, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: A, B and Δ are not decayed, as 0 is nothing special for them."""
+        """A, B and Δ are not decayed, as 0 is nothing special for them."""
         dynamics = [self.a, self.b, self.log_step] if self.learn else []
         plain = [self.c, self.d, *self.w_out.parameters()]
         return [{"params": plain}, *({"params": dynamics, "weight_decay": 0.0} for _ in range(self.learn))]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._out(x, outputs("single", x, self._system, "bilinear"))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.dim, self.state_dim), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, h = single(x, self._system, "bilinear", state["h"], lengths=lengths)
         return self._out(x, y), {"h": h}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`. Ā is made anew at each token, which takes O(N³) for each channel."""
+        """Ā is made anew at each token, which takes O(N³) for each channel."""
         y, h = single(x[:, None], self._system, "bilinear", state["h"])
         if reuse:
             h = state["h"].copy_(h.detach())
         return self._out(x, y[:, 0]), {"h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: each output's kernel, and the time scales."""
+        """Each output's kernel, and the time scales."""
         struck = torch.zeros_like(x[:1])
         struck[:, :1] = 1.0
         taps = outputs("single", struck, self._system, "bilinear")[0].flatten(1)
@@ -147,6 +151,7 @@ class LSSLConfig(MixerConfig):
         {"state_dim": 3, "measure": "legt", "learn": False},
     )
 
+    @override
     def make(self, layer: Layer) -> LSSL:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return LSSL(layer.dim, self.state_dim, self.outputs, self.measure, self.learn)

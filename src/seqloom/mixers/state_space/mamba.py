@@ -58,36 +58,38 @@ class Mamba(PackedMixer):
         self.a_log, self.d = nn.Parameter(torch.empty(E, N)), nn.Parameter(torch.empty(E))
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; A, d, the taps and what makes Δ of its R numbers go back to where they begin."""
+        """A, d, the taps and what makes Δ of its R numbers go back to where they begin."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: A and d are not decayed."""
+        """A and d are not decayed."""
         special = [self.a_log, self.d]
         rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in special)]
         return [{"params": rest}, {"params": special, "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         u, z = self.in_proj(x).chunk(2, -1)
         return self._read(convolve(u, self.conv_weight, self.conv_bias), z, None, None)[0]
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         window = Entry((self.config.kernel - 1, self.inner))
         return {"window": window, "h": Entry(tuple(self.a_log.shape), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         (u, z), window = self.in_proj(x).chunk(2, -1), state["window"]
         y, h = self._read(convolve(u, self.conv_weight, self.conv_bias, window), z, state["h"], lengths)
         return y, {"window": moved(u, window, lengths), "h": h}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         u, z = project(x, self.in_proj.weight).chunk(2, 1)
         u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], length_of(state), reuse)
         rank, B, C = self._chosen(project(u, self.x_proj.weight))
@@ -95,8 +97,9 @@ class Mamba(PackedMixer):
         y, h = scan_token(u, delta, self.a_log, B, C, state["h"], bias, self.d, z, reuse)
         return project(y, self.out_proj.weight), {"window": window, "h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the step that each token takes, what forgets and what is let through, and the taps."""
+        """The step that each token takes, what forgets and what is let through, and the taps."""
         u, z = self.in_proj(x[:1]).chunk(2, -1)
         rank = self._chosen(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
         place = ("place", "channel")
@@ -174,6 +177,7 @@ class MambaConfig(MixerConfig):
             raise ValueError(f"the shortest step, {self.dt_min}, is longer than the longest, {self.dt_max}: swap them")
         return self
 
+    @override
     def make(self, layer: Layer) -> Mamba:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return Mamba(layer.dim, self)

@@ -65,41 +65,44 @@ class S4(PackedMixer):
         self.w_out = Linear(dim, dim)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; Λ, P and B go back to where they begin, Δ, C and D are drawn anew, whatever `std`."""
+        """Λ, P and B go back to where they begin, Δ, C and D are drawn anew, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: Λ, P, B and Δ are not decayed, and have a rate of their own."""
+        """Λ, P, B and Δ are not decayed, and have a rate of their own."""
         dynamics = [self.log_step, self.eigenvalues, self.p, self.b]
         plain = [self.c, self.d, *self.w_out.parameters()]
         return [{"params": plain}, {"params": dynamics, "weight_decay": 0.0, "lr": self.lr}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._out(x, outputs("low_rank", x, self._system))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.dim, self.pairs, 2), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, h = low_rank(x, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
         return self._out(x, y), {"h": torch.view_as_real(h)}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, after = low_rank(x[:, None], self._system, torch.view_as_complex(state["h"]))
         h = torch.view_as_real(after)
         if reuse:
             h = state["h"].copy_(h.detach())
         return self._out(x, y[:, 0]), {"h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: each channel's kernel, its time scale, and how fast Λ turns."""
+        """Each channel's kernel, its time scale, and how fast Λ turns."""
         struck = torch.zeros_like(x[:1])
         struck[:, :1] = 1.0
         taps = outputs("low_rank", struck, self._system)[0]
@@ -152,6 +155,7 @@ class S4Config(MixerConfig):
     )
     examples: ClassVar = ({"state_dim": 4},)
 
+    @override
     def make(self, layer: Layer) -> S4:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return S4(layer.dim, self.state_dim, self.lr)

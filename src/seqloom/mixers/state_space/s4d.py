@@ -62,41 +62,44 @@ class S4D(PackedMixer):
         self.w_out = Linear(dim, dim)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; A goes back to where it begins, Δ, C and D are drawn anew, whatever `std`."""
+        """A goes back to where it begins, Δ, C and D are drawn anew, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: A and Δ are not decayed, as 0 is nothing special for them."""
+        """A and Δ are not decayed, as 0 is nothing special for them."""
         dynamics = [self.log_step, self.log_rate, self.frequency]
         return [{"params": [self.c, self.d, *self.w_out.parameters()]}, {"params": dynamics, "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._out(x, filtered(x.to(self._exact), self._system))
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.dim, self.states, 2), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         h = torch.view_as_complex(state["h"])
         y, h = respond(x.to(self._exact), self._system, h, lengths=lengths)
         return self._out(x, y), {"h": torch.view_as_real(h)}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, after = respond(x[:, None].to(self._exact), self._system, torch.view_as_complex(state["h"]))
         h = torch.view_as_real(after)
         if reuse:
             h = state["h"].copy_(h.detach())
         return self._out(x, y[:, 0]), {"h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: each channel's kernel, and how long and how fast its states swing."""
+        """Each channel's kernel, and how long and how fast its states swing."""
         rates, weights = self._system()
         return [
             View(
@@ -189,6 +192,7 @@ class S4DConfig(MixerConfig):
         {"state_dim": 2, "init": "legs"},
     )
 
+    @override
     def make(self, layer: Layer) -> S4D:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return S4D(layer.dim, self.state_dim, self.init, self.method)

@@ -56,42 +56,45 @@ class S5(PackedMixer):
         self.d, self.w_gate = nn.Parameter(torch.empty(dim)), Linear(dim, dim, bias=False)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; the state space is drawn as it begins, whatever `std`."""
+        """The state space is drawn as it begins, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: as in the authors' code Λ, Δ and B are not decayed, C and D are.
+        """As in the authors' code Λ, Δ and B are not decayed, C and D are.
 
         There they also learn at a rate of their own, another for each task; here at the model's.
         """
         rest = [self.c, self.d, self.w_gate.weight]
         return [{"params": rest}, {"params": [self.log_step, self.eigenvalues, self.b], "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._gated(self._read(x, self.start(len(x))["x"], None)[0], x.dtype)
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"x": Entry((self.states, 2), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, after = self._read(x, state["x"], lengths)
         return self._gated(y, x.dtype), {"x": after}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, after = self._read(x[:, None], state["x"], None)
         if reuse:
             after = state["x"].copy_(after.detach())
         return self._gated(y, x.dtype)[:, 0], {"x": after}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: how long each state remembers, how fast it turns, and what comes of it."""
+        """How long each state remembers, how fast it turns, and what comes of it."""
         rates, step = continuous(self.log_step, self.eigenvalues, self.config.step_scale)
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
         z = gelu(self._read(x[:1], self.start(1)["x"], None)[0])[0].to(x.dtype)
@@ -193,6 +196,7 @@ class S5Config(MixerConfig):
             raise ValueError(f"dt_min {self.dt_min} is above dt_max {self.dt_max}: choose dt_min ≤ dt_max")
         return self
 
+    @override
     def make(self, layer: Layer) -> S5:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return S5(layer.dim, self)

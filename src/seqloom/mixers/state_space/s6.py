@@ -50,40 +50,43 @@ class S6(PackedMixer):
         self.a_log, self.d = nn.Parameter(torch.empty(dim, N)), nn.Parameter(torch.empty(dim))
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; A, d and what makes Δ of its R numbers go back to where they begin, whatever `std`."""
+        """A, d and what makes Δ of its R numbers go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: A and d are not decayed."""
+        """A and d are not decayed."""
         matrices = [*self.x_proj.parameters(), *self.dt_proj.parameters()]
         return [{"params": matrices}, {"params": [self.a_log, self.d], "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self._read(x, None, None)[0]
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry(tuple(self.a_log.shape), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, h = self._read(x, state["h"], lengths)
         return y, {"h": h}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         N = self.config.state_dim
         rank, B, C = self.x_proj(x).split((self.rank, N, N), 1)
         delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
         y, h = scan_token(x, delta, self.a_log, B, C, state["h"], bias, self.d, None, reuse)
         return y, {"h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the step that each token takes, and how fast each state is forgotten."""
+        """The step that each token takes, and how fast each state is forgotten."""
         rank = self.x_proj(x[:1])[..., : self.rank]
         return [
             View(
@@ -128,6 +131,7 @@ class S6Config(MixerConfig):
             raise ValueError(f"the shortest step, {self.dt_min}, is longer than the longest, {self.dt_max}: swap them")
         return self
 
+    @override
     def make(self, layer: Layer) -> S6:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return S6(layer.dim, self)

@@ -52,56 +52,62 @@ class Spade(Mixer):
         """The two mixers by name."""
         return {"far": self.far, "near": self.near}
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; each of the two has the last word on its own."""
+        """Each of the two has the last word on its own."""
         super().reset(std)
         for mixer in self.both.values():
             mixer.reset(std)
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: those of both, then its own."""
+        """Those of both, then its own."""
         own = [*self.norm_far.parameters(), *self.norm_near.parameters(), *self.w_out.parameters()]
         return [*(group for mixer in self.both.values() for group in mixer.param_groups()), {"params": own}]
 
     @property
+    @override
     def loss_weights(self) -> dict[str, float]:
-        """See `Mixer.loss_weights`: those of both."""
+        """Those of both."""
         return {f"{name}.{loss}": w for name, mixer in self.both.items() for loss, w in mixer.loss_weights.items()}
 
+    @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """See `Mixer.after_update`."""
         for name, mixer in self.both.items():
             mixer.after_update(step, extras.within(statistics, name))
 
+    @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """See `Mixer.forward`."""
         x = self.check_input(x, keep, 3)
         return self._mixed([mixer(x, keep) for mixer in self.both.values()], keep)
 
+    @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        """See `Mixer.forward_with_extras`: those of both."""
+        """Those of both."""
         x = self.check_input(x, keep, 3)
         read = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.both.items()}
         of_both = extras.merged(own.under(name) for name, (_, own) in read.items())
         return self._mixed([y for y, _ in read.values()], keep), of_both
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`: that of both."""
+        """That of both."""
         return {
             f"{name}.{entry}": declared for name, mixer in self.both.items() for entry, declared in mixer.memory.items()
         }
 
+    @override
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
-        """See `Mixer.extend`."""
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         state = bounded(state)
         read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.both.items()}
         return self._mixed([y for y, _ in read.values()], keep), joined({name: read[name][1] for name in read})
 
+    @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        """See `Mixer.extend_with_extras`: those of both."""
+        """Those of both."""
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.both.items()}
@@ -109,15 +115,17 @@ class Spade(Mixer):
         after = joined({name: then for name, (_, then, _) in read.items()})
         return self._mixed([y for y, _, _ in read.values()], keep), after, of_both
 
+    @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        """See `Mixer.step`. Raises ValueError where a state that gradients flow through is to be reused."""
+        """Raises ValueError where a state that gradients flow through is to be reused."""
         x = self.check_step(x, state, reuse)  # before one of them writes
         state = bounded(state)
         read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.both.items()}
         return self._mixed([y for y, _ in read.values()], None), joined({name: read[name][1] for name in read})
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: those of both."""
+        """Those of both."""
         return [
             View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
             for name, mixer in self.both.items()
@@ -198,8 +206,9 @@ class SpadeConfig(MixerConfig):
     def _near(cls, value: Any) -> Any:
         return chosen(value, NEAR)
 
+    @override
     def make(self, layer: Layer) -> Spade:
-        """See `MixerConfig.make`; both stand in the same layer."""
+        """Both stand in the same layer."""
         parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
 
         def part(name: str, config: MixerConfig) -> Mixer:
@@ -214,12 +223,14 @@ class SpadeConfig(MixerConfig):
         return Spade(part("far", self.far), part("near", self.near))
 
     @property
+    @override
     def places(self) -> frozenset[Place]:
-        """See `MixerConfig.places`: those of both."""
+        """Those of both."""
         return self.far.places | self.near.places
 
+    @override
     def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
-        """See `MixerConfig.shared`: what each of the two shares."""
+        """What each of the two shares."""
         parts = {name: getattr(self, name).shared(dim, context, depth) for name in ("far", "near")}
         made = {name: part for name, part in parts.items() if part is not None}
         return nn.ModuleDict(made) if made else None

@@ -54,39 +54,42 @@ class SSM(PackedMixer):
         self.d = Linear(dim, dim, bias=False)
         self._begin()
 
+    @override
     def reset(self, std: float) -> None:
-        """See `Mixer.reset`; A and Δ go back to where they begin, whatever `std`."""
+        """A and Δ go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
+    @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """See `Mixer.param_groups`: A and Δ are not decayed, as 0 is nothing special for them."""
+        """A and Δ are not decayed, as 0 is nothing special for them."""
         plain = [project.weight for project in (self.b, self.c, self.d)]
         return [{"params": plain}, {"params": [self.a, self.log_step], "weight_decay": 0.0}]
 
+    @override
     def mix(self, x: Stream) -> Stream:
-        """See `PackedMixer.mix`."""
         return self.d(x) + outputs("joint", x, self._system, self.method)
 
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         return {"h": Entry((self.state_dim,), "wide")}
 
+    @override
     def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """See `PackedMixer.carry`."""
         y, h = joint(x, self._system, self.method, state["h"], lengths=lengths)
         return self.d(x) + y, {"h": h}
 
+    @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """See `PackedMixer.advance`."""
         y, h = joint(x[:, None], self._system, self.method, state["h"])
         if reuse:
             h = state["h"].copy_(h.detach())
         return self.d(x) + y[:, 0], {"h": h}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: how long an input is heard, and A."""
+        """How long an input is heard, and A."""
         loud = torch.zeros_like(x[0])
         for own in torch.eye(self.dim, dtype=x.dtype, device=x.device).split(ROWS):
             struck = torch.zeros_like(x[:1]).repeat(len(own), 1, 1)
@@ -131,6 +134,7 @@ class SSMConfig(MixerConfig):
         {"state_dim": 2, "measure": "lagt", "method": "euler"},
     )
 
+    @override
     def make(self, layer: Layer) -> SSM:
-        """See `MixerConfig.make`; the mixer is the same for every context."""
+        """The mixer is the same for every context."""
         return SSM(layer.dim, self.state_dim, self.measure, self.method, self.step)

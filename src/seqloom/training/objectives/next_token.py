@@ -11,6 +11,7 @@ from typing import Any, Literal, final
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from typing_extensions import override
 
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.table import written
@@ -29,8 +30,8 @@ class NextTokenConfig(ObjectiveConfig):
 
     kind: Literal["next_token"] = "next_token"
 
+    @override
     def build(self, model: DecoderConfig, data: DataConfig, rows: int, corpus: Corpus | None) -> "NextToken":
-        """See `ObjectiveConfig.build`."""
         assert corpus is not None, "this objective reads a text"
         return NextToken(corpus.train, model.context, rows, data.within_documents)
 
@@ -44,14 +45,17 @@ class NextToken(Objective):
         self.rows = rows
         self._windows = cache(lambda seed: Windows(tokens, context, seed, within_documents))
 
+    @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T + 1)."""
         return {"ids": self._windows(seed).batch(step, self.rows)}
 
+    @override
     def targets(self, batch: Batch) -> int:
         """All ids but the first of each row."""
         return batch["ids"][:, 1:].numel()
 
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token; the logits are taken in float32 at least."""
         ids = batch["ids"]
@@ -60,10 +64,12 @@ class NextToken(Objective):
         loss = cross_entropy(logits.to(wide).flatten(0, 1), ids[:, 1:].flatten())
         return Pass({"loss": loss}, extras)
 
+    @override
     def score(self, model: Any, held_out: Any) -> Row:
         """Every held-out token predicted once: see `seqloom.evaluation.scores`."""
         return score(model, held_out, batch=self.rows).row()
 
+    @override
     def summary(self, row: Row) -> str:
         """The held-out cost, by token and by byte."""
         return f"held-out cost {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from typing_extensions import override
 
 from seqloom.core.extras import Extras
 from seqloom.core.objective import Batch, Carried, Check, Objective, Pass, Row
@@ -62,16 +63,18 @@ class ProbeConfig(ObjectiveConfig):
         return probe(self.probe, self.difficulty)
 
     @property
+    @override
     def data_identity(self) -> str:
         """The probe with all its settings."""
         return f"{self.questions.name} {json.dumps(self.questions.model_dump(mode='json'), sort_keys=True)}"
 
+    @override
     def sized(self, model: DecoderConfig) -> DecoderConfig:
         """As many ids, and as many tokens of context, as the rows have."""
         return model.model_copy(update={"vocab": self.questions.vocab, "context": reads(self.questions)})
 
+    @override
     def build(self, model: DecoderConfig, data: DataConfig, rows: int, corpus: Corpus | None) -> "ProbeObjective":
-        """See `ObjectiveConfig.build`."""
         return ProbeObjective(self.questions, model.dim, rows, data.seed)
 
 
@@ -91,16 +94,19 @@ class ProbeObjective(Objective):
         self.seed = seed
         self.unpack = None if probe.summary is None else Unpack(dim, probe.places - reads(probe))
 
+    @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T) and `targets` (B, T), `IGNORED` where nothing is asked."""
         asked = self.probe.questions(seed, step, self.rows)
         targets = np.where(asked.scored, asked.targets, IGNORED)
         return {"ids": torch.from_numpy(asked.tokens), "targets": torch.from_numpy(targets)}
 
+    @override
     def targets(self, batch: Batch) -> int:
         """The questions of these rows."""
         return int((batch["targets"] != IGNORED).sum())
 
+    @override
     def losses(self, model: nn.Module, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a question; the logits are taken in float32 at least."""
         logits, extras = self.answers(model, batch["ids"])
@@ -118,14 +124,17 @@ class ProbeObjective(Objective):
         answers = model.logits(self.unpack(features[:, -1]))
         return torch.cat([answers.new_zeros(len(answers), read, answers.shape[2]), answers], dim=1), extras
 
+    @override
     def score(self, model: nn.Module, held_out: Any) -> Row:
         """The loss of a question, the share of right answers, and both counts by distance (`answers`)."""
         return self._score(model, ROWS, 0).row()
 
+    @override
     def summary(self, row: Row) -> str:
         """The share of right answers."""
         return f"right {row['accuracy']:.1%}"
 
+    @override
     def check(self, model: nn.Module, step: int) -> Check | None:
         """Every `CHECK` steps the share of right answers, to questions that `score` does not ask."""
         if step % CHECK:
