@@ -13,11 +13,12 @@ from seqloom.core.arguments import count, described
 from seqloom.core.config import near, read
 from seqloom.core.device import chosen
 from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.model import Model, require_model
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.decode import generate
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.arguments import check_room
-from seqloom.models.decoder import Decoder, DecoderConfig, require_model
+from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.runs import model as stored
 
 __all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
@@ -81,7 +82,7 @@ def decoder(
     return _built(lambda: Decoder(config))
 
 
-def save(model: Decoder, folder: str | Path, *, tokenizer: Any = None) -> Path:
+def save(model: Model, folder: str | Path, *, tokenizer: Any = None) -> Path:
     """Saves a model, and the tokenizer if given (or carried as `model.tokenizer`), so that `load` finds it.
 
     Raises TypeError or ValueError for arguments of another type, and for a folder of another model.
@@ -93,7 +94,7 @@ def save(model: Decoder, folder: str | Path, *, tokenizer: Any = None) -> Path:
     return stored.save(model, _path(folder), tokenizer=tokenizer)
 
 
-def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") -> Decoder:
+def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") -> Model:
     """The model of a run or of `save`, with its tokenizer as `model.tokenizer` (None where the run has none).
 
     Raises FileNotFoundError where there is no run or no such step, and TypeError or ValueError for what does not fit.

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.count import Executed, count
 from seqloom.core.cost import Cost
 from seqloom.core.mixer import Mixer
@@ -114,9 +113,9 @@ def test_model_cost_is_the_count(name: str, T: int) -> None:
     model = decoder(**MODELS[name])
     predict = torch.nn.Sequential(model, torch.nn.Softmax(-1))
     ids = torch.randint(13, (1, T))
-    whole, price = read(predict, ids, T), model_cost(model, T)
+    whole, price = read(predict, ids, T), model.cost(T)
     assert priced(price) == whole
-    assert priced(model_cost(model, T, per="token")) == less(whole, read(predict, ids, T - 1))
+    assert priced(model.cost(T, per="token")) == less(whole, read(predict, ids, T - 1))
     assert price.params == sum(p.numel() for p in model.parameters())
 
 
@@ -124,7 +123,7 @@ def test_model_cost_is_the_count(name: str, T: int) -> None:
 def test_model_state_is_what_its_layers_hold(name: str) -> None:
     model = decoder(**MODELS[name])
     _, state = model.extend(torch.randint(13, (1, 4)), model.start(1))
-    assert model_cost(model, 4).state * 8 == nbytes(model.trim(state))
+    assert model.cost(4).state * 8 == nbytes(model.trim(state))
 
 
 TABLE_1 = {
@@ -146,4 +145,4 @@ def table_1_model(name: str) -> Decoder:
 def test_parameters_of_the_whole_models(name: str) -> None:
     model = table_1_model(name)
     assert sum(p.numel() for p in model.parameters()) == TABLE_1[name][1]
-    assert model_cost(model, 128).params == TABLE_1[name][1]
+    assert model.cost(128).params == TABLE_1[name][1]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from seqloom.analysis.cost import model_cost, prefill_cost
 from seqloom.analysis.count import Executed, count
 from seqloom.analysis.whole import Refused, Whole, each, whole
 from seqloom.core.cost import Cost
@@ -57,7 +56,7 @@ def priced(cost: Cost) -> Executed:
 def test_training_is_the_count(kind: str) -> None:
     model = decoder(kind)
     for T in lengths(model):
-        price = model_cost(model, T)
+        price = model.cost(T)
         assert priced(price) == count(partial(predict, model, torch.randint(13, (1, T))))
         assert price.params == sum(p.numel() for p in model.parameters())
 
@@ -67,7 +66,7 @@ def test_prefill_is_the_count(kind: str) -> None:
     """Of the equation, as a forward has it: what `extend` does besides to keep a state is not priced."""
     model = decoder(kind)
     for T in lengths(model):
-        ids, price = torch.randint(13, (1, T)), prefill_cost(model, T)
+        ids, price = torch.randint(13, (1, T)), model.cost(T, outputs=1)
         assert priced(price) == count(partial(predict_last, model, ids))
         _, state = model.read(ids, model.start(1))
         assert price.state * 8 == nbytes(model.trim(state))
@@ -80,7 +79,7 @@ def test_a_step_is_the_count_at_every_place(kind: str) -> None:
     for t in range(1, max(places) + 1):
         ids = torch.randint(13, (1,))
         if t in places:
-            counted, price = count(partial(predict_next, model, ids, state)), model_cost(model, t, "token")
+            counted, price = count(partial(predict_next, model, ids, state)), model.cost(t, "token")
             assert (counted.mul, counted.add, counted.div, counted.exp) == (price.mul, price.add, price.div, price.exp)
         _, state = model.step(ids, state)
 
@@ -90,24 +89,24 @@ def test_layers_built_once_have_the_price_of_the_model(kind: str) -> None:
     model = decoder(kind, depth=3, position="learned", embed_norm=True)
     found = whole(model.config, 4)
     assert found == {
-        "training": model_cost(model, 4),
-        "prefill": prefill_cost(model, 4),
-        "token": model_cost(model, 4, "token"),
+        "training": model.cost(4),
+        "prefill": model.cost(4, outputs=1),
+        "token": model.cost(4, "token"),
     }
 
 
 def test_layers_of_several_mixers_take_turns() -> None:
     mixers = [{"kind": "me"}, {"kind": "attention", "heads": 2}]
     model = decoder("she", mixer=mixers, depth=5)
-    assert whole(model.config, 4)["token"] == model_cost(model, 4, "token")
+    assert whole(model.config, 4)["token"] == model.cost(4, "token")
 
 
 def test_wrong_prices_are_noticed() -> None:
     model, ids = decoder("she"), torch.randint(13, (1, 5))
     counted = count(partial(predict, model, ids))
     for wrong in (Cost(add=1), Cost(mul=-1), Cost(div=1), Cost(exp=1), Cost(other=1)):
-        assert priced(model_cost(model, 5) + wrong) != counted
-    assert priced(prefill_cost(model, 5)) != counted
+        assert priced(model.cost(5) + wrong) != counted
+    assert priced(model.cost(5, outputs=1)) != counted
 
 
 def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:

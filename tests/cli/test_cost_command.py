@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import seqloom as face
-from seqloom.analysis.cost import model_cost, prefill_cost
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder
 from seqloom.training.settings import resolve
@@ -63,8 +62,8 @@ def test_settings_change_the_model_of_a_preset(seqloom: Seqloom) -> None:
     config = resolve("tiny", ["model.mixer.kind=she", "model.mixer.groups=4"]).model
     model = Decoder(config)
     assert said["training"]["params"] == sum(parameter.numel() for parameter in model.parameters())
-    assert said["prefill"]["mul"] == prefill_cost(model, 4).mul < said["training"]["mul"]
-    assert said["token"]["mul"] == model_cost(model, 4, "token").mul < said["prefill"]["mul"]
+    assert said["prefill"]["mul"] == model.cost(4, outputs=1).mul < said["training"]["mul"]
+    assert said["token"]["mul"] == model.cost(4, "token").mul < said["prefill"]["mul"]
     alone = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--per", "prefill", "--json").out)
     assert list(alone) == ["equation"]
     assert alone["equation"]["mul"] == said["prefill"]["mul"]

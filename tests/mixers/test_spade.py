@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn.functional import layer_norm
 
 import seqloom
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.count import count
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.state import nbytes
@@ -222,7 +221,7 @@ def test_a_model_of_several_kinds_learns_and_writes(name: str) -> None:
         for place in range(4, 19):
             logits, state = model.step(ids[:, place], state, reuse=True)
             torch.testing.assert_close(logits, whole[:, place], rtol=0, atol=1e-9)
-    price = model_cost(model, 19, per="token")
+    price = model.cost(19, per="token")
     assert price.params == sum(p.numel() for p in model.parameters())
     assert price.state * 8 == nbytes(model.trim(state))
 

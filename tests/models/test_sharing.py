@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.sizes import quantity
 from seqloom.analysis.whole import whole
 from seqloom.contracts.finding import Finding
@@ -74,7 +73,7 @@ def test_it_is_saved_once() -> None:
 def test_it_is_priced_once() -> None:
     model = built(*LAYERS)
     held = sum(parameter.numel() for parameter in model.parameters())
-    assert model_cost(model, 6).params == held
+    assert model.cost(6).params == held
     assert whole(model.config, 6)["training"].params == held
     assert weights(model.config)[0] == held
     without = config(LinearConfig(heads=2), LinearConfig(heads=2))
@@ -151,7 +150,7 @@ def test_a_mixer_of_two_shares_what_both_share() -> None:
         "shared.spade.far.w.weight",
     ]
     assert all(block.mixer.far.shared is model.shared["spade"]["far"] for block in model.blocks)
-    assert model_cost(model, 6).params == sum(parameter.numel() for parameter in model.parameters())
+    assert model.cost(6).params == sum(parameter.numel() for parameter in model.parameters())
     alone = both.build(DIM, 6)
     assert alone.cost(3).params == sum(parameter.numel() for parameter in alone.parameters())
 

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
-
 from seqloom.analysis.cost import model_cost
+
 from seqloom.analysis.count import count
 from seqloom.contracts import PROMISES
 from seqloom.contracts.finding import Promise

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.analysis.cost import model_cost
 from seqloom.core.state import nbytes
 from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome
@@ -43,7 +42,7 @@ def test_it_learns_writes_and_is_priced(whole: Callable[..., Outcome]) -> None:
         for place in range(text.shape[1]):
             logits, state = model.step(text[:, place], state, reuse=True)
             torch.testing.assert_close(logits, whole_text[:, place], rtol=1e-3, atol=1e-4)
-    price = model_cost(model, 48, per="token")
+    price = model.cost(48, per="token")
     assert price.params == sum(p.numel() for p in model.parameters())
     assert price.state * 4 == nbytes(model.trim(state)), "as much after three contexts as after one token"
 

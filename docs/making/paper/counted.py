@@ -13,7 +13,6 @@ import torch
 
 from docs.making.paper.printed import epochs, formulas, numbers, passes, perplexity, verdict
 from docs.making.paper.verdicts import Verdict
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.tables import training
 from seqloom.core.cost import Cost
 from seqloom.mixers import kinds
@@ -48,7 +47,7 @@ def whole(kind: str) -> Cost:
     """The price of a row by a whole model of Table 1."""
     config = resolve("paper/table1", [f"model.mixer.kind={kind}"]).model
     with torch.device("meta"):
-        return model_cost(Decoder(config), config.context)
+        return Decoder(config).cost(config.context)
 
 
 def dearer() -> Verdict:

@@ -12,33 +12,23 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from seqloom.analysis.cost import block_cost, norm_cost, shared_cost
-from seqloom.core.mixer import MixerConfig
-from seqloom.models.decoder import DecoderConfig
+from seqloom.core.model import ModelConfig
 
 By: TypeAlias = Literal["ffn", "dim", "depth"]
 Counted: TypeAlias = Literal["params", "mul"]
 
 
-def quantity(config: DecoderConfig, equal: Counted) -> int:
+def quantity(config: ModelConfig, equal: Counted) -> int:
     """Trainable numbers, or multiplications of a row of `context` tokens, of the layers and the norms around them.
 
     Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
     """
-    rows, places = config.context, range(len(pattern(config)))
     with torch.device("meta"):
-        shared = config.shared()
-        blocks = [config.block(place, shared) for place in places]
-    whole, rest = divmod(config.depth, len(places))
-    layers = sum(
-        (whole + (place < rest)) * int(getattr(block_cost(block, rows, "sequence"), equal))
-        for place, block in enumerate(blocks)
-    )
-    layers += int(getattr(shared_cost(blocks), equal))
-    return layers + (1 + config.embed_norm) * int(getattr(norm_cost(rows, config.dim, config.norm), equal))
+        model = config.build(layers=len(config.pattern))
+    return int(getattr(model.inner_cost(config.context), equal))
 
 
-def nearest(config: DecoderConfig, equal: Counted, by: By, aim: int) -> int:
+def nearest(config: ModelConfig, equal: Counted, by: By, aim: int) -> int:
     """The size `by` at which the quantity is as near to `aim` as it can be; of two as near, the smaller."""
     before: int = getattr(config, by)
     # the two matrices that are `ffn` wide alone reach the aim here, and its double at the end of `sizes`
@@ -65,16 +55,16 @@ def nearest(config: DecoderConfig, equal: Counted, by: By, aim: int) -> int:
     return min(around, key=lambda found: (abs(found[0] - aim), found[1]))[1]
 
 
-def allowed(config: DecoderConfig, by: By) -> range:
+def allowed(config: ModelConfig, by: By) -> range:
     """The sizes that `by` may take at all; `buildable` says which of them the mixers take."""
     before: int = getattr(config, by)
-    step = len(pattern(config)) if by == "depth" else 1
-    bounds = DecoderConfig.model_fields[by].metadata
+    step = len(config.pattern) if by == "depth" else 1
+    bounds = type(config).model_fields[by].metadata
     limit: int = next(bound.le for bound in bounds if hasattr(bound, "le"))
     return range(step + before % step, limit + 1, step)
 
 
-def buildable(config: DecoderConfig, by: By, size: int) -> int | None:
+def buildable(config: ModelConfig, by: By, size: int) -> int | None:
     """The first allowed size from `size` on, and below its double, that the mixers can be built with, or None."""
     sizes = allowed(config, by)
     first = max(0, -(-(size - sizes.start) // sizes.step))
@@ -87,16 +77,11 @@ def buildable(config: DecoderConfig, by: By, size: int) -> int | None:
     return None
 
 
-def at(config: DecoderConfig, by: By, size: int) -> DecoderConfig:
+def at(config: ModelConfig, by: By, size: int) -> ModelConfig:
     """The same model with another size; itself where nothing changes."""
     return config if size == getattr(config, by) else config.model_copy(update={by: size})
 
 
-def pattern(config: DecoderConfig) -> tuple[MixerConfig, ...]:
-    """The mixers that the layers repeat."""
-    return config.mixer if isinstance(config.mixer, tuple) else (config.mixer,)
-
-
-def title(config: DecoderConfig) -> str:
+def title(config: ModelConfig) -> str:
     """A model called by its mixers."""
-    return " + ".join(dict.fromkeys(mixer.kind for mixer in pattern(config)))
+    return " + ".join(dict.fromkeys(mixer.kind for mixer in config.pattern))

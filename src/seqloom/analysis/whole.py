@@ -7,17 +7,15 @@
 Layers are built on the meta device, once each, as `sizes` does: the price of a large model comes at once too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
 import torch
 
-from seqloom.analysis.cost import layers_cost, output_cost
-from seqloom.analysis.sizes import pattern
 from seqloom.core.cost import Cost
+from seqloom.core.model import ModelConfig
 from seqloom.mixers import kinds, mixer_config
-from seqloom.models.decoder import DecoderConfig
 
 Use: TypeAlias = Literal["training", "prefill", "token"]
 
@@ -40,28 +38,35 @@ class Refused:
     reason: str
 
 
-def whole(config: DecoderConfig, T: int) -> dict[Use, Cost]:
-    """The three prices of a model for T tokens. ValueError where it cannot be built or reads fewer."""
+def whole(config: ModelConfig, T: int) -> dict[Use, Cost]:
+    """The prices of a model for T tokens; of one that does not generate, training alone.
+
+    ValueError where it cannot be built or reads fewer."""
     with torch.device("meta"):
-        shared = config.shared()
-        blocks = [config.block(place, shared) for place in range(len(pattern(config)))]
-    limits = [half.traits.longest for block in blocks for half in block.halves]
-    limits.append(config.position.longest(config.context))
-    longest = min((limit for limit in limits if limit is not None), default=T)
-    if longest < T:
+        model = config.build(layers=len(config.pattern))
+    longest = model.traits.longest
+    if longest is not None and longest < T:
         raise ValueError(f"it reads at most {longest} tokens, not {T}")
-    layers = [blocks[layer % len(blocks)] for layer in range(config.depth)]
-    sequence, one = layers_cost(config, layers, T, "sequence"), layers_cost(config, layers, T, "token")
-    last = output_cost(config, 1)
-    return {"training": sequence + output_cost(config, T), "prefill": sequence + last, "token": one + last}
+    costs: dict[Use, Cost] = {"training": model.cost(T)}
+    if model.traits.generates:
+        costs |= {"prefill": model.cost(T, outputs=1), "token": model.cost(T, "token")}
+    return costs
 
 
-def each(config: DecoderConfig, T: int) -> Iterator[Whole | Refused]:
+def required(config: ModelConfig, costs: Mapping[Use, Cost], per: Use | Literal["sequence"] | None) -> Use:
+    """The use that `per` names: training unless it does. ValueError where a model of this kind has no such price."""
+    use: Use = "training" if per is None or per == "sequence" else per
+    if use not in costs:
+        raise ValueError(f"a model of kind {config.kind} does not generate: it has no price of {use}, only of training")
+    return use
+
+
+def each(config: ModelConfig, T: int) -> Iterator[Whole | Refused]:
     """The prices of the same model with every mixer of the registry, in its order.
 
     A mixer that `config` has keeps its settings there; others have their own defaults.
     """
-    own = {mixer.kind: mixer for mixer in reversed(pattern(config))}
+    own = {mixer.kind: mixer for mixer in reversed(config.pattern)}
     for kind in kinds():
         mixer = own[kind] if kind in own else mixer_config({"kind": kind})
         try:

@@ -1,9 +1,9 @@
 """`seqloom cost --all`: a whole model with every mixer, what it costs to train, to read a prompt, to write on."""
 
 import json
-from typing import Any, get_args
+from typing import Any
 
-from seqloom.analysis.whole import Refused, Use, Whole, each
+from seqloom.analysis.whole import Refused, Use, Whole, each, required
 from seqloom.cli.price_options import whole
 from seqloom.cli.priced import SHORT, PricedModel
 from seqloom.core.cost import Cost
@@ -32,7 +32,8 @@ def priced(wanted: PricedModel) -> str:
     refused = {one.mixer: one.reason for one in found if isinstance(one, Refused)}
     if not models:
         raise ValueError(f"the model of {wanted.preset} with any mixer: {next(iter(refused.values()))}")
-    uses: tuple[Use, ...] = get_args(Use) if use is None else ("training" if use == "sequence" else use,)
+    costs = models[0].costs
+    uses: tuple[Use, ...] = tuple(costs) if use is None else (required(config, costs, use),)
     rows = {use: _sorted([_row(one.mixer, one.costs[use]) for one in models], wanted.sort) for use in uses}
     if wanted.as_json:
         return json.dumps({"preset": wanted.preset, "tokens": T, **rows, "refused": refused})

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from seqloom.analysis import measure
+from seqloom.analysis.whole import Use, required
 from seqloom.analysis.whole import whole as whole_model
 from seqloom.cli import price_table
 from seqloom.cli.price_options import whole
@@ -22,6 +23,7 @@ from seqloom.training.settings import resolve
 
 RUNS_UP_TO = 10**10
 """arithmetic operations of an equation up to which its fast path is run to be counted: about a second"""
+COLUMNS: dict[Use, str] = {"training": "training", "prefill": "prefill", "token": "one more token"}
 DONE = ("mul", "add", "div", "exp", "other", "total")
 WORDS = {
     "mul": "multiplications",
@@ -68,13 +70,12 @@ def _model(wanted: PricedModel) -> str:
         costs = whole_model(config, tokens)
     except ValueError as error:
         raise ValueError(f"the model of {wanted.preset}: {error}") from None
-    one = costs["training" if per is None or per == "sequence" else per]
+    use = required(config, costs, per)
+    one = costs[use]
     if wanted.as_json:
         rest = {use: _counts(cost) for use, cost in costs.items() if per is None}
         return json.dumps({"equation": _counts(one) | {"path": list(one.path)}, **rest})
-    columns: dict[str, Any] = {"equation": one} if per is not None else {
-        "training": costs["training"], "prefill": costs["prefill"], "one more token": costs["token"]
-    }  # fmt: skip
+    columns: dict[str, Any] = {"equation": one} if per is not None else {COLUMNS[use]: costs[use] for use in costs}
     shown = _shown(f"the model of {wanted.preset}, {_place(tokens, per or 'sequence')}", columns, one)
     if per is not None:
         return shown

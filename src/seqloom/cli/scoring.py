@@ -4,13 +4,17 @@ import json
 import math
 from pathlib import Path
 
+from seqloom.core.model import Model
 from seqloom.core.table import table
+from seqloom.data.config import DataConfig
 from seqloom.data.corpora import read
 from seqloom.data.prepare import encode_documents
+from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score, unigram_entropy
 from seqloom.evaluation.stories import floor
 from seqloom.face import load
 from seqloom.runs.layout import find_run
+from seqloom.training.objectives import objective_of
 
 
 def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool) -> str:
@@ -20,6 +24,8 @@ def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool)
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     said = find_run(run).data  # the text is read as the run's own text was
     tokens = encode_documents(read(data), model.tokenizer, unwrap=said.get("unwrap", True))
+    if not model.traits.generates:
+        return _by_objective(run, model, tokens, data, batch, as_json)
     scores = score(model, tokens, batch=batch)
     least = floor(tokens, model.tokenizer)
     if as_json:
@@ -36,3 +42,14 @@ def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool)
     for place in sorted({1, 2, 8, 32, 128, len(scores.by_position)} & set(range(1, len(scores.by_position) + 1))):
         rows.append((f"cost after {place} tokens of the window", scores.by_position[place - 1]))
     return table((str(run), data), rows)
+
+
+def _by_objective(run: Path, model: Model, tokens: Tokens, data: str, batch: int, as_json: bool) -> str:
+    """The scores of a model that does not predict the next token: by the objective that its run was trained under."""
+    found = find_run(run)
+    objective = objective_of(found).build(model.config, DataConfig(source=data), batch, None)
+    row = objective.score(model, tokens)
+    if as_json:
+        return json.dumps(row)
+    names = {"held_out": "loss, nats per target"}
+    return table((str(run), data), [("tokens", len(tokens)), *((names.get(name, name), row[name]) for name in row)])

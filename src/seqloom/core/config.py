@@ -4,9 +4,9 @@ A typo is an error that says what was near. A field's description is its help on
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self, final, get_args
 
 from pydantic import (
     BaseModel,
@@ -70,16 +70,49 @@ def near(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"there is {', '.join(known)}"
 
 
+@final
+class InvalidSettings(ValueError):
+    """What is wrong with some settings, as one line; settings around them name each place from outside."""
+
+    def __init__(self, kind: type[Config], error: ValidationError) -> None:
+        super().__init__(described(kind, error))
+        self.kind = kind
+        self.error = error
+
+
 def read(kind: type[Config], values: dict[str, Any]) -> Any:
     """`values` as a `kind`; raises ValueError in one line that names each wrong field and what was near."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ValueError("; ".join(_line(kind, problem) for problem in error.errors())) from None
+        raise ValueError(described(kind, error)) from None
 
 
-def _line(kind: type[BaseModel], problem: Any) -> str:
-    names, inside, choices = _locate(kind, problem["loc"])
+def read_inside(kind: type[Config], values: dict[str, Any]) -> Any:
+    """As `read`, for a validator of other settings: their error names the places from outside, as in `model.dim`."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise InvalidSettings(kind, error) from None
+
+
+def described(kind: type[BaseModel], error: ValidationError, outside: Sequence[str] = ()) -> str:
+    """Each wrong field in a few words, on one line; `outside` are the names of the settings around them."""
+    return "; ".join(_lines(kind, problem, outside) for problem in error.errors())
+
+
+def _lines(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
+    """One wrong field, or those of the settings in it where their own reader found them (`read_inside`)."""
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, InvalidSettings):
+        names, _, _ = _locate(kind, problem["loc"])
+        return described(cause.kind, cause.error, [*outside, *names])
+    return _line(kind, problem, outside)
+
+
+def _line(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
+    within, inside, choices = _locate(kind, problem["loc"])
+    names = [*outside, *within]
     place = ".".join(names)
     match problem["type"]:
         case "extra_forbidden":

@@ -82,6 +82,10 @@ class Cost:
         counts = {name: getattr(self, name) + getattr(then, name) for name in NAMES}
         return Cost(**counts, path=self.path + then.path)
 
+    def times(self, n: int) -> "Cost":
+        """The same n times, one after the other, each with parameters and a state of its own."""
+        return Cost(**{name: n * getattr(self, name) for name in NAMES}, path=n * self.path)
+
     def __rmul__(self, n: int) -> "Cost":
         """The operations n times over, in parallel; parameters, state and path once."""
         return replace(self, **{name: n * getattr(self, name) for name in OPERATIONS})

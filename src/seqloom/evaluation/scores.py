@@ -17,9 +17,9 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count, described
 from seqloom.core.available_memory import require_memory
+from seqloom.core.model import Model, require_generates
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
-from seqloom.models.decoder import Decoder, require_model
 
 
 @final
@@ -40,21 +40,21 @@ class Scores:
         return {"held_out": values.pop("cost"), **values}
 
 
-def score(model: Decoder, tokens: Tokens, *, batch: int = 64) -> Scores:
+def score(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
     Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and where the logits
     of so many windows would not fit into memory.
     """
-    require_model(model)
+    require_generates(model, "predict the next token")
     require_tokens(tokens, model.config.vocab)
     count("batch", batch, least=1)
     context = model.config.context
-    device = model.token.weight.device
+    device = model.device
     windows = min(batch, int((-(-(tokens.ends - tokens.starts) // context)).sum()))
     require_memory(
         f"predicting {windows:,} windows of {context:,} tokens at once",
-        2 * model.token.weight.itemsize * windows * context * model.config.vocab,  # their logits, twice
+        2 * model.dtype.itemsize * windows * context * model.config.vocab,  # their logits, twice
         "choose a smaller batch",
         available=torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None,
     )

@@ -7,12 +7,12 @@ import torch
 
 from seqloom.core.arguments import count, described
 from seqloom.core.config import read
+from seqloom.core.model import Model, require_generates
 from seqloom.data.stories import agreement, grammatical_share, log_probability
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import require_tokens
 from seqloom.generation.decode import generate_ids
 from seqloom.generation.sample import Sampling
-from seqloom.models.decoder import Decoder, require_model
 
 
 class Decodes(Protocol):
@@ -49,13 +49,13 @@ class Judged:
     agreeing: int
 
 
-def judged(model: Decoder, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> Judged:
+def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> Judged:
     """Judges `stories` texts of at most `tokens` tokens that the model writes side by side, each begun after an
     `<eos>`.
 
     A full window drops a quarter of itself at once, which reads less often and looks back no less than three quarters.
     """
-    require_model(model)
+    require_generates(model)
     if model.tokenizer is None:
         raise ValueError("the model has no tokenizer to write text with: set model.tokenizer")
     count("stories", stories, least=1)

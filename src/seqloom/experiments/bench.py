@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.others import loaded, watch
 from seqloom.core.config import near
@@ -22,7 +21,6 @@ from seqloom.experiments.agree import require_agreement
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.noise import training_step
 from seqloom.experiments.subjects import TOKENS, WHAT, Run, Tokens, forward, require_sizes, sublayer
-from seqloom.models.decoder import Decoder
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import keep_freed_memory
@@ -113,10 +111,10 @@ def _row(name: str, config: RunConfig, what: str, time: Timing, peer: Timing, us
     ms, ratio = 1e3 / (TOKENS if what == "token" else 1), time.over(peer)
     context = config.model.context
     with torch.device("meta"):
-        model = Decoder(config.model)
-    mixer = next(iter(model.blocks)).mixer
+        model = config.model.build()
+    mixer = model.mixers[0]
     each = {
-        "step": lambda: model_cost(model, context).total // context,
+        "step": lambda: model.cost(context).total // context,
         "token": lambda: mixer.cost(context + 1, "token").total,
     }
     operations = each.get(what, lambda: mixer.cost(context).total // context)()

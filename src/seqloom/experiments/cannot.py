@@ -5,14 +5,14 @@ cannot(config)       ["keep a state of one size: it grows with the text", …], 
 
 import torch
 
-from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.core.model import Model, ModelConfig
 from seqloom.positions.none import NoPositionConfig
 
 CONTEXTS = (4096, 8192)
 """tokens; longer than any window that a mixer has of its own"""
 
 
-def cannot(sizes: DecoderConfig) -> list[str]:
+def cannot(sizes: ModelConfig) -> list[str]:
     """Short phrases; [] for a model that streams from a state of one size, and whose weights fit any context."""
     near, far = (_built(sizes, context) for context in CONTEXTS)
     traits, found = [half.traits for half in near.halves], []
@@ -24,20 +24,20 @@ def cannot(sizes: DecoderConfig) -> list[str]:
         found.append("keep a state that is shorter than its context")
     if _weights(near) != _weights(far):
         found.append("change its context: it has weights for each lag or place of it")
-    if near.longest is not None:
+    if near.traits.longest is not None:
         found.append("read a text that is longer than its context")
     return found
 
 
-def _built(sizes: DecoderConfig, context: int) -> Decoder:
+def _built(sizes: ModelConfig, context: int) -> Model:
     """The model without a table of positions, which would belong to any mixer."""
     with torch.device("meta"):
-        return Decoder(sizes.model_copy(update={"context": context, "position": NoPositionConfig()}))
+        return sizes.model_copy(update={"context": context, "position": NoPositionConfig()}).build()
 
 
-def _state(model: Decoder) -> int:
+def _state(model: Model) -> int:
     return sum(half.cost(model.config.context, "token").state for half in model.halves)
 
 
-def _weights(model: Decoder) -> int:
+def _weights(model: Model) -> int:
     return sum(parameter.numel() for parameter in model.parameters())

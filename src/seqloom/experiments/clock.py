@@ -17,9 +17,9 @@ from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.sizes import allowed, at, buildable, quantity, title
 from seqloom.analysis.timed import TimedSize, TimedSizes
 from seqloom.core.device import chosen
+from seqloom.core.model import ModelConfig
 from seqloom.core.progress import progress
 from seqloom.experiments.noise import training_step
-from seqloom.models.decoder import DecoderConfig
 from seqloom.training.config import TrainConfig
 from seqloom.training.memory import keep_freed_memory, require_room
 
@@ -31,7 +31,7 @@ TRIES = 3
 Found = dict[int, TimedSize]
 
 
-def clock(config: DecoderConfig, to: DecoderConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
+def clock(config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
     """Races training steps of `to` and of `config` at several sizes `by`, on batches of noise; see `TimedSizes`.
 
     It takes some dozens of steps of each model. ValueError where a model cannot be built or has no room, `repeats` is
@@ -73,7 +73,7 @@ def clock(config: DecoderConfig, to: DecoderConfig, by: By, training: TrainConfi
 
 
 def _race(
-    config: DecoderConfig, to: DecoderConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
+    config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
 ) -> tuple[Timing, Found]:
     with torch.random.fork_rng(devices=[]):
         runs = {"": training_step(to, training)}
@@ -90,12 +90,12 @@ def _pooled(one: TimedSize, other: TimedSize) -> TimedSize:
     return TimedSize(Timing(seconds), Timing(ratio))
 
 
-def _least(config: DecoderConfig, by: By) -> int:
+def _least(config: ModelConfig, by: By) -> int:
     least = buildable(config, by, allowed(config, by).start)
     return getattr(config, by) if least is None else least
 
 
-def _larger(config: DecoderConfig, by: By, size: int, training: TrainConfig) -> int | None:
+def _larger(config: ModelConfig, by: By, size: int, training: TrainConfig) -> int | None:
     """About the double of a size, where it can be built and has room."""
     larger = buildable(config, by, 2 * size)
     try:
@@ -113,12 +113,12 @@ def _bracket(found: Found) -> tuple[int, int] | None:
     return (max(quicker), min(size for size in slower if size > max(quicker))) if quicker else None
 
 
-def _between(config: DecoderConfig, by: By, low: int, high: int) -> set[int]:
+def _between(config: ModelConfig, by: By, low: int, high: int) -> set[int]:
     sizes = (buildable(config, by, round(low * (high / low) ** (part / 4))) for part in (1, 2, 3))
     return {size for size in sizes if size is not None and low < size < high}
 
 
-def _around(config: DecoderConfig, by: By, found: Found) -> set[int]:
+def _around(config: ModelConfig, by: By, found: Found) -> set[int]:
     """Sizes that a line through the bracket sees near the aim; without a bracket, the end that is nearest to it."""
     bracket = _bracket(found)
     if bracket is None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from seqloom.analysis.match import By, Equal, Match, match
+from seqloom.core.model import ModelConfig
 from seqloom.experiments.clock import clock
 from seqloom.experiments.contender import Contender, contender
-from seqloom.models.decoder import DecoderConfig
 from seqloom.runs.layout import read_json, write_json
 from seqloom.training.config import RunConfig, TrainConfig
 
@@ -21,9 +21,9 @@ __all__ = ["Contender", "beside", "contender", "sized"]
 
 def sized(
     peer: Contender,
-    own: DecoderConfig,
+    own: ModelConfig,
     beside: Contender,
-    to: DecoderConfig,
+    to: ModelConfig,
     training: TrainConfig,
     *,
     equal: Equal,
@@ -74,7 +74,7 @@ def beside(
     return found
 
 
-def _match(own: DecoderConfig, to: DecoderConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
+def _match(own: ModelConfig, to: ModelConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
     if equal == "time":
         return match(own, to, equal=equal, by=by, row=clock(own, to, by, training))
     return match(own, to, equal=equal, by=by)

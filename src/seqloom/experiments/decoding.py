@@ -17,12 +17,12 @@ import torch
 
 from seqloom.analysis.origin import origin
 from seqloom.core.device import chosen
+from seqloom.core.model import Model, ModelConfig
 from seqloom.core.progress import progress
 from seqloom.core.state import nbytes
 from seqloom.experiments.far import far
 from seqloom.experiments.pace import TOKENS, pace
 from seqloom.generation.modes import streams
-from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import use
 from seqloom.positions.none import NoPositionConfig
 from seqloom.runs.durable import replace
@@ -73,19 +73,19 @@ def _measured(config: RunConfig, tokens: int) -> Row:
         return found | {"ms_a_token": float(f"{1e3 * pace(model, reached.state, tokens):.4g}")}
 
 
-def _model(sizes: DecoderConfig, tokens: int, device: torch.device) -> Decoder:
+def _model(sizes: ModelConfig, tokens: int, device: torch.device) -> Model:
     """The model with a context of N; of a few more where it reads no further. ValueError where it has no room."""
     for context in (tokens, tokens + TOKENS):
         here = sizes.model_copy(update={"context": context, "position": NoPositionConfig()})
         with torch.device("meta"):
-            model = Decoder(here)
+            model = here.build()
         if not streams(model):
             raise ValueError(NO_STREAM)
-        if model.longest is None or model.longest > tokens:
+        if model.traits.longest is None or model.traits.longest > tokens:
             break
     try:
         require_room(here, device)
     except ValueError:
         numbers = sum(parameter.numel() for parameter in model.parameters())
         raise ValueError(f"a model of {numbers:,} parameters does not fit into the memory") from None
-    return Decoder(here).to(device).eval()
+    return here.build().to(device).eval()

@@ -12,6 +12,7 @@ from typing import Any, final
 
 from seqloom.core.config import read
 from seqloom.core.mixer import MixerConfig
+from seqloom.core.model import Model, ModelConfig
 from seqloom.core.progress import progress
 from seqloom.evaluation.scores import Scores, score
 from seqloom.experiments.distil_layers import Layer, lacking, modal, place, taps, told
@@ -19,7 +20,6 @@ from seqloom.experiments.own_text import own_text
 from seqloom.face import load
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.mixers.extractors.modal_extractor import ModalExtractor
-from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.pole_fit import Poles, fit
 from seqloom.runs import checkpoint
 from seqloom.runs import model as stored
@@ -60,10 +60,10 @@ def distil(
         step = newest.step
     model = load(folder, step=step)
     stayed = {}
-    for number, (block, config) in enumerate(zip(model.blocks, model.config.mixers, strict=True)):
-        if (why := lacking(block.mixer, config.kind)) is not None:
+    for number, (mixer, config) in enumerate(zip(model.mixers, model.config.mixers, strict=True)):
+        if (why := lacking(mixer, config.kind)) is not None:
             stayed[number] = why
-    if len(stayed) == len(model.blocks):
+    if len(stayed) == len(model.mixers):
         raise ValueError(f"{folder} has no taps for poles (he, we, me have): {'; '.join(sorted(set(stayed.values())))}")
     _require_gain(order, model.config.context)
     tokens, text = own_text(run, model, data)
@@ -90,9 +90,9 @@ def _require_gain(order: int, context: int) -> None:
         )
 
 
-def _distilled(model: Decoder, order: int) -> tuple[Decoder, tuple[Layer, ...]]:
+def _distilled(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
     """The model with poles for taps where they can be, and what that changed."""
-    old = {n: block.mixer for n, block in enumerate(model.blocks) if lacking(block.mixer, "") is None}
+    old = {n: mixer for n, mixer in enumerate(model.mixers) if lacking(mixer, "") is None}
     extractors = {n: mixer for n, mixer in old.items() if isinstance(mixer, Extractor)}
     mixers: list[MixerConfig] = list(model.config.mixers)
     kinds = [mixer.kind for mixer in mixers]
@@ -102,12 +102,12 @@ def _distilled(model: Decoder, order: int) -> tuple[Decoder, tuple[Layer, ...]]:
         for n, mixer in extractors.items():
             mixers[n] = modal(mixer, order)
             poles[n] = fit(mixer.w_ext, order, advance=advance)
-    after = Decoder(_config(model.config, mixers)).to(model.token.weight.dtype)
+    after = _config(model.config, mixers).build().to(model.dtype)
     kept, wanted = model.state_dict(), after.state_dict()
     after.load_state_dict({name: kept.get(name, value) for name, value in wanted.items()})
     layers = []
     for n, mixer in extractors.items():
-        new = after.blocks[n].mixer
+        new = after.mixers[n]
         assert isinstance(new, ModalExtractor)
         place(poles[n], mixer, new)
         layers.append(told(n, kinds[n], mixer, new))
@@ -115,14 +115,14 @@ def _distilled(model: Decoder, order: int) -> tuple[Decoder, tuple[Layer, ...]]:
     return after.eval(), tuple(layers)
 
 
-def _config(config: DecoderConfig, mixers: list[MixerConfig]) -> DecoderConfig:
+def _config(config: ModelConfig, mixers: list[MixerConfig]) -> ModelConfig:
     said = [mixer.model_dump(mode="json") for mixer in mixers]
     alike = all(each == said[0] for each in said)
-    found: DecoderConfig = read(DecoderConfig, {**config.model_dump(mode="json"), "mixer": said[0] if alike else said})
+    found: ModelConfig = read(type(config), {**config.model_dump(mode="json"), "mixer": said[0] if alike else said})
     return found
 
 
-def _save(model: Decoder, out: Path, source: Run, origin: dict[str, Any]) -> None:
+def _save(model: Model, out: Path, source: Run, origin: dict[str, Any]) -> None:
     """As `runs.model.save`, and what the model comes from; how its text is read is what it was."""
     before = source.settings
     tokenizer = model.tokenizer

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import torch
 
+from seqloom.core.model import Model
 from seqloom.core.state import ModelState, State, flat
 from seqloom.generation.modes import PIECE
-from seqloom.models.decoder import Decoder
 
 LIMIT = 20.0
 """seconds that a text is read for at most, as the pieces read so far predict"""
@@ -30,9 +30,9 @@ class Far(NamedTuple):
 
 
 @torch.no_grad()
-def far(model: Decoder, tokens: int, *, room: int = 0, limit: float = LIMIT) -> Far:
+def far(model: Model, tokens: int, *, room: int = 0, limit: float = LIMIT) -> Far:
     """The state of one row after `tokens` tokens, with room for `room` more. ValueError where there is none in time."""
-    device = model.token.weight.device
+    device = model.device
     text = torch.randint(model.config.vocab, (1, tokens), generator=torch.Generator().manual_seed(0)).to(device)
     state = empty = model.start(1, capacity=tokens + room)
     shapes, read, times = _shapes(empty), 0, list[float]()

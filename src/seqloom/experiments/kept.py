@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.match import Equal
+from seqloom.core.model import Model
 from seqloom.core.statistics import Difference, differences, mean, mean_of
 from seqloom.data.prepare import Corpus
 from seqloom.evaluation.scores import unigram_entropy
 from seqloom.evaluation.stories import floor, judged
-from seqloom.experiments.columns import STATISTICS, described
+from seqloom.experiments.columns import OPTIONAL, STATISTICS, described
 from seqloom.experiments.contenders import Contender
 from seqloom.experiments.pictures import sample, views
 from seqloom.experiments.weigh import Clocks, Row, clocks, last_tenth, prices, quality
-from seqloom.models.decoder import Decoder
 from seqloom.runs.metrics import read
 from seqloom.training.config import RunConfig
 from seqloom.training.train import Outcome
@@ -43,7 +42,7 @@ class Trained:
     by_position: list[list[float]] = field(default_factory=list)
     orders: set[int] = field(default_factory=set)
     """seeds of the order of the batches"""
-    model: Decoder | None = None
+    model: Model | None = None
 
     def add(self, outcome: Outcome, config: RunConfig) -> None:
         """Takes in a run that was trained to its end by these settings."""
@@ -51,7 +50,8 @@ class Trained:
         self.qualities.append(quality(outcome.run))
         self.orders.add(config.data.seed)
         held = [row for row in read(outcome.run.metrics) if "held_out" in row][-1]
-        self.by_position.append([round(float(cost), 5) for cost in held["by_position"]])
+        if "by_position" in held:
+            self.by_position.append([round(float(cost), 5) for cost in held["by_position"]])
         if self.model is None:
             self.model = outcome.model
 
@@ -71,7 +71,8 @@ def kept(
 ) -> dict[str, Any]:
     """All that is known of trained contenders, the best held-out cost first."""
     config = trained[0].config
-    least = floor(corpus.held, corpus.tokenizer)
+    generates = all(_model(each).traits.generates for each in trained)
+    least = floor(corpus.held, corpus.tokenizer) if generates else None  # a bound of predictions from the left
     reference = baseline(trained).contender.name
     pairs = paired(trained)
     runs = {each.contender.name: dict(enumerate(each.held_out)) for each in trained}
@@ -84,7 +85,7 @@ def kept(
         statistics = _statistics(each.held_out, apart.get(name))
         found.append(_contender(each, timed[name], statistics, grammar, corpus, prompts))
     found.sort(key=lambda one: float(one["row"]["held-out cost"]))
-    silent = {name for name in STATISTICS if all(one["row"][name] is None for one in found)}
+    silent = {name for name in OPTIONAL if all(one["row"][name] is None for one in found)}
     names = [name for name in found[0]["row"] if name not in silent]
     return {
         "format": FORMAT,
@@ -140,6 +141,7 @@ def _contender(
 ) -> dict[str, Any]:
     model, config = _model(each), each.config
     rows = each.qualities
+    written = prompts if model.traits.generates else ()
     mixers = {mixer.kind for mixer in config.model.mixers}
     return {
         "name": each.contender.name,
@@ -147,19 +149,19 @@ def _contender(
         "beside": each.contender.beside,
         "matched": each.contender.matched,
         "row": {
-            **{name: mean([row[name] for row in rows]) for name in rows[0]},
+            **{name: None if rows[0][name] is None else mean([row[name] for row in rows]) for name in rows[0]},
             **statistics,
             **prices(model),
             **timed.row(),
             **grammar,
         },
-        "spread": {name: [row[name] for row in rows] for name in rows[0]},
+        "spread": {name: [row[name] for row in rows] for name in rows[0] if rows[0][name] is not None},
         "runs": each.runs,
         "by_position": each.by_position,
-        "operations_a_batch": model_cost(model, config.model.context).total * config.training.batch,
+        "operations_a_batch": model.cost(config.model.context).total * config.training.batch,
         "tokens_a_batch": config.model.context * config.training.batch,
         "seconds_a_batch": timed.step,
-        "samples": [sample(model, corpus.tokenizer, prompt, seed) for prompt in prompts for seed in (0, 1)],
+        "samples": [sample(model, corpus.tokenizer, prompt, seed) for prompt in written for seed in (0, 1)],
         "views": views(model, corpus.tokenizer, _passage(corpus, config.model.context)),
     }
 
@@ -171,7 +173,7 @@ def _passage(corpus: Corpus, tokens: int) -> list[int]:
     return found
 
 
-def _grammar(model: Decoder, corpus: Corpus) -> Row:
+def _grammar(model: Model, corpus: Corpus) -> Row:
     """The shares of sampled sentences that are of the grammar, and that agree with their story so far."""
     model.tokenizer = corpus.tokenizer
     said = judged(model, stories=STORIES, tokens=200, top_p=0.9)
@@ -179,6 +181,6 @@ def _grammar(model: Decoder, corpus: Corpus) -> Row:
     return {"grammatical": said.grammatical / written, "agreeing": said.agreeing / written}
 
 
-def _model(each: Trained) -> Decoder:
+def _model(each: Trained) -> Model:
     assert each.model is not None, f"{each.contender.name} was not trained"
     return each.model

@@ -6,13 +6,13 @@ from itertools import count
 import numpy as np
 
 from seqloom.core.device import chosen
+from seqloom.core.model import ModelConfig
+from seqloom.data.config import DataConfig
 from seqloom.data.tokens import Tokens, id_type
-from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.config import TrainConfig
 from seqloom.training.learner import Learner
 from seqloom.training.loop import Updates
 from seqloom.training.memory import require_room
-from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.optimizers import optimizer
 
 
@@ -22,15 +22,16 @@ def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
     return Tokens(ids, np.zeros(1, np.int64), np.full(1, len(ids)))
 
 
-def training_step(model: DecoderConfig, training: TrainConfig) -> Callable[[], object]:
+def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], object]:
     """A function that trains a model of its own by one batch of noise a call: batch, forward, backward, optimizer.
 
     ValueError where the model has no room or no such device is here.
     """
     device = chosen(training.device)
     require_room(model, device, training)
-    built = Decoder(model).to(device, training.dtype).train()
-    objective = NextToken(noise(model.context, model.vocab), model.context, training.batch)
+    built = model.build().to(device, training.dtype).train()
+    text = noise(model.context, model.vocab)
+    objective = training.objective.build(model, DataConfig(source="noise"), training.batch, text)
     updates = Updates(Learner(built, objective), optimizer(built, training), training, seed=0)
     numbers = count()
     return lambda: updates(next(numbers))

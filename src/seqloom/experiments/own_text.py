@@ -2,15 +2,15 @@
 
 from typing import Any
 
+from seqloom.core.model import Model
 from seqloom.data.corpora import read
 from seqloom.data.prepare import encode_documents, prepare
 from seqloom.data.tokens import Tokens
-from seqloom.models.decoder import Decoder
 from seqloom.runs import checkpoint
 from seqloom.runs.layout import Run
 
 
-def own_text(run: Run, model: Decoder, data: str | None) -> tuple[Tokens | None, str]:
+def own_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, str]:
     """The tokens of `data`, or of the held-out side of the run's own text, and what they are; None, and why, without.
 
     Errors of a text that was named are raised as `corpora.read` raises them.

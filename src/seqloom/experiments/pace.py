@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import seconds
+from seqloom.core.model import Model
 from seqloom.core.state import ModelState
 from seqloom.experiments.far import counting
-from seqloom.models.decoder import Decoder
 from seqloom.ops.lag_sum.online.blocks import longest
 
 MOST = 2.0
@@ -31,7 +31,7 @@ LEAST, REPEATS = 3, 15
 
 
 @torch.no_grad()
-def pace(model: Decoder, state: ModelState, tokens: int) -> float:
+def pace(model: Model, state: ModelState, tokens: int) -> float:
     """Seconds a token, a median, with `step(reuse=True)`: as generation does it. The state is given up."""
     reading = _Reading(model, state)
     reading(1)  # what is loaded or worked out at the first token belongs to no other
@@ -49,10 +49,10 @@ def pace(model: Decoder, state: ModelState, tokens: int) -> float:
 class _Reading:
     """Called, it reads so many tokens on."""
 
-    def __init__(self, model: Decoder, state: ModelState) -> None:
+    def __init__(self, model: Model, state: ModelState) -> None:
         self.model, self.state = model, state
         drawn = torch.randint(model.config.vocab, (TOKENS, 1), generator=torch.Generator().manual_seed(1))
-        self.ids = drawn.to(model.token.weight.device)
+        self.ids = drawn.to(model.device)
 
     @property
     def origins(self) -> list[tuple[Tensor, Tensor]]:

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.analysis import reach
+from seqloom.core.model import Model
 from seqloom.core.view import View
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.draws import tokens
 from seqloom.generation.sample import Sampling
-from seqloom.models.decoder import Decoder
 
 TOKENS = 120
 TOP_P = 0.6
@@ -20,7 +20,7 @@ LONGEST = 128
 """tokens that views are of at most"""
 
 
-def sample(model: Decoder, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[str, Any]:
+def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[str, Any]:
     """A text from a prompt: each token's text, and the probability that the model gave it before cuts.
 
     A token that ends in the middle of a character has an empty text. A full window drops a quarter of itself at once.
@@ -40,13 +40,13 @@ def sample(model: Decoder, tokenizer: Tokenizer, prompt: str, seed: int) -> dict
     return {"prompt": prompt, "seed": seed, "top_p": TOP_P, "tokens": said}
 
 
-def views(model: Decoder, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
+def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
     """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach."""
-    text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.token.weight.device)
+    text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.device)
     found = []
     last = model.config.depth - 1
     for layer in dict.fromkeys((0, last // 2, last)):
-        mixer = model.blocks[layer].mixer
+        mixer = model.mixers[layer]
         with torch.no_grad():
             read = _read_by(model, mixer, text)
             shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read)]
@@ -54,7 +54,7 @@ def views(model: Decoder, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str
     return found
 
 
-def _read_by(model: Decoder, mixer: nn.Module, text: Tensor) -> Tensor:
+def _read_by(model: Model, mixer: nn.Module, text: Tensor) -> Tensor:
     """What the mixer reads (1, T, D) when the model reads the text."""
     caught: list[Tensor] = []
     hook = mixer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))

@@ -11,13 +11,12 @@ from typing import Any, final
 
 import torch
 
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.measure import peak_bytes, race
+from seqloom.core.model import Model
 from seqloom.core.progress import progress
 from seqloom.core.state import ModelState, nbytes
 from seqloom.experiments.noise import training_step
 from seqloom.generation.draws import tokens
-from seqloom.models.decoder import Decoder
 from seqloom.ops.backends import use
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
@@ -35,8 +34,8 @@ class Clocks:
 
     step: float
     """seconds of a training step, median"""
-    token: float
-    """seconds of a token, median over texts written from the first token until the window is full"""
+    token: float | None
+    """seconds of a token, median over texts written from the first token until the window is full; None without any"""
     peak: int
     """most bytes that a training step holds beyond the model and the optimizer's memory; 0 where not measured"""
 
@@ -45,7 +44,7 @@ class Clocks:
         return {
             "ms a step": 1e3 * self.step,
             "peak MB a step": self.peak / 1e6,
-            "ms a generated token": 1e3 * self.token,
+            "ms a generated token": None if self.token is None else 1e3 * self.token,
         }
 
 
@@ -56,7 +55,8 @@ def quality(run: Run) -> Row:
     held = [row for row in rows if "held_out" in row][-1]
     return {
         "held-out cost": held["held_out"],
-        "bits a byte": held["bits_per_byte"],
+        "bits a byte": held.get("bits_per_byte"),
+        "masked right": held.get("accuracy"),
         "training cost": statistics.median(costs[-last_tenth(len(costs)) :]),
     }
 
@@ -66,17 +66,17 @@ def last_tenth(batches: int) -> int:
     return max(1, batches // 10)
 
 
-def prices(model: Decoder) -> Row:
+def prices(model: Model) -> Row:
     """Trainable numbers; operations of the equation, and bytes kept, for a text that fills the window."""
     context = model.config.context
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "operations a token": model_cost(model, context).total // context,
-        "state bytes": nbytes(state_after(model, context)) if _streams(model) else None,
+        "operations a token": model.cost(context).total // context,
+        "state bytes": nbytes(state_after(model, context)) if model.traits.streams else None,
     }
 
 
-def clocks(models: Mapping[str, tuple[Decoder, RunConfig]]) -> dict[str, Clocks]:
+def clocks(models: Mapping[str, tuple[Model, RunConfig]]) -> dict[str, Clocks]:
     """Races training steps of models like these, then tokens that these generate; peak memory of one step each."""
     with progress("timing, all by turns", 3, "measurements") as advance:
         steps = {name: _stepping(config) for name, (_, config) in models.items()}
@@ -85,18 +85,18 @@ def clocks(models: Mapping[str, tuple[Decoder, RunConfig]]) -> dict[str, Clocks]
         peaks = {name: peak_bytes(step) for name, step in steps.items()}
         advance(note="memory")
         del steps
-        writing = {name: _writing(model, config) for name, (model, config) in models.items()}
-        tokens = {name: timing.median for name, timing in race(writing, ROUNDS).items()}
+        writing = {name: _writing(model, config) for name, (model, config) in models.items() if model.traits.generates}
+        tokens = {name: timing.median for name, timing in (race(writing, ROUNDS) if writing else {}).items()}
         advance(note="tokens")
     return {
-        name: Clocks(times[name], tokens[name] / model.config.context, peaks[name])
+        name: Clocks(times[name], tokens[name] / model.config.context if name in tokens else None, peaks[name])
         for name, (model, _) in models.items()
     }
 
 
-def state_after(model: Decoder, tokens: int) -> ModelState:
+def state_after(model: Model, tokens: int) -> ModelState:
     """What one row keeps after `tokens` tokens, trimmed as it would be saved."""
-    device = model.token.weight.device
+    device = model.device
     with torch.no_grad():
         read = model.extend(torch.zeros(1, tokens, dtype=torch.long, device=device), model.start(1))
         return model.trim(read[1])
@@ -113,7 +113,7 @@ def _stepping(config: RunConfig) -> Any:
     return step
 
 
-def _writing(model: Decoder, config: RunConfig) -> Any:
+def _writing(model: Model, config: RunConfig) -> Any:
     first = torch.zeros(1, 1, dtype=torch.long)
 
     def write() -> None:
@@ -126,7 +126,3 @@ def _writing(model: Decoder, config: RunConfig) -> Any:
 def _exhaust(drawn: Iterator[object]) -> None:
     for _ in drawn:
         pass
-
-
-def _streams(model: Decoder) -> bool:
-    return all(block.mixer.traits.streams for block in model.blocks)

@@ -13,18 +13,18 @@ from torch import Tensor
 
 from seqloom.core.arguments import count, described
 from seqloom.core.config import read
+from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
 from seqloom.generation.draws import Drawn, tokens
 from seqloom.generation.modes import Mode
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
 from seqloom.models.arguments import check_flag
-from seqloom.models.decoder import Decoder, require_model
 
 
 @overload
 def generate(
-    model: Decoder,
+    model: Model,
     prompt: str,
     *,
     max_tokens: int = 200,
@@ -39,7 +39,7 @@ def generate(
 ) -> Iterator[str]: ...
 @overload
 def generate(
-    model: Decoder,
+    model: Model,
     prompt: Sequence[int],
     *,
     max_tokens: int = 200,
@@ -52,7 +52,7 @@ def generate(
     ignore_eos: bool = False,
 ) -> Iterator[int]: ...
 def generate(
-    model: Decoder,
+    model: Model,
     prompt: str | Sequence[int],
     *,
     max_tokens: int = 200,
@@ -73,7 +73,7 @@ def generate(
 
     Raises ValueError or TypeError at the call for whatever cannot be: see `seqloom.generation.modes.check` for lengths.
     """
-    require_model(model)
+    require_generates(model)
     check_flag("ignore_eos", ignore_eos)
     check_stop(stop)
     sampling: Sampling = read(Sampling, {"temperature": temperature, "top_k": top_k, "top_p": top_p})
@@ -94,7 +94,7 @@ def generate(
 
 
 def generate_ids(
-    model: Decoder,
+    model: Model,
     prompts: Ids,
     *,
     max_tokens: int = 200,

@@ -13,12 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seqloom.core.arguments import described
+from seqloom.core.model import Model, require_generates
 from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids
 from seqloom.generation.modes import Mode, Reader, reader
 from seqloom.generation.sample import Sampling, draw
 from seqloom.models.arguments import INTEGERS, check_whole
-from seqloom.models.decoder import Decoder, require_model
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Drawn:
 
 
 def tokens(
-    model: Decoder,
+    model: Model,
     prompts: Ids,
     *,
     max_tokens: int,
@@ -44,7 +44,7 @@ def tokens(
 
     Raises ValueError or TypeError at the call as `generate` does. It knows no `<eos>`: whoever has enough stops asking.
     """
-    require_model(model)
+    require_generates(model)
     _check_prompts(prompts)
     if sampling is not None and not isinstance(sampling, Sampling):
         raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
@@ -72,11 +72,11 @@ def _check_prompts(prompts: Any) -> None:
 
 
 def _draw(
-    model: Decoder, reading: Reader, prompts: Tensor, count: int, sampling: Sampling, generator: torch.Generator
+    model: Model, reading: Reader, prompts: Tensor, count: int, sampling: Sampling, generator: torch.Generator
 ) -> Iterator[Drawn]:
     modules = list(model.modules())
     with _at_rest(modules):
-        logits = reading.prompt(prompts.to(model.token.weight.device))
+        logits = reading.prompt(prompts.to(model.device))
     for left in range(count, 0, -1):
         ids = draw(logits, sampling, generator)
         yield Drawn(ids, logits)

@@ -21,10 +21,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.core.config import near
+from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
 from seqloom.core.state import ModelState
 from seqloom.models.arguments import check_whole
-from seqloom.models.decoder import Decoder, require_model
 
 Mode: TypeAlias = Literal["slide", "stream"]
 PIECE = 512
@@ -47,7 +47,7 @@ class Reader(ABC):
 class Slide(Reader):
     """Mode `slide`. A model that cannot stream reads the window anew for every token; the logits are the same."""
 
-    def __init__(self, model: Decoder, hop: int) -> None:
+    def __init__(self, model: Model, hop: int) -> None:
         self._model, self._hop, self._length = model, hop, window(model)
         self._streams = streams(model)
         self._state: ModelState | None = None
@@ -81,7 +81,7 @@ class Slide(Reader):
 class Stream(Reader):
     """Mode `stream`: the memory that it takes is the model's state."""
 
-    def __init__(self, model: Decoder) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
 
     @override
@@ -97,29 +97,29 @@ class Stream(Reader):
         return logits
 
 
-def window(model: Decoder) -> int:
+def window(model: Model) -> int:
     """The most tokens that `slide` reads at once: the context, or what the model takes where that is less."""
     context = model.config.context
-    return min(context, model.longest or context)
+    return min(context, model.traits.longest or context)
 
 
-def streams(model: Decoder) -> bool:
+def streams(model: Model) -> bool:
     """Whether every layer can read on from a state."""
-    return all(half.traits.streams for half in model.halves)
+    return model.traits.streams
 
 
-def reader(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) -> Reader:
+def reader(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> Reader:
     """The reader of a mode for texts of `prompt` tokens that are to grow by `max_tokens`; ValueError as `check`."""
     check(model, mode, hop, prompt, max_tokens)
     return Slide(model, hop) if mode == "slide" else Stream(model)
 
 
-def check(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) -> None:
+def check(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> None:
     """Raises ValueError, with the way out, where the model cannot write so long a text in that mode.
 
     TypeError for a model that is none, and for numbers that are not whole.
     """
-    require_model(model)
+    require_generates(model)
     if mode not in get_args(Mode):
         raise ValueError(f"unknown mode {mode!r}; {near(str(mode), get_args(Mode))}")
     for name, value in {"the prompt's length": prompt, "max_tokens": max_tokens, "hop": hop}.items():
@@ -134,18 +134,18 @@ def check(model: Decoder, mode: Mode, hop: int, prompt: int, max_tokens: int) ->
         raise ValueError(f"hop must lie in 1 … {window(model)} (the tokens of the window), not {hop}")
 
 
-def _check_stream(model: Decoder, hop: int, prompt: int, max_tokens: int) -> None:
+def _check_stream(model: Model, hop: int, prompt: int, max_tokens: int) -> None:
     if hop != 1:
         raise ValueError(f"mode 'stream' reads nothing again and has no hop: leave out hop={hop}, or use mode 'slide'")
-    unable = {
-        c.kind for c, block in zip(model.config.mixers, model.blocks, strict=True) if not block.mixer.traits.streams
-    }
+    mixers = zip(model.config.mixers, model.mixers, strict=True)
+    unable = {config.kind for config, mixer in mixers if not mixer.traits.streams}
     if unable:
         raise ValueError(f"mixer {', '.join(sorted(unable))} cannot read on from a state: use mode 'slide'")
-    length, reach = prompt + max_tokens - 1, model.longest  # the last token is written, and never read
+    length, reach = prompt + max_tokens - 1, model.traits.longest  # the last token is written, and never read
     if reach is not None and length > reach:
         fewer = f", max_tokens of at most {reach - prompt + 1}" if prompt <= reach else ""
-        train = ", or a model trained with model.position=none" if model.position is not None else ""
+        embedded = model.config.position.place == "embedding"
+        train = ", or a model trained with model.position=none" if embedded else ""
         raise ValueError(
             f"mode 'stream' would read {length} tokens ({prompt} of the prompt), the model takes {reach}: "
             f"use mode 'slide'{fewer}{train}"

@@ -9,8 +9,8 @@ in `seqloom.generation.modes`.
 
 from dataclasses import dataclass
 
+from seqloom.core.model import Model
 from seqloom.generation.modes import Mode, check, streams, window
-from seqloom.models.decoder import Decoder
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Price:
         return f"reads {self.tokens_read:,} tokens, {self.reads_per_token:.1f} for each one written, and {state}"
 
 
-def price(model: Decoder, prompt_tokens: int, max_tokens: int, mode: Mode = "slide", hop: int = 1) -> Price:
+def price(model: Model, prompt_tokens: int, max_tokens: int, mode: Mode = "slide", hop: int = 1) -> Price:
     """The price of one text that is not ended early; ValueError where `generate` would refuse."""
     check(model, mode, hop, prompt_tokens, max_tokens)
     if mode == "stream":
@@ -61,7 +61,7 @@ def _sum(first: int, count: int) -> int:
     return count * first + count * (count - 1) // 2
 
 
-def _state_bytes(model: Decoder, tokens: int) -> int:
+def _state_bytes(model: Model, tokens: int) -> int:
     if tokens == 0:
         return 0
     return sum(half.cost(tokens, "token").state * half.dtype.itemsize for half in model.halves)

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from seqloom.core.available_memory import require_memory
-from seqloom.core.config import read
-from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.core.model import Model, ModelConfig
+from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
@@ -29,15 +29,15 @@ class Stored(Protocol):
         """The text of its tokenizer.json."""
 
 
-def settings(model: Decoder, tokenizer: Stored | None = None) -> dict[str, Any]:
+def settings(model: Model, tokenizer: Stored | None = None) -> dict[str, Any]:
     """What config.json says of a model alone, and of its tokenizer."""
     said = {"format": FORMAT, "model": model.config.model_dump(mode="json")}
-    if model.token.weight.dtype == torch.float64:
+    if model.dtype == torch.float64:
         said["precision"] = "float64"
     return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer.json)}
 
 
-def save(model: Decoder, folder: str | Path, *, tokenizer: Stored | None = None) -> Path:
+def save(model: Model, folder: str | Path, *, tokenizer: Stored | None = None) -> Path:
     """Saves a model as a run of no training steps; returns the folder.
 
     Replaces only a model of the same settings and the same tokenizer.
@@ -50,14 +50,14 @@ def save(model: Decoder, folder: str | Path, *, tokenizer: Stored | None = None)
     return run.folder
 
 
-def load(folder: str | Path, *, step: int | None = None, device: str | torch.device = "cpu") -> tuple[Decoder, Run]:
+def load(folder: str | Path, *, step: int | None = None, device: str | torch.device = "cpu") -> tuple[Model, Run]:
     """The model of a run, ready to read and generate, and the run. The newest step unless one is given.
 
     FileNotFoundError where there is no run or no checkpoint; ValueError, in one line, where a file is damaged, belongs
     to other settings, or was written by a newer seqloom, and where the model does not fit into memory.
     """
     run = find_run(folder)
-    config = model_config(run)
+    config = config_of(run)
     weights = described(run, config)
     # read from the disk, and once more in the model
     require_memory(
@@ -69,7 +69,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
     _require_fit(weights, saved)  # before it is built, which takes long where there are many layers
-    model = Decoder(config).to(dtype(run))
+    model = config.build().to(dtype(run))
     fill(model, saved)
     return model.to(device).eval(), run
 
@@ -80,7 +80,7 @@ def fill(module: nn.Module, saved: checkpoint.Checkpoint, group: str = "model") 
     module.load_state_dict(saved.tensors[group])
 
 
-def model_config(run: Run) -> DecoderConfig:
+def config_of(run: Run) -> ModelConfig:
     """The settings of the run's model. ValueError where they are of a newer format or broken."""
     said = run.settings
     if not isinstance(said.get("format"), int) or "model" not in said:
@@ -91,7 +91,7 @@ def model_config(run: Run) -> DecoderConfig:
             "upgrade seqloom"
         )
     try:
-        config: DecoderConfig = read(DecoderConfig, said["model"])
+        config = model_config(said["model"])
     except ValueError as error:
         raise ValueError(f"{run.config} does not describe a model: {error}") from None
     return config
@@ -105,15 +105,15 @@ def dtype(run: Run) -> torch.dtype:
     return torch.float64 if any(section.get("precision") == "float64" for section in sections) else torch.float32
 
 
-def described(run: Run, config: DecoderConfig) -> dict[str, torch.Tensor]:
+def described(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
     """The weights of a model of these settings, by name, without memory: one layer of each kind is built for it.
 
     ValueError where a size is beyond those of torch.
     """
-    kinds = len(config.mixer) if isinstance(config.mixer, tuple) else 1
+    kinds = len(config.pattern)
     try:
         with torch.device("meta"):
-            sample = Decoder(config, layers=kinds).to(dtype(run))
+            sample = config.build(layers=kinds).to(dtype(run))
     except (RuntimeError, TypeError, OverflowError):  # what torch says where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
     layers = [layer.state_dict() for layer in sample.layers]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
+from seqloom.core.model import Model
 from seqloom.core.state import ModelState, bounded, filled, flat, length_of
-from seqloom.models.decoder import Decoder
 from seqloom.runs import checkpoint
 from seqloom.runs.durable import canonical
 
@@ -17,7 +17,7 @@ FORMAT = 5
 """how the mixers lay out their states; 5: by layer and sublayer"""
 
 
-def save_state(model: Decoder, state: ModelState, folder: str | Path) -> Path:
+def save_state(model: Model, state: ModelState, folder: str | Path) -> Path:
     """Saves a state, trimmed and contiguous, complex numbers as pairs of reals; returns where it lies.
 
     A state of as many tokens in the same folder is replaced. Errors as of `checkpoint.save`.
@@ -29,7 +29,7 @@ def save_state(model: Decoder, state: ModelState, folder: str | Path) -> Path:
     )
 
 
-def load_state(model: Decoder, path: str | Path) -> ModelState:
+def load_state(model: Model, path: str | Path) -> ModelState:
     """The state in `path`, on the model's device. ValueError where another model or version made it, or
     it is damaged."""
     saved = checkpoint.load(path)
@@ -39,7 +39,7 @@ def load_state(model: Decoder, path: str | Path) -> ModelState:
         )
     if saved.meta.get("model") != model_hash(model):
         raise ValueError(f"{path} is a state of another model or of other weights: load the model that made it")
-    device = model.token.weight.device
+    device = model.device
     tensors = {name: tensor.to(device) for name, tensor in saved.tensors["state"].items()}
     try:
         return filled(model.start(1), tensors)
@@ -47,7 +47,7 @@ def load_state(model: Decoder, path: str | Path) -> ModelState:
         raise ValueError(f"{path} is no state of this model: {error}") from None
 
 
-def model_hash(model: Decoder) -> str:
+def model_hash(model: Model) -> str:
     """sha256 over a model's settings and weights, 64 hexadecimal digits."""
     digest = hashlib.sha256(canonical(model.config.model_dump(mode="json")).encode())
     for name, tensor in sorted(model.state_dict().items()):

@@ -6,9 +6,10 @@ import torch
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.core.config import Config
+from seqloom.core.model import ModelConfig
 from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
-from seqloom.models.decoder import DecoderConfig
+from seqloom.models.kinds import AnyModel, model_config
 from seqloom.runs.layout import tokenizer_digest
 from seqloom.training.objectives import AnyObjective
 from seqloom.training.objectives.next_token import NextTokenConfig
@@ -86,12 +87,28 @@ class RunConfig(Config):
     """Everything that a run is."""
 
     format: Literal[1] = 1
-    model: DecoderConfig
+    model: AnyModel
     data: DataConfig
     training: TrainConfig = TrainConfig()
     backends: dict[str, str] = Field(
         default_factory=dict, description="a backend forced for an op, such as lag_sum: direct (exactly causal)"
     )
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _by_kind(cls, value: Any) -> ModelConfig:
+        return model_config(value)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "RunConfig":
+        objective = self.training.objective
+        if objective.causal != self.model.causal:
+            kind = "masked_token" if objective.causal else "next_token"
+            raise ValueError(
+                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
+                f"choose training.objective.kind={kind}, or another model.kind"
+            )
+        return self
 
     @field_validator("format", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from seqloom.core.available_memory import available_memory, require_memory
-from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.core.model import Model, ModelConfig
 from seqloom.training.config import TrainConfig
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of mallopt(3)
@@ -38,7 +38,7 @@ def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
     return all(accepted)
 
 
-def require_room(model: DecoderConfig, device: torch.device, training: TrainConfig | None = None) -> None:
+def require_room(model: ModelConfig, device: torch.device, training: TrainConfig | None = None) -> None:
     """Raises ValueError, naming both sizes, where a model that is trained needs more memory than is available.
 
     Counted are weights, gradients and the optimizer's two averages; with `training` also a step's batch.
@@ -57,7 +57,7 @@ def require_room(model: DecoderConfig, device: torch.device, training: TrainConf
         require_memory(what, need, advice, available=available_memory() + _held())
 
 
-def activations(model: DecoderConfig, training: TrainConfig) -> int:
+def activations(model: ModelConfig, training: TrainConfig) -> int:
     """Bytes that a step takes at least beside the model: the ids of a batch, and what the backward of a piece needs.
 
     Of that the stream before each sublayer, the hidden layer of what follows a mixer, and the logits twice; what mixers
@@ -84,21 +84,20 @@ def _held() -> int:
         return 0
 
 
-def weights(model: DecoderConfig) -> tuple[int, int]:
+def weights(model: ModelConfig) -> tuple[int, int]:
     """The parameters of a model, and the bytes in float32 that training keeps of them: four numbers each, and buffers.
 
     ValueError where it cannot be built.
     """
     built = weightless(model)
-    period = len(built.blocks)
-    further = [built.blocks[layer % period] for layer in range(period, model.depth)]
+    period = len(built.layers)
+    further = [built.layers[layer % period] for layer in range(period, model.depth)]
     numbers = sum(part.numel() for module in (built, *further) for part in module.parameters())
     buffers = sum(part.numel() for module in (built, *further) for part in module.buffers())
     return numbers, 16 * numbers + 4 * buffers
 
 
-def weightless(model: DecoderConfig) -> Decoder:
+def weightless(model: ModelConfig) -> Model:
     """The model on the meta device, where it takes no memory, and only as deep as its mixers differ."""
-    period = len(model.mixer) if isinstance(model.mixer, tuple) else 1
     with torch.device("meta"):
-        return Decoder(model, layers=period)
+        return model.build(layers=len(model.pattern))

@@ -6,7 +6,6 @@ import torch
 
 from seqloom.core.device import chosen
 from seqloom.data.prepare import Corpus, prepare
-from seqloom.models.decoder import Decoder
 from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
 from seqloom.training.memory import require_room
@@ -51,8 +50,9 @@ def learner_of(config: RunConfig, corpus: Corpus | None) -> Learner:
 
 def build(config: RunConfig, corpus: Corpus | None) -> Learner:
     """The model and the objective of a run, in float32 on torch's default device."""
-    model = Decoder(config.model)
-    objective = config.training.objective.build(config.model, config.data, config.training.batch, corpus)
+    model = config.model.build()
+    tokens = None if corpus is None else corpus.train
+    objective = config.training.objective.build(config.model, config.data, config.training.batch, tokens)
     return Learner(model, objective)
 
 

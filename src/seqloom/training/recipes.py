@@ -77,10 +77,23 @@ def spade() -> Values:
     return values
 
 
+def encoder() -> Values:
+    """BERT's objective (Devlin et al., arXiv:1810.04805) at the depth of paper/small, on windows of 128 tokens.
+
+    From BERT: masked tokens, initial weights N(0, 0.02²), a warm-up and then a line down to 0. The sizes are ours.
+    """
+    values = small()
+    values["model"] |= {"kind": "encoder", "context": 128, "std": 0.02, "mixer": {"kind": "attention", "heads": 4}}
+    schedule = {"kind": "linear", "warmup": 1000}
+    values["training"] |= {"objective": {"kind": "masked_token"}, "schedule": schedule}
+    return values
+
+
 RECIPES: dict[str, Callable[[], Values]] = {
     "paper/table1": table1,
     "paper/small": small,
     "paper/spade": spade,
+    "encoder/small": encoder,
     "demo": demo,
     "tiny": tiny,
 }

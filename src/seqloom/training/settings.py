@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from seqloom.core.config import read
-from seqloom.models.decoder import DecoderConfig
+from seqloom.core.model import ModelConfig
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import weightless
@@ -32,11 +32,11 @@ def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None)
     return config
 
 
-def _build(model: DecoderConfig) -> None:
+def _build(model: ModelConfig) -> None:
     """What does not fit is said here, before a text is read or a folder made."""
     with torch.device("meta"):
         for mixer in dict.fromkeys(model.mixers):
             try:
-                mixer.build(model.dim, model.context)
+                mixer.build(model.dim, model.context, model.causal)
             except RuntimeError as error:  # torch cannot count that far
                 raise ValueError(f"{mixer.kind} cannot be built of these sizes ({short(str(error))})") from None

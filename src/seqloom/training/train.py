@@ -13,10 +13,10 @@ from pathlib import Path
 from signal import Signals
 from typing import Any, final
 
+from seqloom.core.model import Model
 from seqloom.core.objective import Batch, Row
 from seqloom.core.progress import Advance, progress
 from seqloom.data.prepare import Corpus
-from seqloom.models.decoder import Decoder
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.about import ROWS
@@ -46,7 +46,7 @@ class Outcome:
     """How a run stands. `score` is the last held-out one of this call, if any, and `summary` what it says in words."""
 
     run: Run
-    model: Decoder
+    model: Model
     corpus: Corpus | None
     """the run's text, if its objective reads one"""
     step: int

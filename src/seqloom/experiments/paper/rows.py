@@ -13,14 +13,12 @@ from typing import Any
 
 import torch
 
-from seqloom.analysis.cost import model_cost
 from seqloom.analysis.origin import origin
 from seqloom.experiments.paper.grid import Cell, Grid, Model
 from seqloom.experiments.paper.running import Failures, asked
 from seqloom.experiments.paper.settings import differences
 from seqloom.experiments.paper.standing import Standing, standing
 from seqloom.experiments.paper.study import Line, Study
-from seqloom.models.decoder import Decoder
 from seqloom.runs.durable import replace
 
 Row = dict[str, Any]
@@ -110,8 +108,8 @@ def _cell(one: Line, found: Standing, stretch: int, why: str | None) -> Row:
 def _sizes(grid: Grid, model: Model) -> Row:
     config = grid.config(model).model
     with torch.device("meta"):
-        built = Decoder(config)
+        built = config.build()
     return {
         "parameters": sum(parameter.numel() for parameter in built.parameters()),
-        "operations": model_cost(built, config.context).total // config.context,
+        "operations": built.cost(config.context).total // config.context,
     }

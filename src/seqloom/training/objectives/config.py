@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from seqloom.core.config import Config
+from seqloom.core.model import ModelConfig
 from seqloom.core.objective import Objective
 from seqloom.data.config import DataConfig
-from seqloom.data.prepare import Corpus
-from seqloom.models.decoder import DecoderConfig
+from seqloom.data.tokens import Tokens
 
 
 class ObjectiveConfig(Config, ABC):
@@ -16,6 +16,8 @@ class ObjectiveConfig(Config, ABC):
     kind: str
     reads_text: ClassVar[bool] = True
     """whether the run has a text: `data.source`"""
+    causal: ClassVar[bool] = True
+    """whether it is for models that predict a position from those before it alone, or for those that read all"""
     uses_length: ClassVar[bool] = False
     """whether a run of another number of steps is another run"""
 
@@ -24,7 +26,7 @@ class ObjectiveConfig(Config, ABC):
         """What stands for the text in the identity of a run that reads none."""
         return ""
 
-    def sized(self, model: DecoderConfig) -> DecoderConfig:
+    def sized(self, model: ModelConfig) -> ModelConfig:
         """The settings of the model with the sizes that the objective determines; by default as they are."""
         return model
 
@@ -33,8 +35,8 @@ class ObjectiveConfig(Config, ABC):
         return tokens
 
     @abstractmethod
-    def build(self, model: DecoderConfig, data: DataConfig, rows: int, corpus: Corpus | None) -> Objective:
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> Objective:
         """The objective for a model of these settings and `rows` rows per step.
 
-        `corpus` is the text that was prepared, None where the objective reads none.
+        `tokens` is the text to train on: None where the objective reads none, or is only to score.
         """

@@ -13,14 +13,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from seqloom.core.model import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
-from seqloom.data.prepare import Corpus
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import score
-from seqloom.models.decoder import DecoderConfig
 from seqloom.training.objectives.config import ObjectiveConfig
 
 
@@ -31,19 +30,24 @@ class NextTokenConfig(ObjectiveConfig):
     kind: Literal["next_token"] = "next_token"
 
     @override
-    def build(self, model: DecoderConfig, data: DataConfig, rows: int, corpus: Corpus | None) -> "NextToken":
-        assert corpus is not None, "this objective reads a text"
-        return NextToken(corpus.train, model.context, rows, data.within_documents)
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "NextToken":
+        return NextToken(tokens, model.context, rows, data.within_documents)
 
 
 @final
 class NextToken(Objective):
     """Windows of `context` + 1 ids of a text, `rows` per step."""
 
-    def __init__(self, tokens: Tokens, context: int, rows: int, within_documents: bool = False) -> None:
+    def __init__(self, tokens: Tokens | None, context: int, rows: int, within_documents: bool = False) -> None:
         super().__init__()
         self.rows = rows
-        self._windows = cache(lambda seed: Windows(tokens, context, seed, within_documents))
+
+        @cache
+        def windows(seed: int) -> Windows:
+            assert tokens is not None, "it was built to score"
+            return Windows(tokens, context, seed, within_documents)
+
+        self._windows = windows
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:

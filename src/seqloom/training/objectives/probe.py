@@ -21,13 +21,13 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.extras import Extras
+from seqloom.core.model import ModelConfig
 from seqloom.core.objective import Batch, Carried, Check, Objective, Pass, Row
 from seqloom.core.shapes import Logits
 from seqloom.data.config import DataConfig
-from seqloom.data.prepare import Corpus
 from seqloom.data.probes import HARDEST, Probe, probe
+from seqloom.data.tokens import Tokens
 from seqloom.evaluation.answers import score
-from seqloom.models.decoder import DecoderConfig
 from seqloom.training.objectives.config import ObjectiveConfig
 
 ROWS = 1024
@@ -69,12 +69,12 @@ class ProbeConfig(ObjectiveConfig):
         return f"{self.questions.name} {json.dumps(self.questions.model_dump(mode='json'), sort_keys=True)}"
 
     @override
-    def sized(self, model: DecoderConfig) -> DecoderConfig:
+    def sized(self, model: ModelConfig) -> ModelConfig:
         """As many ids, and as many tokens of context, as the rows have."""
         return model.model_copy(update={"vocab": self.questions.vocab, "context": reads(self.questions)})
 
     @override
-    def build(self, model: DecoderConfig, data: DataConfig, rows: int, corpus: Corpus | None) -> "ProbeObjective":
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ProbeObjective":
         return ProbeObjective(self.questions, model.dim, rows, data.seed)
 
 

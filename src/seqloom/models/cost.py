@@ -15,21 +15,10 @@ import torch
 
 from seqloom.core.cost import Cost, Per, Span, linear, softmax
 from seqloom.core.mixer import parameters
+from seqloom.core.model import ModelConfig
 from seqloom.core.parts import part_price
 from seqloom.models.block import Block
-from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.norm import Norm, normalisation
-
-
-def model_cost(model: Decoder, T: int, per: Per = "sequence") -> Cost:
-    """The price of one row of T tokens, or of the token at place T alone. The model may be on the meta device."""
-    rows = T if per == "sequence" else 1
-    return layers_cost(model.config, model.blocks, T, per) + output_cost(model.config, rows)
-
-
-def prefill_cost(model: Decoder, T: int) -> Cost:
-    """The price of a prompt of T tokens: all are read, and what follows the last alone is predicted."""
-    return layers_cost(model.config, model.blocks, T, "sequence") + output_cost(model.config, 1)
 
 
 def block_cost(block: Block, T: int, per: Per) -> Cost:
@@ -49,10 +38,21 @@ def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
         return part_price(normalisation(kind, dim), Span(rows))
 
 
-def layers_cost(config: DecoderConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
+def layers_cost(config: ModelConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
     """Embedding and layers, of T tokens or of the token at place T."""
     layers = (block_cost(block, T, per) for block in blocks)
     return sum(layers, _embed(config, T if per == "sequence" else 1)) + shared_cost(blocks)
+
+
+def inner_cost(config: ModelConfig, blocks: Sequence[Block], T: int) -> Cost:
+    """All layers and the norms around them, of T tokens; `blocks` are all of them, or those that the layers repeat."""
+    whole, rest = divmod(config.depth, len(blocks))
+    total = shared_cost(blocks)
+    for _ in range(1 + config.embed_norm):
+        total += norm_cost(T, config.dim, config.norm)
+    for place, block in enumerate(blocks):
+        total += block_cost(block, T, "sequence").times(whole + (place < rest))
+    return total
 
 
 def shared_cost(blocks: Sequence[Block]) -> Cost:
@@ -62,13 +62,13 @@ def shared_cost(blocks: Sequence[Block]) -> Cost:
     return Cost(params=sum(parameters(module) for module in shared.values()))
 
 
-def output_cost(config: DecoderConfig, rows: int) -> Cost:
+def output_cost(config: ModelConfig, rows: int) -> Cost:
     """What predicts at so many places: norm, output and softmax."""
     D, W = config.dim, config.vocab
     return norm_cost(rows, D, config.norm) + linear(rows, D, W, bias=True) + softmax(rows, W)
 
 
-def _embed(config: DecoderConfig, rows: int) -> Cost:
+def _embed(config: ModelConfig, rows: int) -> Cost:
     D, W = config.dim, config.vocab
     scaled = Cost(mul=rows * D, params=D * W, path=("multiplication",))
     scaled = config.position.price(rows, D, config.context) + scaled

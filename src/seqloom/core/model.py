@@ -1,0 +1,207 @@
+"""The contract of a model: what a run holds, trains, saves, prices and reads.
+
+    logits = model(ids, keep)        whatever the kind; what else it can do is in its `traits`
+
+Commands ask this contract, never a class. A verb that a kind does not have raises ValueError, which names the kind.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NoReturn, final
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, SerializeAsAny
+from torch import Tensor, nn
+
+from seqloom.core.arguments import described
+from seqloom.core.config import Config
+from seqloom.core.cost import Cost, Per
+from seqloom.core.extras import Extras
+from seqloom.core.mixer import Mixer, MixerConfig
+from seqloom.core.position import PositionConfig
+from seqloom.core.shapes import Ids, Keep, Logits, Stream
+from seqloom.core.state import ModelState
+
+
+@final
+@dataclass(frozen=True)
+class ModelTraits:
+    """What a model can do."""
+
+    generates: bool
+    """whether it predicts the next token from those before it, and so writes text"""
+    streams: bool
+    """whether it reads on from a state: `start`, `extend`, `step`"""
+    longest: int | None
+    """the longest text in tokens that it reads from its start; None for any"""
+
+
+class Model(nn.Module, ABC):
+    """A model of any kind. `forward` changes no parameter and no buffer."""
+
+    config: "ModelConfig"
+    token: nn.Embedding
+    """the embedding of tokens, whose device and dtype are the model's"""
+    layers: nn.ModuleList
+    """the parts that repeat; in a model that was built with fewer `layers`, only the first of them"""
+    tokenizer: Any = None
+    """what text is read with, if there is one"""
+
+    @property
+    @abstractmethod
+    def traits(self) -> ModelTraits:
+        """What the model can do."""
+
+    @property
+    @abstractmethod
+    def mixers(self) -> list[Mixer]:
+        """The mixer of each layer, in order."""
+
+    @property
+    @abstractmethod
+    def halves(self) -> list[Mixer]:
+        """Every sublayer, in order: for what is asked of each."""
+
+    @property
+    @abstractmethod
+    def loss_weights(self) -> Mapping[str, float]:
+        """What training multiplies each auxiliary loss by; 1 for a name that is not there."""
+
+    @abstractmethod
+    def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
+        """Logits at each position of ids (B, T); 0 where `keep` is False, and no effect on others."""
+
+    @abstractmethod
+    def forward_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Logits, Extras]:
+        """`forward`, and the auxiliary losses and statistics of the pass."""
+
+    @abstractmethod
+    def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
+        """The stream (B, T, D) after the last layer: what `logits` reads."""
+
+    @abstractmethod
+    def features_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """`features`, and the auxiliary losses and statistics of the pass."""
+
+    @abstractmethod
+    def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
+        """The output layer over features (B, T, D), of all positions or of those that are wanted."""
+
+    @abstractmethod
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        """Called after each optimizer step, from 1, with the sums of its passes' statistics."""
+
+    @abstractmethod
+    def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
+        """The price of one row of T tokens, or of the token at place T alone, with `outputs` positions predicted.
+
+        By default all positions that are read are predicted. The model may be on the meta device.
+        """
+
+    @abstractmethod
+    def inner_cost(self, T: int) -> Cost:
+        """The price of one row of T tokens without the embeddings and the head: of the layers and the norms."""
+
+    def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
+        """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
+        self._lacks("read on from a state")
+
+    def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
+        """Reads a further piece; logits after each of its positions, and the state after it."""
+        self._lacks("read on from a state")
+
+    def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
+        """As `extend`, up to the features (B, T, D): for those who want the logits of few positions."""
+        self._lacks("read on from a state")
+
+    def step(
+        self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
+    ) -> tuple[Float[Tensor, "B W"], ModelState]:
+        """Reads one token per row; with `reuse` the given state is given up. Logits of the next token."""
+        self._lacks("read on from a state")
+
+    def trim(self, state: ModelState) -> ModelState:
+        """The same state, contiguous and without unused room, as it is saved."""
+        self._lacks("read on from a state")
+
+    def crop(self, state: ModelState, tokens: int) -> ModelState:
+        """The state after the first `tokens` tokens."""
+        self._lacks("read on from a state")
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.token.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the parameters."""
+        return self.token.weight.dtype
+
+    def _lacks(self, verb: str) -> NoReturn:
+        raise ValueError(f"a model of kind {self.config.kind} cannot {verb}: use one of model.kind=decoder")
+
+
+class ModelConfig(Config, ABC):
+    """The settings of a model: its kind, its sizes, the mixers of its layers."""
+
+    kind: Literal["decoder", "encoder"] = Field(
+        "decoder", description="decoder: reads from left to right and generates; encoder: reads in both directions"
+    )
+    vocab: int = Field(5000, ge=1, le=2**24, description="entries of the vocabulary")
+    dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
+    depth: int = Field(18, ge=1, le=1000, description="layers")
+    context: int = Field(128, ge=1, le=2**24, description="tokens of a window, and how far a mixer looks back")
+    ffn: int = Field(
+        512, ge=1, le=2**20, description="width of the feed-forward network or what is in its place, if any"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
+    position: SerializeAsAny[PositionConfig] = Field(description="what tells where a token is")
+    mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
+        description="the mixer of every layer, or a list that the layers repeat"
+    )
+    std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
+    channel: Literal["ffn", "channel_mix", "none"] = Field(
+        "ffn",
+        description="what follows each mixer: a feed-forward network, RWKV-4's channel mixing, or nothing (Mamba)",
+    )
+    embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
+    norm: Literal["layer", "rms"] = Field(
+        "layer", description="the norm before each sublayer and the output: of mean and variance, or rms"
+    )
+    later: ClassVar = ("channel", "embed_norm", "norm")
+    causal: ClassVar[bool]
+    """whether a position is predicted from those before it alone"""
+
+    @property
+    def pattern(self) -> tuple[MixerConfig, ...]:
+        """The mixers that the layers repeat."""
+        return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
+
+    @property
+    def mixers(self) -> tuple[MixerConfig, ...]:
+        """The mixer of each layer, in order."""
+        return tuple(self.pattern[layer % len(self.pattern)] for layer in range(self.depth))
+
+    @abstractmethod
+    def build(self, layers: int | None = None) -> Model:
+        """The model, freshly initialized; with `layers` only the first so many are built.
+
+        The layers repeat after `len(pattern)`, so that as many tell the price and the names of all weights. ValueError
+        where a mixer does not fit the sizes or the kind.
+        """
+
+
+def require_model(model: Any) -> None:
+    """Raises TypeError unless `model` is a Model."""
+    if not isinstance(model, Model):
+        raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {described(model)}")
+
+
+def require_generates(model: Any, verb: str = "generate text") -> None:
+    """Raises TypeError unless `model` is a Model, and ValueError where its kind does not predict the next token."""
+    require_model(model)
+    if not model.traits.generates:
+        raise ValueError(f"a model of kind {model.config.kind} cannot {verb}: use one of model.kind=decoder")

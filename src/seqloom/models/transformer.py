@@ -1,0 +1,174 @@
+"""What a decoder and an encoder share: embedding, blocks, head.
+
+    x = dropout(√D (token + position)),   m times Block,   logits = norm(x) W + b
+
+Source: the Extractor paper's Eq. 4-9 and 18-22: untied output with a bias, both embedding tables times √D at use, every
+matrix and embedding N(0, 0.01²), biases 0. Its `position` may be another or none, and its embeddings normalized
+(`embed_norm`, before the dropout), which the paper does not do and RWKV does; its norms may be others (Mamba).
+"""
+
+from abc import ABC
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core import extras as named
+from seqloom.core.arguments import mask
+from seqloom.core.cost import Cost, Per
+from seqloom.core.extras import Extras, merged
+from seqloom.core.mixer import Mixer, plain
+from seqloom.core.model import Model
+from seqloom.core.shapes import Ids, Keep, Logits, Stream
+from seqloom.mixers.handing import Handed
+from seqloom.models import arguments
+from seqloom.models.block import Block
+from seqloom.models.config import TransformerConfig
+from seqloom.models.cost import inner_cost, layers_cost, output_cost
+from seqloom.models.dropout import Dropout
+from seqloom.models.norm import normalisation
+from seqloom.ops.projection import Linear
+
+
+class Transformer(Model, ABC):
+    """Embedding, blocks, head.
+
+    Every verb raises TypeError or ValueError, in one line, for arguments that do not fit (`seqloom.models.arguments`).
+    With `layers` only the first so many are built, for who counts the weights of a model whose layers repeat.
+    """
+
+    def __init__(self, config: TransformerConfig, layers: int | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.token = nn.Embedding(config.vocab, config.dim)
+        embedded = config.position.place == "embedding"
+        self.position = config.position.build(config.dim, config.context) if embedded else None
+        self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
+        self.dropout = Dropout(config.dropout)
+        shared = config.shared()
+        self.shared = nn.ModuleDict(shared)  # here alone: the layers' mixers refer to it, and do not hold it
+        depth = config.depth if layers is None else layers
+        self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
+        self.norm = normalisation(config.norm, config.dim)
+        self.head = Linear(config.dim, config.vocab)
+        self.reset()
+
+    def reset(self) -> None:
+        """Draws all weights anew: matrices, embeddings and taps N(0, std²), biases 0, norms at gain 1."""
+        plain(self, self.config.std)
+        for block in self.blocks:  # a mixer has the last word on its own
+            block.mixer.reset(self.config.std)
+            if block.channel is not None:
+                block.channel.begin()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The layers, in order."""
+        return [layer for layer in self.layers if isinstance(layer, Block)]
+
+    @property
+    @override
+    def mixers(self) -> list[Mixer]:
+        """The mixer of each layer, in order."""
+        return [block.mixer for block in self.blocks]
+
+    @property
+    @override
+    def halves(self) -> list[Mixer]:
+        """Every mixer and what follows it in its layer, in order: for what is asked of each."""
+        return [half for block in self.blocks for half in block.halves]
+
+    @property
+    def longest(self) -> int | None:
+        """The longest text in tokens that the model reads from its start; None for any."""
+        limits = [half.traits.longest for half in self.halves]
+        limits.append(self.config.position.longest(self.config.context))
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @override
+    def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
+        """Logits of the token after each place; at a dropped place they are 0."""
+        return self.logits(self.features(ids, keep), keep)
+
+    @override
+    def forward_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Logits, Extras]:
+        """`forward`, and the layers' auxiliary losses and statistics, named as in `layers.3.balance`."""
+        x, extras = self.features_with_extras(ids, keep)
+        return self.logits(x, keep), extras
+
+    @override
+    def features_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """`features`, and the layers' auxiliary losses and statistics."""
+        self._check_piece(ids, keep)
+        x = self._embed(ids, ids.new_zeros(len(ids)), keep)
+        parts: list[Extras] = []
+        handed: Handed = {}
+        for number, block in enumerate(self.blocks):
+            x, handed, extras = block.forward_with_extras(x, handed, keep)
+            parts.append(extras.under(f"layers.{number}"))
+        return x, merged(parts)
+
+    @property
+    @override
+    def loss_weights(self) -> dict[str, float]:
+        """What training multiplies each auxiliary loss by; 1 for a name that is not there."""
+        return {
+            f"layers.{number}.{name}": weight
+            for number, block in enumerate(self.blocks)
+            for name, weight in block.loss_weights.items()
+        }
+
+    @override
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        """Called after each optimizer step, from 1, with the sums of its passes' statistics: see `Mixer`."""
+        for number, block in enumerate(self.blocks):
+            block.after_update(step, named.within(statistics, f"layers.{number}"))
+
+    @override
+    def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
+        """The stream (B, T, D) after the last layer: what `logits` reads."""
+        return self.features_with_extras(ids, keep)[0]
+
+    @override
+    def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
+        """The output layer over features (B, T, D), of all places or of those that are wanted; 0 at dropped ones."""
+        arguments.check_features(x, self.config.dim, self.token.weight.dtype, self.device)
+        if x.dtype == torch.float64:  # a norm takes no float64 next to float32 parameters, under autocast neither
+            x = x.to(self.token.weight.dtype)
+        if keep is not None:
+            mask(keep, x)
+        logits: Tensor = self.head(self.norm(x))
+        return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
+
+    @override
+    def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
+        rows = T if per == "sequence" else 1
+        blocks = self.blocks
+        layers = [blocks[layer % len(blocks)] for layer in range(self.config.depth)]
+        return layers_cost(self.config, layers, T, per) + output_cost(self.config, outputs or rows)
+
+    @override
+    def inner_cost(self, T: int) -> Cost:
+        return inner_cost(self.config, self.blocks, T)
+
+    def _check_piece(self, ids: Tensor, keep: Tensor | None) -> None:
+        """Raises unless ids (B, T) and keep (B, T) fit the model, and every id that is kept the vocabulary."""
+        arguments.check_ids(ids, 2, self.device)
+        if keep is not None:
+            mask(keep, ids)
+        arguments.check_range(ids if keep is None else torch.where(keep, ids, 0), self.config.vocab)
+
+    def _embed(self, ids: Tensor, length: Tensor, keep: Tensor | None) -> Tensor:
+        if keep is not None:
+            ids = torch.where(keep, ids, 0)  # whatever a dropped place holds goes nowhere
+        x = arguments.embedded(self.token, ids)
+        if self.position is not None:
+            if keep is None:
+                time = length[:, None] + torch.arange(ids.shape[1], device=ids.device)
+            else:
+                time = (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
+            x = x + self.position(time)
+        x = x * self.config.dim**0.5
+        embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
+        return embedded

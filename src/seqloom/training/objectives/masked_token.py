@@ -1,0 +1,139 @@
+"""Masked tokens: some tokens of a window hidden (`seqloom.data.masking`), and predicted from all others.
+
+    loss = -1/(B n) Σ over the n chosen t of each row of ln p(token t | the row as changed)        nats per chosen token
+
+The mask is one more entry of the vocabulary, after those of the tokenizer. What is hidden is a pure function of the
+seed and the number of the row.
+
+Source: Devlin et al., BERT, arXiv:1810.04805, section 3.1. What differs: `<eos>` may be chosen too, and there is no
+next-sentence prediction.
+"""
+
+from functools import cache
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from typing_extensions import override
+
+from seqloom.core.model import ModelConfig
+from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.table import written
+from seqloom.data.config import DataConfig
+from seqloom.data.masking import hidden
+from seqloom.data.tokens import Tokens
+from seqloom.data.windows import Windows, held_out
+from seqloom.evaluation.scores import require_tokens
+from seqloom.training.objectives.config import ObjectiveConfig
+
+JUDGED = 2**40
+"""the number of the first row that the held-out text is hidden by: no row of a training reaches it"""
+
+
+@final
+class MaskedTokenConfig(ObjectiveConfig):
+    """Predicts hidden tokens of a text from all others, as BERT does."""
+
+    kind: Literal["masked_token"] = "masked_token"
+    share: float = Field(0.15, gt=0, lt=1, description="part of the tokens that are chosen")
+    causal: ClassVar = False
+
+    @override
+    def vocab(self, tokens: int) -> int:
+        """The tokens and the mask."""
+        return tokens + 1
+
+    @override
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "MaskedToken":
+        return MaskedToken(tokens, model, rows, self.share, data)
+
+
+@final
+class MaskedToken(Objective):
+    """Windows of `context` ids of a text, `rows` per step; the last id of the model's vocabulary is the mask."""
+
+    def __init__(self, tokens: Tokens | None, model: ModelConfig, rows: int, share: float, data: DataConfig) -> None:
+        super().__init__()
+        self.rows = rows
+        self.share = share
+        self.mask = model.vocab - 1
+        self.seed = data.seed
+
+        @cache
+        def windows(seed: int) -> Windows:
+            assert tokens is not None, "it was built to score"
+            return Windows(tokens, model.context - 1, seed, data.within_documents)
+
+        self._windows = windows
+
+    @override
+    def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
+        """`ids` (B, T) as the model reads them; `chosen` (B, n), positions; `targets` (B, n), the ids that were there.
+
+        As each row has T tokens, n is the same for all.
+        """
+        ids = self._windows(seed).batch(step, self.rows).numpy()
+        inputs, chosen = self._hidden(ids, np.ones_like(ids, bool), seed, step * self.rows)
+        positions = np.nonzero(chosen)[1].reshape(len(ids), -1)
+        targets = np.take_along_axis(ids, positions, 1)
+        arrays = {"ids": inputs, "chosen": positions, "targets": targets}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    @override
+    def targets(self, batch: Batch) -> int:
+        """The chosen tokens of these rows."""
+        return batch["targets"].numel()
+
+    @override
+    def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
+        """The mean loss of a chosen token; the logits are taken in float32 at least."""
+        x, extras = model.features_with_extras(batch["ids"])
+        positions = batch["chosen"][:, :, None].expand(-1, -1, x.shape[2])
+        logits = model.logits(x.gather(1, positions))
+        return Pass({"loss": cross_entropy(_wide(logits).flatten(0, 1), batch["targets"].flatten())}, extras)
+
+    @override
+    def score(self, model: Any, held_out: Any) -> Row:
+        """The mean loss and the share of right predictions over hidden tokens of the held-out text, always the same.
+
+        Windows lie side by side and restart at each document, as in `seqloom.evaluation.scores`.
+        """
+        require_tokens(held_out, self.mask)
+        learning = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                return self._scored(model, held_out)
+        finally:
+            model.train(learning)
+
+    @override
+    def summary(self, row: Row) -> str:
+        """Loss and accuracy."""
+        loss, accuracy = written(row["held_out"]), f"{row['accuracy']:.1%}"
+        return f"held-out loss {loss} nats per masked token, {accuracy} of {row['masked']:,} right"
+
+    def _scored(self, model: Any, tokens: Tokens) -> Row:
+        nats, right, count, first = 0.0, 0, 0, JUDGED
+        for _, ids, keep in held_out(tokens, model.config.context, self.rows):
+            inputs, hiding = self._hidden(ids.numpy(), keep.numpy(), self.seed, first)
+            chosen = torch.from_numpy(hiding)
+            targets = ids[chosen]
+            x = model.features(torch.from_numpy(inputs).to(model.device), keep.to(model.device))
+            logits = _wide(model.logits(x[chosen.to(model.device)][None]))[0].cpu()
+            nats += float(cross_entropy(logits.double(), targets, reduction="sum"))
+            right += int((logits.argmax(1) == targets).sum())
+            count += len(targets)
+            first += len(ids)
+        return {"held_out": nats / count, "accuracy": right / count, "masked": count}
+
+    def _hidden(self, ids: Any, keep: Any, seed: int, first: int) -> tuple[Any, Any]:
+        return hidden(ids, keep, share=self.share, vocab=self.mask, mask=self.mask, seed=seed, first=first)
+
+
+def _wide(logits: Tensor) -> Tensor:
+    """The logits in float32 at least."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
