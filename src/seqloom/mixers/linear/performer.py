@@ -28,7 +28,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
@@ -60,66 +60,52 @@ class Performer(PackedMixer):
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.orthogonal)
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
-
     @property
     @override
     def memory(self) -> Memory:
         """S with z (B, H, F, V+1) and M (B, H)."""
-        s = Entry((self.heads, self._features, self.dim // self.heads + 1), "wide")
+        s = Entry((self.heads, self._per_head, self.dim // self.heads + 1), "wide")
         return {"s": s} if self.kernel == "relu" else {"s": s, "peak": Entry((self.heads,), "wide", LOWEST)}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, after = self._read(x, self._split(self.w_v(x)), state, lengths)
-        return self._out(y, x), after
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
-        if reuse:
-            after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
-        return self._out(y, x[:, None])[:, 0], after
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        v = self._heads(self.w_v(x))
+        q, k, log_decay, peak = self._features(x, state, lengths)
+        y, s = average(q, k, v, log_decay, state["s"] if state else None, lengths=lengths)
+        out = self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
+        return out, {"s": s} if peak is None else {"s": s, "peak": peak}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """The weights of each head, after their mean where there are several."""
-        unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
-        return of_heads(self._read(x[:1], unit)[0][0], ", as estimated by the features")
+        q, k, log_decay, _ = self._features(x[:1])
+        values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        weights, _ = average(q, k, values, log_decay)
+        return of_heads(weights[0], ", as estimated by the features")
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, (H, R, K) = span.rows, self.directions.shape
         feature = Cost(div=rows * self.dim, path=("division",)) + price.features(rows, self.kernel, H, R, K)
-        return self.w_q, feature, feature.parallel(), price.average(rows, H, self._features, K), self.w_out
+        return self.w_q, feature, feature.parallel(), price.average(rows, H, self._per_head, K), self.w_out
 
     @property
-    def _features(self) -> int:
+    def _per_head(self) -> int:
+        """F, the features of a head."""
         return self.directions.shape[1] * (2 if self.kernel == "hyperbolic" else 1)
 
-    def _read(
-        self, x: Stream, v: Tensor, state: State | None = None, lengths: Lengths | None = None
-    ) -> tuple[Tensor, Entries]:
-        """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
-        q, k = (features.exact(self._split(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
-        s, peak = (None, None) if state is None else (state["s"], state.get("peak"))
-        g = None
-        if self.kernel == "relu":
-            q, k = (features.relu(z, self.directions) for z in (q, k))
-        else:
-            q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))
-            q, k, g, peak = positive(q, k, peak, lengths=lengths)
-        y, s = average(q, k, v, g, s, lengths=lengths)
-        return y, {"s": s} if peak is None else {"s": s, "peak": peak}
-
-    def _split(self, x: Tensor) -> Tensor:
+    def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
 
-    def _out(self, y: Tensor, x: Tensor) -> Tensor:
-        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
-        return out
+    def _features(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """φ(q) and φ(k) (B, H, T, F), and log e^{M_{t-1} - M_t} and M of `positive`: None for the ReLU kernel."""
+        q, k = (features.exact(self._heads(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
+        if self.kernel == "relu":
+            return features.relu(q, self.directions), features.relu(k, self.directions), None, None
+        q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))
+        return positive(q, k, state["peak"] if state else None, lengths=lengths)
 
 
 @register
@@ -148,7 +134,7 @@ class PerformerConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> Performer:
-        """ValueError where the heads do not divide dim."""
+        """Raises ValueError where the heads do not divide dim."""
         if layer.dim % self.heads:
             fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
             raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")

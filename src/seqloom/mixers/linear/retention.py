@@ -26,7 +26,7 @@ from seqloom.core.cost import Cost, Span, gate, layernorm
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -57,9 +57,14 @@ class Retention(PackedMixer):
         self.rebuild()
 
     @override
-    def mix(self, x: Stream) -> Stream:
-        y, _ = decay(*self._read(x, torch.arange(x.shape[1], device=x.device)), self.log_decay)
-        return self._out(x, y)
+    def rebuild(self) -> None:
+        """γ and θ, which move with the module but are never rounded to its dtype."""
+        gammas = [math.log1p(-(2.0 ** (-5 - h))) for h in range(self.heads)]
+        for name, values in (
+            ("log_decay", torch.tensor(gammas, dtype=torch.float64)),
+            ("theta", angles(self.dim // self.heads)),
+        ):
+            self.register_buffer(name, values.to(self.device), persistent=False)
 
     @property
     @override
@@ -68,20 +73,14 @@ class Retention(PackedMixer):
         return {"sum": Entry((self.heads, K, 2 * K), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        position = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
-        q, k, v = self._read(x, position[:, None])
-        y, after = decay(q, k, v, self.log_decay, state["sum"], lengths=lengths)
-        return self._out(x, y), {"sum": after}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        one = x[:, None]
-        q, k, v = self._read(one, state["length"][:, None, None])
-        y, after = decay(q, k, v, self.log_decay, state["sum"])
-        if reuse:
-            after = state["sum"].copy_(after.detach())
-        return self._out(one, y)[:, 0], {"sum": after}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        position = torch.arange(x.shape[1], device=x.device)
+        if state:
+            position = (state["length"][:, None] + position)[:, None]  # (B, 1, T)
+        q, k, v = self._projected(x, position)
+        y, sums = decay(q, k, v, self.log_decay, state["sum"] if state else None, lengths=lengths)
+        normed = layer_norm(y, y.shape[-1:], eps=self.eps).transpose(1, 2).flatten(2)
+        return self.w_o(silu(self.w_g(x)) * normed), {"sum": sums}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -89,7 +88,7 @@ class Retention(PackedMixer):
         place = torch.arange(x.shape[1], device=x.device)
         lag = place[:, None] - place
         held = torch.exp(place[:, None] * self.log_decay)
-        q, k, _ = self._read(x[:1], place)
+        q, k, _ = self._projected(x[:1], place)
         scores = (q @ k.mT)[0] * torch.exp(lag.clamp(min=0) * self.log_decay[:, None, None]).to(q.dtype).tril()
         meaning = "what a query takes of each key's value, before the norm"
         return [
@@ -106,27 +105,12 @@ class Retention(PackedMixer):
         norm = layernorm(rows * H, 2 * K, gain=False, bias=False)
         return self.w_q, rotation, price(rows, H, K, 2 * K, "head"), norm, gate(rows * 2 * D), self.w_o
 
-    def _read(self, x: Tensor, time: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys (B, H, T, K), turned to their times (T,) or (B, 1, T), and values (B, H, T, 2K)."""
+    def _projected(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys (B, H, T, K), turned by their positions (T,) or (B, 1, T), and values (B, H, T, 2K)."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
-        kind = torch.promote_types(q.dtype, torch.float32)  # what the sums are kept in
-        cos, sin = turns(time, self.theta, kind)
-        return rotate(q.to(kind), cos, sin), rotate(k.to(kind), cos, sin) / math.sqrt(k.shape[-1]), v
-
-    def _out(self, x: Tensor, y: Tensor) -> Tensor:
-        normed = layer_norm(y, y.shape[-1:], eps=self.eps).transpose(1, 2).flatten(2)
-        out: Tensor = self.w_o(silu(self.w_g(x)) * normed)
-        return out
-
-    @override
-    def rebuild(self) -> None:
-        """Γ and θ, which move with the module but are never rounded to its dtype."""
-        gammas = [math.log1p(-(2.0 ** (-5 - h))) for h in range(self.heads)]
-        for name, values in (
-            ("log_decay", torch.tensor(gammas, dtype=torch.float64)),
-            ("theta", angles(self.dim // self.heads)),
-        ):
-            self.register_buffer(name, values.to(self.device), persistent=False)
+        wide = torch.promote_types(q.dtype, torch.float32)  # what the sums are in
+        cos, sin = turns(position, self.theta, wide)
+        return rotate(q.to(wide), cos, sin), rotate(k.to(wide), cos, sin) / math.sqrt(k.shape[-1]), v
 
 
 @register

@@ -28,7 +28,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
@@ -58,13 +58,13 @@ class RandomFeatureAttention(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """Σ begins at 1 and the gate at 1/2, as in the authors' code."""
+        """σ begins at 1 and the gate at 1/2, as in the authors' code."""
         super().reset(std)
         nn.init.ones_(self.sigma)
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """Σ is not decayed, since 0 would make every weight the same."""
+        """σ is not decayed, since 0 would make every weight the same."""
         others = [parameter for parameter in self.parameters() if parameter is not self.sigma]
         return [{"params": others}, {"params": [self.sigma], "weight_decay": 0.0}]
 
@@ -73,10 +73,6 @@ class RandomFeatureAttention(PackedMixer):
         """New directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.independent)
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._out(self._read(x, self._split(self.w_v(x)))[0], x)
 
     @property
     @override
@@ -87,22 +83,22 @@ class RandomFeatureAttention(PackedMixer):
         return {"s": s} if self.w_gate is None else {"s": s, "log_kept": Entry((H,), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, after = self._read(x, self._split(self.w_v(x)), state, lengths)
-        return self._out(y, x), after
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, after = self._read(x[:, None], self._split(self.w_v(x[:, None])), state)
-        if reuse:
-            after = {name: state[name].copy_(tensor.detach()) for name, tensor in after.items()}
-        return self._out(y, x[:, None])[:, 0], after
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        v = self._heads(self.w_v(x))
+        q, k = self._features(x)
+        log_gate, weight, least, gates = self._gates(x, q, state, lengths)
+        y, s = average(q, k, v, log_gate, state["s"] if state else None, weight, least, lengths=lengths)
+        out = self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
+        return out, {"s": s, **gates}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """The weights of each head, after their mean, and what the gates keep."""
-        unit = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
-        shown = of_heads(self._read(x[:1], unit)[0][0], "; may be negative")
+        q, k = self._features(x[:1])
+        log_gate, weight, least, _ = self._gates(x[:1], q)
+        values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        weights, _ = average(q, k, values, log_gate, None, weight, least)
+        shown = of_heads(weights[0], "; may be negative")
         if self.w_gate is not None:
             kept = "how much of its memory a head keeps when it reads a token"
             shown.append(View("gates", kept, ("token", "head"), self.w_gate(x[0]).sigmoid()))
@@ -116,26 +112,23 @@ class RandomFeatureAttention(PackedMixer):
         weights = price.even(rows, H) if self.w_gate is None else price.gates(rows, H, 2 * R, K)
         return self.w_q, feature, feature.parallel(), price.average(rows, H, 2 * R, K), weights, self.w_out
 
-    def _read(
-        self, x: Stream, v: Tensor, state: State | None = None, lengths: Lengths | None = None
-    ) -> tuple[Tensor, Entries]:
-        """What each head reads (B, H, T, V) of the values v (B, H, T, V), and the memory after it."""
-        q, k = (features.unit(self._split(w(x))) * self.sigma[:, None] for w in (self.w_q, self.w_k))
-        q, k = (features.trigonometric(z, self.directions) for z in (q, k))
-        s, log_kept, length = (None if state is None else state.get(name) for name in ("s", "log_kept", "length"))
-        if self.w_gate is None:
-            y, s = average(q, k, v, state=s, least=counted(q, length), lengths=lengths)
-            return y, {"s": s}
-        g, weight, least, log_kept = gated(self.w_gate(x).mT, log_kept, lengths=lengths)
-        y, s = average(q, k, v, g, s, weight, least, lengths=lengths)
-        return y, {"s": s, "log_kept": log_kept}
-
-    def _split(self, x: Tensor) -> Tensor:
+    def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
 
-    def _out(self, y: Tensor, x: Tensor) -> Tensor:
-        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
-        return out
+    def _features(self, x: Stream) -> tuple[Tensor, Tensor]:
+        """φ(q) and φ(k) (B, H, T, 2R)."""
+        q, k = (features.unit(self._heads(w(x))) * self.sigma[:, None] for w in (self.w_q, self.w_k))
+        return features.trigonometric(q, self.directions), features.trigonometric(k, self.directions)
+
+    def _gates(
+        self, x: Stream, q: Tensor, state: State | None = None, lengths: Lengths | None = None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor, Entries]:
+        """log g, 1 - g and 0.1 s of each token (B, H, T), and Σ log g; without the gate None, None, 0.1 t, nothing."""
+        if self.w_gate is None:
+            return None, None, counted(q, state["length"] if state else None), {}
+        before = state["log_kept"] if state else None
+        log_gate, weight, least, log_kept = gated(self.w_gate(x).mT, before, lengths=lengths)
+        return log_gate, weight, least, {"log_kept": log_kept}
 
 
 @register
@@ -156,7 +149,7 @@ class RFAConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> RandomFeatureAttention:
-        """ValueError where the heads do not divide dim."""
+        """Raises ValueError where the heads do not divide dim."""
         if layer.dim % self.heads:
             fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
             raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
