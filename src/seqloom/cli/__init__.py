@@ -68,7 +68,9 @@ def _command(arguments: list[str], debug: bool) -> int:
         if why is None or debug:
             raise
         if why.strip():  # `seqloom` alone has shown its help, and has nothing to add
-            print(f"seqloom: {' '.join(why.split())}", file=sys.stderr)
+            from seqloom.core.launch import attributed
+
+            print(f"seqloom: {attributed(' '.join(why.split()), error)}", file=sys.stderr)
         return 2
     return code if isinstance(code, int) else 0
 

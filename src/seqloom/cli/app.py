@@ -111,6 +111,9 @@ def train(
 ) -> int:
     """Trains a model, or goes on with its training; Ctrl-C saves.
 
+    `torchrun --nproc-per-node 2 -m seqloom train …` trains it on two processes, each with its share of every batch's
+    rows and with a GPU of its own where there are GPUs; the run is the same, and goes on with any number of processes.
+
     On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
     """
     from seqloom.cli.checked import require_settings
@@ -121,6 +124,10 @@ def train(
     from seqloom.training.train import train as run
 
     outcome = run(resolve(preset, changes, source=data), out, allow_drift=allow_drift)
+    from seqloom.core.launch import rank
+
+    if rank() > 0:
+        return 0 if outcome.asked is None else 128 + int(outcome.asked)
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
         return 128 + int(outcome.asked)

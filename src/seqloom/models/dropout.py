@@ -2,9 +2,14 @@
 
     y = x ∘ m / (1 - p),   m = 0 with probability p, else 1;   p to the nearest 1/65536, so 0.1 is 0.100006
 
+Where several processes share the rows of a batch, each draws m for all rows and takes its own, so that m does not
+depend on their number.
+
 Source: Srivastava et al., Dropout, JMLR 15, 2014, with the scale in training as is usual. Nothing else differs.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import final
 
 import torch
@@ -18,11 +23,38 @@ LEVELS = 1 << 16
 class Dropout(nn.Dropout):
     """torch's layer, with its own draws on a CPU outside of graphs; they come from torch's generator as well."""
 
+    rank: int = 0
+    ranks: int = 1
+    """processes that share the rows of a batch evenly, in order; this one has the number `rank`"""
+
     def forward(self, input: Tensor) -> Tensor:
-        """(…) → (…); the input itself where nothing is dropped."""
-        if not self.training or self.p == 0 or input.device.type != "cpu" or torch.compiler.is_compiling():
-            return super().forward(input)
-        n = input.numel()
+        """(B, …) → (B, …); the input itself where nothing is dropped."""
+        if not self.training or self.p == 0:
+            return input
+        if input.device.type != "cpu" or torch.compiler.is_compiling():
+            return super().forward(input) if self.ranks == 1 else self._by_torch(input)
+        n = self.ranks * input.numel()
         draws = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:n]
-        kept = draws >= round(self.p * LEVELS) - LEVELS // 2
-        return input * kept.view(input.shape).to(input.dtype).mul_(1 / (1 - self.p))
+        own = draws.view(self.ranks, *input.shape)[self.rank]
+        kept = own >= round(self.p * LEVELS) - LEVELS // 2
+        return input * kept.to(input.dtype).mul_(1 / (1 - self.p))
+
+    def _by_torch(self, input: Tensor) -> Tensor:
+        """The rows of this process, with torch's draws for those of all."""
+        kept = super().forward(input.new_ones(self.ranks, *input.shape))[self.rank] != 0
+        return torch.where(kept, input * (1 / (1 - self.p)), 0.0)
+
+
+@contextmanager
+def rows_of(module: nn.Module, rank: int, ranks: int) -> Iterator[None]:
+    """Inside the block, each dropout of a module is given the rows of one process of several."""
+    layers = [part for part in module.modules() if isinstance(part, Dropout)]
+    for layer in layers:
+        layer.rank = rank
+        layer.ranks = ranks
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.rank = 0
+            layer.ranks = 1

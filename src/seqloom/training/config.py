@@ -15,7 +15,7 @@ from seqloom.training.objectives import AnyObjective
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.schedules import AnySchedule, Constant
 
-FREE = ("batches", "save_every", "evaluate_every", "device")
+FREE = ("batches", "save_every", "evaluate_every", "device", "timeout")
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
 under a schedule or an objective that uses the length of the run"""
 LARGEST = 2**40
@@ -41,6 +41,7 @@ class TrainConfig(Config):
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
     evaluate_every: int = Field(0, ge=0, le=LARGEST, description="steps between held-out evaluations; 0: at the end")
     device: str = Field("auto", description="cpu, cuda, or auto: cuda where there is one")
+    timeout: float = Field(600.0, gt=0, description="seconds that one of several processes waits for the others")
     schedule: AnySchedule = Field(Constant(), description="how the learning rate depends on the step")
     optimizer: Literal["adamw", "muon"] = Field(
         "adamw", description="muon: Muon for the weights of linear layers inside the blocks, AdamW for all others"

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from seqloom.core.extras import added
 from seqloom.core.objective import Batch, Carried, Pass
 from seqloom.training.config import TrainConfig
+from seqloom.training.distributed import Group
 from seqloom.training.learner import Learner
 from seqloom.training.optimizers import Optimizer
 
@@ -55,15 +56,17 @@ class Losses:
         self._divisors.append(divisor)
         self._values.append(value.detach().double())
 
-    def read(self, step: int) -> float:
-        """The loss of the step. Raises NotFinite, which names the first loss that is not finite."""
+    def read(self, step: int, group: Group) -> float:
+        """The loss of the step, of all processes. Raises NotFinite, which names the first loss that is not finite."""
         values = torch.stack(self._values).tolist()
+        shares = [value / (divisor or 1.0) for value, divisor in zip(values, self._divisors, strict=True)]
         total = 0.0
-        for name, value, divisor in zip(self._names, values, self._divisors, strict=True):
-            if not math.isfinite(value):
-                raise NotFinite(_stopped(step, f"{name} is {value}"))
-            if divisor is not None:
-                total += value / divisor
+        for of_rank in group.gather(shares):
+            for name, share, divisor in zip(self._names, of_rank, self._divisors, strict=True):
+                if not math.isfinite(share):
+                    raise NotFinite(_stopped(step, f"{name} is {share}"))
+                if divisor is not None:
+                    total += share
         return total
 
 
@@ -72,11 +75,14 @@ class Updates:
     """The steps of a training; `carried` is what the next one is given by the one before it.
 
     `seed` is that of the batches. Raises NotFinite before such a loss changes a weight. The device is waited for once
-    in a step: where the losses of its micro-batches are read.
+    in a step: where the losses of its micro-batches are read. Each process of a `group` reads its rows of them.
     """
 
-    def __init__(self, learner: Learner, optimizer: Optimizer, config: TrainConfig, seed: int) -> None:
+    def __init__(
+        self, learner: Learner, optimizer: Optimizer, config: TrainConfig, seed: int, group: Group | None = None
+    ) -> None:
         self.carried: Carried = {}
+        self._group = group or Group()
         self._learner = learner
         self._optimizer = optimizer
         self._config = config
@@ -93,7 +99,7 @@ class Updates:
         config = self._config
         began = time.perf_counter()
         batch = self._learner.objective.batch(self._seed, number, self._learner.model)
-        parts = micro_batches(batch, config.accumulate)
+        parts = [self._group.rows(part) for part in micro_batches(batch, config.accumulate)]
         divisors = self._divisors(batch, parts)
         parts = [on(self._device, part) for part in parts]
         _seed(config.seed, number, self._device)
@@ -105,20 +111,21 @@ class Updates:
             loss = self._loss(found, divisor, losses)
             statistics = added(statistics, found.extras.statistics)
             (loss / divisor if divisor != 1 else loss).backward()
-        cost = losses.read(number + 1)
+        cost = losses.read(number + 1, self._group)
+        self._group.sum_gradients(self._learner.parameters())
         if config.clip is not None:
             torch.nn.utils.clip_grad_norm_(self._learner.parameters(), config.clip)
         share = config.schedule.share(number, config.batches)
         self._optimizer.step(share)
         self._optimizer.zero_grad()
-        self._learner.model.after_update(number + 1, statistics)
+        self._learner.model.after_update(number + 1, self._group.sum(statistics))
         ended = time.perf_counter()
         return Update(cost, config.lr * share, ended - began, ended - computing)
 
     def _divisors(self, batch: Batch, parts: list[Batch]) -> list[float]:
         """What the mean losses of each micro-batch are divided by, so that their sum is the mean of the batch."""
         targets = self._learner.objective.targets
-        if len(parts) == 1:
+        if len(parts) == 1 and self._group.size == 1:
             return [1.0]
         whole = targets(batch)
         return [whole / targets(part) for part in parts]
@@ -130,6 +137,8 @@ class Updates:
         with autocast:
             found: Pass = self._run(part, self.carried)
         self.carried = found.carried
+        if self.carried and self._group.size > 1:
+            raise ValueError("the objective carries tensors from step to step: train it in one process")
         return found
 
     def _loss(self, found: Pass, divisor: float, losses: Losses) -> Tensor:

@@ -26,8 +26,12 @@ class Stop:
     ) -> None:
         self._restore()
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def ask(self, number: int) -> None:
+        """Asks to stop as the signal of this number does."""
         self.asked = signal.Signals(number)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.ask(number)
         self._restore()
 
     def _restore(self) -> None:

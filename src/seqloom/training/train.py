@@ -6,8 +6,8 @@ The same call goes on where the run stopped.
 """
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -17,6 +17,8 @@ from seqloom.core.model import Model
 from seqloom.core.objective import Batch, Row
 from seqloom.core.progress import Advance, progress
 from seqloom.data.prepare import Corpus
+from seqloom.models.decoder import Decoder
+from seqloom.models.dropout import rows_of
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.about import ROWS
@@ -26,6 +28,7 @@ from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
 from seqloom.training.config import RunConfig
+from seqloom.training.distributed import Group, Unwritten, digest, joined
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.learner import Learner
 from seqloom.training.loop import Updates, micro_batches, require_finite
@@ -64,32 +67,43 @@ def train(
     """Trains in `folder`, from its newest good checkpoint on, until all batches are read or a signal asks to stop.
 
     It also ends where the objective says that it is solved. `say` takes what there is to tell, a line at a time; `show`
-    shows how far the training is, as `progress` does.
+    shows how far the training is, as `progress` does. Processes that torchrun started together train one model
+    (`seqloom.training.distributed`); rank 0 writes the run, and it alone says and shows.
 
     ValueError, in one line, for settings that do not fit, a folder in use or of other settings, and a changed machine
     (unless `allow_drift`); NotFinite where the loss explodes.
     """
-    say = say or (lambda line: print(line, file=sys.stderr, flush=True))
+    with joined(config.training) as group:
+        if group.main:
+            say = say or (lambda line: print(line, file=sys.stderr, flush=True))
+            return _train(config, Path(folder), allow_drift, say, show, group)
+        return _train(config, Path(folder), allow_drift, lambda line: None, _unshown, group)
+
+
+def _train(config: RunConfig, folder: Path, allow_drift: bool, say: Say, show: Show, group: Group) -> Outcome:
+    """`train` in one process of a group."""
     keep_freed_memory(say)
-    config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
-    with lock(folder), use(**config.backends), ExitStack() as stack:
+    with group.main_first():
+        config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
+    with lock(folder) if group.main else nullcontext(), use(**config.backends), ExitStack() as stack:
         learner = learner_of(config, corpus)
-        run = open_run(folder, identity(config, corpus))
-        if corpus is not None:
-            run.keep_tokenizer(corpus.tokenizer.json)
+        with group.main_first():
+            run = _opened(folder, config, corpus) if group.main else Run(folder)
         count = sum(weights.numel() for weights in learner.parameters())
         data = f"{corpus.description}; " if corpus is not None else ""
         say(f"{data}{count:,} parameters; in {run.folder}")
-        training = _Training(config, run, learner, None if corpus is None else corpus.held, say)
+        training = _Training(config, run, learner, None if corpus is None else corpus.held, say, group)
         backends, mark = training.go_on(stack, allow_drift)
+        group.require_same({**identity(config, corpus), **training.facts()})
+        stack.enter_context(rows_of(learner, group.rank, group.size))
         first = training.step
-        with Metrics(run.metrics, say, mark=mark) as rows, Stop() as stop:
+        with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, Stop() as stop:
             with show("training", config.training.batches, "batches", start=first) as advance:
                 training.train(rows, stop, backends, advance)
             if not training.ended:
                 if training.step > first:
                     training.save(rows)
-            elif not any("held_out" in row for row in read(run.metrics) if row["step"] == training.step):
+            elif group.of_main(lambda: not _scored(run, training.step)):
                 training.evaluate(rows)  # a longer run was cut to what it had done
                 training.save(rows)
     score = training.score
@@ -98,18 +112,37 @@ def train(
     return Outcome(run, learner.eval().model, corpus, training.step, asked, stop.asked, score, summary)
 
 
+def _opened(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
+    """The run's folder with its settings and tokenizer."""
+    run = open_run(folder, identity(config, corpus))
+    if corpus is not None:
+        run.keep_tokenizer(corpus.tokenizer.json)
+    return run
+
+
+def _scored(run: Run, step: int) -> bool:
+    """Whether the model of a step was scored on held-out data."""
+    return any("held_out" in row for row in read(run.metrics) if row["step"] == step)
+
+
+@contextmanager
+def _unshown(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
+    yield lambda amount=1, note="": None
+
+
 @final
 class _Training:
     """A run in this process: how far it is, and what a step, an evaluation and a checkpoint do."""
 
-    def __init__(self, config: RunConfig, run: Run, learner: Learner, held_out: Any, say: Say) -> None:
+    def __init__(self, config: RunConfig, run: Run, learner: Learner, held_out: Any, say: Say, group: Group) -> None:
+        self.group = group
         self.config = config
         self.run = run
         self.learner = learner
         self.held_out = held_out
         self.say = say
         self.optimizer = optimizer(learner.model, config.training, learner.objective)
-        self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed)
+        self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed, group)
         self.step = 0
         self.solved = False
         self.best: dict[str, Any] | None = None
@@ -124,7 +157,7 @@ class _Training:
 
     def go_on(self, stack: ExitStack, allow_drift: bool) -> tuple[dict[str, str], Mark]:
         """Takes up the newest good checkpoint, if there is one: the backends to compute with, and its rows."""
-        saved = checkpoint.newest(self.run.checkpoints, self.say)
+        saved = self._newest()
         resumed = resume(saved, self.run) if saved is not None else None
         before = resumed.surroundings if resumed is not None and not allow_drift else {}
         stack.enter_context(threads_of(before, self.say))
@@ -140,10 +173,15 @@ class _Training:
         self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
         return backends, resumed.rows
 
-    def train(self, rows: Metrics, stop: Stop, backends: dict[str, str], advance: Advance) -> None:
+    def facts(self) -> dict[str, Any]:
+        """What must be equal in all processes that train one model, besides what makes the run."""
+        settings = self.config.model_dump(mode="json", exclude={"data", "backends"})
+        return {**settings, **self.surroundings, "step": self.step, "weights": digest(self.learner)}
+
+    def train(self, rows: Metrics | Unwritten, stop: Stop, backends: dict[str, str], advance: Advance) -> None:
         """Step by step to the end, or until a signal asks to stop."""
         settings = self.config.training
-        while not self.ended and not stop.asked:
+        while not self.ended and not self.group.agreed(stop):
             with use(**backends):
                 done = self.updates(self.step)
             self.step += 1
@@ -154,27 +192,30 @@ class _Training:
             check = self.learner.objective.check(self.learner.model, self.step)
             if check is not None:
                 note = f"{note}, {check.note}"
-                self.solved = check.solved
+                self.solved = self.group.of_main(lambda solved=check.solved: solved)
             advance(note=note)
             if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
                 self.evaluate(rows)
             if self.ended or self.step % settings.save_every == 0 or (self.best and self.best["step"] == self.step):
                 self.save(rows)
 
-    def evaluate(self, rows: Metrics) -> None:
-        """Scores the model on data that is never trained on."""
-        score = self.learner.objective.score(self.learner.model, self.held_out)
+    def evaluate(self, rows: Metrics | Unwritten) -> None:
+        """Scores the model on data that is never trained on; every process does, and rank 0's score is that of all."""
+        own = self.learner.objective.score(self.learner.model, self.held_out)
+        score = self.group.of_main(lambda: own)
         require_finite(self.learner.model, self.step, score["held_out"])
         rows.append({"step": self.step, **score})
         if self.best is None or score["held_out"] < self.best["cost"]:
             self.best = {"step": self.step, "cost": score["held_out"]}
         self.score = score
 
-    def save(self, rows: Metrics) -> None:
-        """Saves a checkpoint; NotFinite where a weight is not finite."""
+    def save(self, rows: Metrics | Unwritten) -> None:
+        """Saves a checkpoint, in rank 0; NotFinite where a weight is not finite."""
         model, objective = self.learner.model, self.learner.objective
         require_finite(model, self.step)
         require_finite(objective, self.step)
+        if isinstance(rows, Unwritten):
+            return
         rows.sync()  # a checkpoint never knows more than the rows do
         optional = {"objective": objective.state_dict(), "carried": self.updates.carried}
         tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
@@ -183,6 +224,12 @@ class _Training:
         meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
         checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
+
+    def _newest(self) -> checkpoint.Checkpoint | None:
+        """The newest good checkpoint, which rank 0 chooses."""
+        saved = checkpoint.newest(self.run.checkpoints, self.say) if self.group.main else None
+        name = self.group.of_main(lambda: None if saved is None else saved.path.name)
+        return saved if self.group.main or name is None else checkpoint.load(self.run.checkpoints / name)
 
     def _take_up(self, saved: checkpoint.Checkpoint) -> None:
         objective = self.learner.objective
@@ -195,7 +242,7 @@ class _Training:
 
     def _first_micro_batch(self) -> Batch:
         batch = self.learner.objective.batch(self.config.data.seed, 0, self.learner.model)
-        return micro_batches(batch, self.config.training.accumulate)[0]
+        return self.group.rows(micro_batches(batch, self.config.training.accumulate)[0])
 
 
 def _same(before: dict[str, Any], here: dict[str, Any], allow_drift: bool, say: Say) -> None:

@@ -1,0 +1,89 @@
+"""How a group of processes ends where one of them fails: each reports what it knows, and one says it in one line.
+
+A process that fails writes a report into the launcher's store: its own error, or that it lost the others. All wait a
+moment for the reports of the others. Those without a report are the ones that died or stalled. The lowest rank that has
+reported raises the message, the others an empty one, so that a terminal shows one line.
+"""
+
+import json
+import signal
+import threading
+import time
+from typing import Any, final
+
+from torch.distributed import Store
+
+from seqloom.core.launch import Ended
+
+GRACE = 5.0
+"""seconds that the reports of the others are waited for"""
+
+
+class Lost(Exception):
+    """Another process did not take part: it was waited for in vain for some `seconds`, or its connection broke."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__("another process was lost")
+        self.seconds = seconds
+
+
+@final
+class Reports:
+    """The failures of a group's processes, by rank."""
+
+    def __init__(self, store: Store, rank: int, size: int) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+
+    def require_none(self) -> None:
+        """Raises Lost where a rank has reported a failure."""
+        if self._found():
+            raise Lost
+
+    def ending(self, error: BaseException) -> BaseException:
+        """Reports an error, waits for the others' reports, and returns what this rank raises in its place."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's, since a rank failed: first say which
+        lost = isinstance(error, Lost)
+        text = " ".join(str(error).split()) if isinstance(error, ValueError | OSError) else _named(error)
+        report = {"lost": lost, "seconds": getattr(error, "seconds", 0.0), "text": text}
+        try:
+            self._store.set(f"failure/{self._rank}", json.dumps(report))
+            reports = self._gathered()
+        except RuntimeError:  # rank 0 held the store and died, or the launcher did
+            reports = {self._rank: report}
+        if not (lost or isinstance(error, ValueError | OSError)):
+            return error  # a fault of our own, or Ctrl-C: it is shown where it happened
+        if self._rank != min(reports):
+            return Ended("")
+        causes = {rank: found["text"] for rank, found in reports.items() if not found["lost"]}
+        if self._rank in causes:
+            return error
+        if causes:
+            first = min(causes)
+            return Ended(f"rank {first}: {causes[first]}")
+        return Ended(self._missing(reports))
+
+    def _missing(self, reports: dict[int, dict[str, Any]]) -> str:
+        ranks = [rank for rank in range(self._size) if rank not in reports]
+        if not ranks:
+            return "the connection between the processes broke; the same command goes on from the last checkpoint"
+        which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(str(rank) for rank in ranks)}"
+        seconds = max(found["seconds"] for found in reports.values())
+        why = f"did not answer for {seconds:.0f} s" if seconds else "died"
+        return f"{which} {why}; the same command goes on from the last checkpoint"
+
+    def _gathered(self) -> dict[int, dict[str, Any]]:
+        until = time.monotonic() + GRACE
+        while len(found := self._found()) < self._size and time.monotonic() < until:
+            time.sleep(0.05)
+        return found
+
+    def _found(self) -> dict[int, dict[str, Any]]:
+        ranks = [rank for rank in range(self._size) if self._store.check([f"failure/{rank}"])]
+        return {rank: json.loads(self._store.get(f"failure/{rank}")) for rank in ranks}
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")

@@ -1,0 +1,209 @@
+"""Several processes train one model: the same losses as one process, the same bits as before, one message."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from seqloom.core import launch
+from seqloom.core.launch import Ended
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.dropout import Dropout, rows_of
+from seqloom.training import failures
+from seqloom.training.distributed import Group, joined, require_even
+from seqloom.training.failures import Lost, Reports
+from seqloom.training.settings import resolve
+from tests.training.balancing import BalancedConfig
+from tests.training.running import mixer, newest, rows, same, tiny
+from tests.training.stepping import CONTEXT, VOCAB
+from tests.training.together import run, steps, three_steps, together
+
+LONG = ("training.batches=50", "training.save_every=50", "training.evaluate_every=0")
+DOUBLE = "training.precision=float64"
+RUNS = {
+    "double": (*LONG, DOUBLE, mixer("she")),
+    "single": (*LONG, mixer("attention")),
+    "pieces": (DOUBLE, mixer("attention"), "training.accumulate=2", "training.clip=0.5"),
+    "probe": (DOUBLE, "training.objective.kind=probe", "model.mixer.kind=linear", "model.dropout=0.1"),
+}
+CLOSE = {"single": 1e-5}
+"""largest difference of a loss between one process and two; 1e-10 for runs in float64"""
+OTHERS = {
+    "settings": ("training.lr=0.01", "training.lr is 0.001 there and 0.01 here"),
+    "data": ("data.source=stories:31:0", "data.identity"),
+    "backends": ("backends.lag_sum=reference", "backends.lag_sum"),
+}
+
+
+def balanced() -> Decoder:
+    """A model with auxiliary losses, statistics, and a parameter that no step uses."""
+    torch.manual_seed(7)
+    sizes = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": CONTEXT, "ffn": 16, "std": 0.3, "dropout": 0.0}
+    model = Decoder(DecoderConfig(**sizes, mixer=BalancedConfig(weight=0.5))).double().train()
+    model.register_parameter("idle", nn.Parameter(torch.ones(3, dtype=torch.float64)))
+    return model
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """Every job that takes two processes, in one pair of them; and the messages that ended some."""
+    folder = tmp_path_factory.mktemp("together")
+    tiny(folder / "changing", "training.batches=2", DOUBLE)  # one process, then two, then one again
+    jobs = {
+        **{name: run(folder / name, *changes) for name, changes in RUNS.items()},
+        "extras": steps(folder / "extras.pt", balanced, DOUBLE, "training.accumulate=2"),
+        "cut": run(folder / "cut", "training.batches=4", DOUBLE),
+        "whole": run(folder / "whole", DOUBLE),
+        "goes on": run(folder / "cut", DOUBLE),
+        "changing": run(folder / "changing", "training.batches=6", DOUBLE),
+        "uneven": run(folder / "uneven", "training.batch=12", "training.accumulate=4"),
+        **{name: run(folder / name, mixer("she"), only={1: (change,)}) for name, (change, _) in OTHERS.items()},
+        "in use": run(folder / "double", "training.lr=0.01"),
+    }
+    messages = together([*jobs.values()], folder / "messages")
+    return folder, dict(zip(jobs, messages, strict=True))
+
+
+Trained = tuple[Path, dict[str, list[str]]]
+
+
+def losses(folder: Path) -> list[float]:
+    return [row.get("cost", row.get("held_out")) for row in rows(folder)]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_losses_are_those_of_one_process(trained: Trained, tmp_path: Path, name: str) -> None:
+    folder, messages = trained
+    assert messages[name] == ["", ""]
+    tiny(tmp_path, *RUNS[name], say=lambda line: None)
+    found, wanted = losses(folder / name), losses(tmp_path)
+    assert len(found) == len(wanted)
+    assert max(abs(one - two) for one, two in zip(found, wanted, strict=True)) < CLOSE.get(name, 1e-10)
+
+
+def test_extras_and_parameters_without_gradients(trained: Trained, tmp_path: Path) -> None:
+    folder, messages = trained
+    assert messages["extras"] == ["", ""]
+    three_steps(tmp_path / "one.pt", balanced, DOUBLE, "training.accumulate=2")
+    found, wanted = torch.load(folder / "extras.pt"), torch.load(tmp_path / "one.pt")
+    assert found["losses"] == pytest.approx(wanted["losses"], abs=1e-10)
+    for name, value in wanted["weights"].items():
+        torch.testing.assert_close(found["weights"][name], value, rtol=0, atol=1e-10)
+
+
+def test_a_run_goes_on_bit_for_bit(trained: Trained) -> None:
+    folder, messages = trained
+    assert messages["goes on"] == messages["cut"] == ["", ""]
+    same(folder / "cut", folder / "whole")
+
+
+def test_a_run_goes_on_with_another_number(trained: Trained) -> None:
+    folder, messages = trained
+    assert messages["changing"] == ["", ""]
+    assert newest(folder / "changing").step >= 6
+    tiny(folder / "changing", DOUBLE, say=lambda line: None)
+    found = {row["step"]: row["cost"] for row in rows(folder / "changing") if "cost" in row}
+    wanted = {row["step"]: row["cost"] for row in rows(folder / "whole") if "cost" in row}
+    assert found == pytest.approx(wanted, abs=1e-10)
+
+
+def test_a_batch_that_they_cannot_share(trained: Trained) -> None:
+    why = "2 processes cannot share training.batch=12 in 4 pieces of 3 evenly: choose a multiple of 8"
+    assert trained[1]["uneven"] == [why, why]
+    assert not (trained[0] / "uneven").exists()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_rank_is_rejected_before_the_first_step(trained: Trained, name: str) -> None:
+    folder, messages = trained
+    first, second = messages[name]
+    assert first.startswith("rank 1 differs from rank 0: ")
+    assert OTHERS[name][1] in first
+    assert second == "another rank has the message"
+    assert not rows(folder / name) if (folder / name / "metrics.jsonl").exists() else True
+
+
+def test_what_rank_0_rejects_ends_all(trained: Trained) -> None:
+    first, second = trained[1]["in use"]
+    assert "training.lr is 0.001 there and 0.01 here" in first
+    assert second == "another rank has the message"
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_rows_of_all_ranks_drop_what_one_process_drops(ranks: int) -> None:
+    layer, x = Dropout(0.3).train(), torch.rand(6, 5, 7)
+    torch.manual_seed(3)
+    whole = layer(x)
+    parts = []
+    for rank, part in enumerate(x.chunk(ranks)):
+        torch.manual_seed(3)
+        with rows_of(layer, rank, ranks):
+            parts.append(layer(part))
+    assert torch.equal(torch.cat(parts), whole)
+    assert (layer.rank, layer.ranks) == (0, 1)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_torchs_own_dropout_is_shared_alike(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    test_the_rows_of_all_ranks_drop_what_one_process_drops(ranks)
+
+
+def test_alone_nothing_is_sent() -> None:
+    config = resolve("tiny").training
+    with joined(config) as group:
+        assert (group.rank, group.size, group.main) == (0, 1, True)
+        tensor = torch.ones(2)
+        assert group.sum({"a": tensor})["a"] is tensor
+        assert group.gather([1.0]) == [[1.0]]
+        assert group.of_main(lambda: 3) == 3
+        assert Group().rows({"ids": tensor})["ids"] is tensor
+
+
+@pytest.mark.parametrize(("changes", "size"), [(("training.batch=12",), 5), (("training.accumulate=4",), 8)])
+def test_rows_that_do_not_divide(changes: tuple[str, ...], size: int) -> None:
+    with pytest.raises(ValueError, match=f"{size} processes cannot share"):
+        require_even(resolve("tiny", changes).training, size)
+
+
+CAUSES: dict[str, tuple[dict[int, dict[str, Any]], BaseException, str]] = {
+    "the other died": ({}, Lost(), "rank 1 died; the same command"),
+    "the other stalled": ({}, Lost(60.0), "rank 1 did not answer for 60 s; the same command"),
+    "the other failed": ({1: {"lost": False, "seconds": 0, "text": "no room"}}, Lost(), "rank 1: no room"),
+    "the line broke": ({1: {"lost": True, "seconds": 0, "text": ""}}, Lost(), "the connection between"),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_lowest_rank_that_is_left_says_why(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, error, message = CAUSES[cause]
+    monkeypatch.setattr(failures, "GRACE", 0.0)
+    monkeypatch.setattr(failures.signal, "signal", lambda *_: None)
+    store = dist.HashStore()
+    for rank, report in before.items():
+        store.set(f"failure/{rank}", json.dumps(report))
+    ending = Reports(store, 0, 2).ending(error)
+    assert isinstance(ending, Ended)
+    assert str(ending).startswith(message)
+    assert str(Reports(store, 1, 2).ending(Lost())) == ""
+
+
+def test_a_rank_reports_its_own_error_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "GRACE", 0.0)
+    monkeypatch.setattr(failures.signal, "signal", lambda *_: None)
+    for error in (ValueError("no room"), KeyError("a fault of our own"), KeyboardInterrupt()):
+        assert Reports(dist.HashStore(), 0, 2).ending(error) is error
+
+
+def test_a_line_names_the_rank_unless_all_make_the_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "ALIKE", 0.0)
+    assert launch.attributed("no", ValueError()) == "no"
+    monkeypatch.setattr(os, "environ", {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"})
+    assert (launch.rank(), launch.size(), launch.local_rank()) == (1, 2, 1)
+    assert launch.attributed("no", ValueError()) == "rank 1: no"
+    assert launch.attributed("no", Ended("no")) == "no"
