@@ -189,6 +189,12 @@ class Mixer(nn.Module, ABC):
         self.check_state(state)
         return declared.trim(self.memory, state)
 
+    def owned(self, state: State) -> State:
+        """The state, marked as returned by a step of this mixer: the next step need not check it."""
+        if type(state) is State:
+            state.owner = self._accepted
+        return state
+
     def check_state(self, state: State, batch: int | None = None) -> None:
         """Raises ValueError or TypeError unless `state` is one of this mixer's, of `batch` rows where that is given.
 
@@ -210,14 +216,13 @@ class Mixer(nn.Module, ABC):
     def check_step(self, x: Token, state: State, reuse: bool) -> Token:
         """As `check_input` and `check_state` for a token, and ValueError where a state with gradients is to be reused.
 
-        What looks as the last arguments that passed is not looked at again.
+        A state that this mixer has just returned from a step, with a token like the one before, is not looked at again.
         """
-        looks = None if torch.compiler.is_compiling() else _looks(x, state)
-        if looks is None or looks != self._accepted.looks:
+        accepted = self._accepted
+        if not (type(state) is State and state.owner is accepted and accepted.takes(x)):
             x = self.check_input(x, None, 2)
             self.check_state(state, len(x))
-            if looks is not None and not autocasts(x.device):
-                self._accepted.looks = looks
+            accepted.token = None if autocasts(x.device) else (x.shape, x.dtype, x.device, x.layout)
         if reuse:
             for tensor in state.values():
                 if tensor.requires_grad:
@@ -228,7 +233,7 @@ class Mixer(nn.Module, ABC):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._accepted.looks = None  # dtypes and devices have changed
+        self._accepted = Accepted()  # dtypes and devices have changed
         self.rebuild()
         return self
 
@@ -245,26 +250,17 @@ class Mixer(nn.Module, ABC):
 
 @final
 class Accepted:
-    """How the last arguments of `step` that passed every check looked; no part of what the mixer computes."""
+    """The last token that passed every check of `step`, and the mark of the states that follow it."""
 
-    looks: list[Any] | None = None
+    token: tuple[object, ...] | None = None
+
+    def takes(self, x: Token) -> bool:
+        """Whether x has the shape, dtype, device and layout of that token."""
+        return type(x) is Tensor and self.token == (x.shape, x.dtype, x.device, x.layout)
 
 
 def _rebuild(mixer: Mixer, keys: Any) -> None:
     mixer.rebuild()
-
-
-def _looks(x: Any, state: Any) -> list[Any] | None:
-    """How a token and a state look: names, shapes, dtypes, devices, layouts; None where they are no such things."""
-    if not isinstance(state, dict):
-        return None
-    try:
-        looks: list[Any] = [x.shape, x.dtype, x.device, x.layout, *state]
-        for tensor in state.values():
-            looks += tensor.shape, tensor.dtype, tensor.device, tensor.layout
-    except AttributeError:
-        return None
-    return looks
 
 
 def parameters(module: nn.Module | None) -> int:

@@ -40,20 +40,32 @@ class State(dict[str, Tensor]):
     """The tensors of one layer by name, `length` among them, with what the host knows of `length`.
 
     `bound` is a number of tokens that no row exceeds: eager code chooses shapes by it and never waits for the device.
-    A plain dict of the same tensors is a state as well: its `bound` is read from the device once.
+    A plain dict of the same tensors is a state as well: its `bound` is read from the device once. `owner` marks the
+    mixer whose step returned the state, unless an entry was set since.
     """
 
-    __slots__ = ("bound", "even")
+    __slots__ = ("bound", "even", "owner")
 
     def __init__(self, tensors: Mapping[str, Tensor], bound: int | None = None, even: bool = False) -> None:
         super().__init__(tensors)
         self.bound = bound
         self.even = even
+        self.owner: object = None
 
     def __setitem__(self, name: str, tensor: Tensor) -> None:
         super().__setitem__(name, tensor)
+        self.owner = None
         if name == "length":
             self.bound = None
+
+    def update(self, *entries: Any, **named: Tensor) -> None:
+        """Sets each entry by itself, so that nothing is known any more that may have changed."""
+        for name, tensor in dict(*entries, **named).items():
+            self[name] = tensor
+
+    def __ior__(self, entries: Any) -> "State":  # type: ignore[override, misc]  # as narrow as it is used
+        self.update(entries)
+        return self
 
 
 LayerState: TypeAlias = tuple[State, ...]

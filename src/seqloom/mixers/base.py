@@ -71,8 +71,8 @@ class PackedMixer(Mixer):
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """Raises ValueError where a state that gradients flow through is to be reused."""
         x = self.check_step(x, state, reuse)
-        if len(x) == 0:
+        if x.shape[0] == 0:
             return x.clone(), copied(state)
         state = bounded(state)
         y, entries = self.advance(x, state, reuse)
-        return y, counted(entries, length_of(state).after(1, 1))
+        return y, self.owned(counted(entries, length_of(state).after(1, 1)))

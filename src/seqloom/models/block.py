@@ -114,12 +114,13 @@ class Block(nn.Module):
             y, after, handed = self.mixer.step_handed(normed, state[0], reuse, handed)
         else:
             y, after = self.mixer.step(normed, state[0], reuse=reuse)
-        h = x + self.dropout(y)
+        drops = self.training
+        h = x + (self.dropout(y) if drops else y)
         channel = self.channel
         if channel is None:
             return h, (after,), handed
         y, then = channel.step(self.norm_2(h), state[1], reuse=reuse)
-        return h + self.dropout(y), (after, then), handed
+        return h + (self.dropout(y) if drops else y), (after, then), handed
 
     def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""

@@ -17,7 +17,6 @@ from seqloom.core.model import Model
 from seqloom.core.objective import Batch, Row
 from seqloom.core.progress import Advance, progress
 from seqloom.data.prepare import Corpus
-from seqloom.models.decoder import Decoder
 from seqloom.models.dropout import rows_of
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
