@@ -22,7 +22,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -51,31 +51,20 @@ class Elman(PackedMixer):
         super().reset(std)
         self._begin()
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self.w_out(self._read(x)[0])
-
     @property
     @override
     def memory(self) -> Memory:
         return {"h": Entry((self.state_dim,), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        h, after = self._read(x, state["h"], lengths)
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        h, after = elman(x, *self._weights, state["h"] if state else None, lengths=lengths)
         return self.w_out(h), {"h": after}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        h, after = self._read(x[:, None], state["h"])
-        if reuse:
-            after = state["h"].copy_(after.detach())
-        return self.w_out(h)[:, 0], {"h": after}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """The states themselves."""
-        h, _ = self._read(x[:1])
+        h, _ = elman(x[:1], *self._weights)
         return [View("state", "what each unit holds after each token, between -1 and 1", ("place", "unit"), h[0])]
 
     @override
@@ -87,8 +76,10 @@ class Elman(PackedMixer):
         orthogonal_(self.w_state.weight)
         self.w_in.bias.zero_()
 
-    def _read(self, x: Tensor, h: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return elman(x, self.w_in.weight, self.w_in.bias, self.w_state.weight, h, lengths=lengths)
+    @property
+    def _weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W_in, b and W_state, as `seqloom.ops.recurrence` takes them."""
+        return self.w_in.weight, self.w_in.bias, self.w_state.weight
 
 
 @register
@@ -102,5 +93,4 @@ class ElmanConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> Elman:
-        """The mixer is the same for every context."""
         return Elman(layer.dim, self.state_dim or layer.dim)

@@ -25,7 +25,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -55,31 +55,20 @@ class GRU(PackedMixer):
         super().reset(std)
         self._begin()
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self.w_out(self._read(x)[0])
-
     @property
     @override
     def memory(self) -> Memory:
         return {"h": Entry((self.state_dim,), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, after = self._read(x, state["h"], lengths)
-        return self.w_out(y), {"h": after}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, after = self._read(x[:, None], state["h"])
-        if reuse:
-            after = state["h"].copy_(after.detach())
-        return self.w_out(y)[:, 0], {"h": after}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        h, after = self._units(x, state["h"] if state else None, lengths)
+        return self.w_out(h), {"h": after}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """How far each gate is open at each token, and the states."""
-        h, _ = self._read(x[:1])
+        h, _ = self._units(x[:1])
         before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
         r, z, _ = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(3, -1)
         return [
@@ -99,11 +88,12 @@ class GRU(PackedMixer):
         if self.b_n is not None:
             self.b_n.zero_()
 
-    def _read(self, x: Tensor, h: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        w_in, w_state = self.w_in, self.w_state.weight
+    def _units(self, x: Stream, h: Tensor | None = None, lengths: Lengths | None = None) -> tuple[Tensor, Tensor]:
+        """h at each token (B, T, N) and after the last, from the one before the first."""
+        weights = self.w_in.weight, self.w_in.bias, self.w_state.weight
         if self.b_n is None:
-            return gru(x, w_in.weight, w_in.bias, w_state, h, lengths=lengths)
-        return gru_after(x, w_in.weight, w_in.bias, w_state, self.b_n, h, lengths=lengths)
+            return gru(x, *weights, h, lengths=lengths)
+        return gru_after(x, *weights, self.b_n, h, lengths=lengths)
 
 
 AXES = ("place", "unit")
@@ -123,5 +113,4 @@ class GRUConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> GRU:
-        """The mixer is the same for every context."""
         return GRU(layer.dim, self.state_dim or layer.dim, self.reset == "after")

@@ -24,7 +24,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -53,10 +53,6 @@ class LSTM(PackedMixer):
         super().reset(std)
         self._begin()
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self.w_out(self._read(x)[0])
-
     @property
     @override
     def memory(self) -> Memory:
@@ -64,21 +60,15 @@ class LSTM(PackedMixer):
         return {"h": units, "c": units}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, (h, c) = self._read(x, (state["h"], state["c"]), lengths)
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        before = (state["h"], state["c"]) if state else None
+        y, (h, c) = lstm(x, *self._weights, before, lengths=lengths)
         return self.w_out(y), {"h": h, "c": c}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, (h, c) = self._read(x[:, None], (state["h"], state["c"]))
-        if reuse:
-            h, c = state["h"].copy_(h.detach()), state["c"].copy_(c.detach())
-        return self.w_out(y)[:, 0], {"h": h, "c": c}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """How far each gate is open at each token, and what is put out."""
-        h = self._read(x[:1])[0]
+        h, _ = lstm(x[:1], *self._weights)
         before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
         i, f, _, o = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(4, -1)
         return [
@@ -98,11 +88,10 @@ class LSTM(PackedMixer):
         self.w_in.bias.zero_()
         self.w_in.bias[self.state_dim : 2 * self.state_dim] = self.forget_bias
 
-    def _read(
-        self, x: Tensor, held: tuple[Tensor, Tensor] | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        w_in, w_state = self.w_in, self.w_state.weight
-        return lstm(x, w_in.weight, w_in.bias, w_state, held, lengths=lengths)
+    @property
+    def _weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W_in, b and W_state, as `seqloom.ops.recurrence` takes them."""
+        return self.w_in.weight, self.w_in.bias, self.w_state.weight
 
 
 AXES = ("place", "unit")
@@ -120,5 +109,4 @@ class LSTMConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> LSTM:
-        """The mixer is the same for every context."""
         return LSTM(layer.dim, self.state_dim or layer.dim, self.forget_bias)
