@@ -40,3 +40,5 @@ def test_the_window_after_rows_of_different_lengths() -> None:
     assert after[0].equal(window[0])
     assert after[1].equal(torch.stack([window[1, 1], x[1, 0]]))
     assert after[2].equal(x[2, 3:])
+    assert moved(x, window)[0].equal(x[0, 3:])
+    assert moved(x[:, :1], window).equal(moved(x, window, torch.ones(3, dtype=torch.long)))

@@ -26,7 +26,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -56,22 +56,17 @@ class GSS(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """Λ, C and d are drawn anew, N(0, 1), whatever `std`."""
+        """λ, C and d are drawn anew, N(0, 1), whatever `std`."""
         super().reset(std)
         self._begin()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """Λ is not decayed, as 0 is nothing special for its logarithms."""
+        """λ is not decayed, as 0 is nothing special for its logarithms."""
         own = [self.log_rate, self.log_frequency]
         known = {id(each) for each in own}
         rest = [each for each in self.parameters() if id(each) not in known]
         return [{"params": rest}, {"params": own, "weight_decay": 0.0}]
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        u = self._in(x)
-        return self._out(x, u, filtered(u, self._system))
 
     @property
     @override
@@ -79,19 +74,18 @@ class GSS(PackedMixer):
         return {"h": Entry((self.channels, self.state_dim, 2), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        u = self._in(x)
-        y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
-        return self._out(x, u, y), {"h": torch.view_as_real(h)}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        u = self._in(x)
-        y, after = respond(u[:, None], self._system, torch.view_as_complex(state["h"]))
-        h = torch.view_as_real(after)
-        if reuse:
-            h = state["h"].copy_(h.detach())
-        return self._out(x, u, y[:, 0]), {"h": h}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        u = self.norm(gelu(self.w_u(x)))
+        u = u.to(torch.promote_types(u.dtype, torch.float32))
+        v = gelu(self.w_v(x))
+        entries: Entries = {}
+        if state is None:
+            y = filtered(u, self._system)  # as one long convolution, without states
+        else:
+            y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
+            entries["h"] = torch.view_as_real(h)
+        y = y + self.d * u
+        return self.w_out(self.w_y(y.to(x.dtype)) * v), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -105,7 +99,9 @@ class GSS(PackedMixer):
                 kernel(rates, weights, x.shape[1]),
             ),
             View("memory", "tokens in which a state fades to 1/e", ("state",), -1 / rates.real),
-            View("gate", "what each number of the wide branch is multiplied by", ("place", "width"), self._gate(x[0])),
+            View(
+                "gate", "what each number of the wide branch is multiplied by", ("place", "width"), gelu(self.w_v(x[0]))
+            ),
         ]
 
     @override
@@ -130,17 +126,6 @@ class GSS(PackedMixer):
         rates = torch.complex(-log_rate.exp(), log_frequency.exp())
         return rates, torch.view_as_complex(c) * (0.5 * growth(rates))
 
-    def _in(self, x: Tensor) -> Tensor:
-        u: Tensor = self.norm(gelu(self.w_u(x)))
-        return u.to(torch.promote_types(u.dtype, torch.float32))
-
-    def _gate(self, x: Tensor) -> Tensor:
-        return gelu(self.w_v(x))
-
-    def _out(self, x: Tensor, u: Tensor, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(self.w_y((y + self.d * u).to(x.dtype)) * self._gate(x))
-        return out
-
 
 @register
 class GSSConfig(MixerConfig):
@@ -156,5 +141,4 @@ class GSSConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> GSS:
-        """The mixer is the same for every context."""
         return GSS(layer.dim, self.channels or max(1, layer.dim // 4), self.width or 4 * layer.dim, self.state_dim)

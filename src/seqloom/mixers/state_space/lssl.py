@@ -28,7 +28,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -76,27 +76,19 @@ class LSSL(PackedMixer):
         plain = [self.c, self.d, *self.w_out.parameters()]
         return [{"params": plain}, *({"params": dynamics, "weight_decay": 0.0} for _ in range(self.learn))]
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._out(x, outputs("single", x, self._system, "bilinear"))
-
     @property
     @override
     def memory(self) -> Memory:
         return {"h": Entry((self.dim, self.state_dim), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, h = single(x, self._system, "bilinear", state["h"], lengths=lengths)
-        return self._out(x, y), {"h": h}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """Ā is made anew at each token, which takes O(N³) for each channel."""
-        y, h = single(x[:, None], self._system, "bilinear", state["h"])
-        if reuse:
-            h = state["h"].copy_(h.detach())
-        return self._out(x, y[:, 0]), {"h": h}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        entries: Entries = {}
+        if state is None:
+            y = outputs("single", x, self._system, "bilinear")  # as one long convolution, without states
+        else:
+            y, entries["h"] = single(x, self._system, "bilinear", state["h"], lengths=lengths)
+        return self.w_out(gelu(y + self.d * x[..., None]).flatten(-2)), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -131,10 +123,6 @@ class LSSL(PackedMixer):
         exact = torch.promote_types(self.dtype, torch.float32)
         return self.a, self.b, self.c, self.log_step.to(exact).exp()
 
-    def _out(self, x: Tensor, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(gelu(y + self.d * x[..., None]).flatten(-2))
-        return out
-
 
 @register
 class LSSLConfig(MixerConfig):
@@ -153,5 +141,4 @@ class LSSLConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> LSSL:
-        """The mixer is the same for every context."""
         return LSSL(layer.dim, self.state_dim, self.outputs, self.measure, self.learn)

@@ -71,11 +71,6 @@ class Mamba(PackedMixer):
         rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in special)]
         return [{"params": rest}, {"params": special, "weight_decay": 0.0}]
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        u, z = self.in_proj(x).chunk(2, -1)
-        return self._read(convolve(u, self.conv_weight, self.conv_bias), z, None, None)[0]
-
     @property
     @override
     def memory(self) -> Memory:
@@ -83,13 +78,20 @@ class Mamba(PackedMixer):
         return {"window": window, "h": Entry(tuple(self.a_log.shape), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        (u, z), window = self.in_proj(x).chunk(2, -1), state["window"]
-        y, h = self._read(convolve(u, self.conv_weight, self.conv_bias, window), z, state["h"], lengths)
-        return y, {"window": moved(u, window, lengths), "h": h}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        u, z = self.in_proj(x).chunk(2, -1)
+        window, before = (state["window"], state["h"]) if state else (None, None)
+        convolved = convolve(u, self.conv_weight, self.conv_bias, window)
+        rank, B, C = self._chosen(self.x_proj(convolved))
+        delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
+        bias = self.dt_proj.bias
+        y, h = selective(convolved, delta, self.a_log, B, C, before, bias=bias, skip=self.d, gate=z, lengths=lengths)
+        entries = {} if window is None else {"window": moved(u, window, lengths), "h": h}
+        return self.out_proj(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        """`read` of one token by native code made for it, which skips the dispatch of whole sequences."""
         u, z = project(x, self.in_proj.weight).chunk(2, 1)
         u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], length_of(state), reuse)
         rank, B, C = self._chosen(project(u, self.x_proj.weight))
@@ -132,13 +134,6 @@ class Mamba(PackedMixer):
         for each in (self.conv_weight, self.conv_bias):
             nn.init.uniform_(each, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
 
-    def _read(self, u: Tensor, z: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        step = self.dt_proj
-        rank, B, C = self._chosen(self.x_proj(u))
-        delta = project(rank, step.weight)
-        y, h = selective(u, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, gate=z, lengths=lengths)
-        return self.out_proj(y), h
-
     def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """r, B and C."""
         N, eps = self.config.state_dim, self.config.norm_eps
@@ -179,5 +174,4 @@ class MambaConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> Mamba:
-        """The mixer is the same for every context."""
         return Mamba(layer.dim, self)

@@ -35,7 +35,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -78,27 +78,20 @@ class S4(PackedMixer):
         plain = [self.c, self.d, *self.w_out.parameters()]
         return [{"params": plain}, {"params": dynamics, "weight_decay": 0.0, "lr": self.lr}]
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._out(x, outputs("low_rank", x, self._system))
-
     @property
     @override
     def memory(self) -> Memory:
         return {"h": Entry((self.dim, self.pairs, 2), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, h = low_rank(x, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
-        return self._out(x, y), {"h": torch.view_as_real(h)}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, after = low_rank(x[:, None], self._system, torch.view_as_complex(state["h"]))
-        h = torch.view_as_real(after)
-        if reuse:
-            h = state["h"].copy_(h.detach())
-        return self._out(x, y[:, 0]), {"h": h}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        entries: Entries = {}
+        if state is None:
+            y = outputs("low_rank", x, self._system)  # as one long convolution, without states
+        else:
+            y, h = low_rank(x, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
+            entries["h"] = torch.view_as_real(h)
+        return self.w_out(gelu(y + self.d * x)), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -137,10 +130,6 @@ class S4(PackedMixer):
         eigenvalues = torch.complex(values[:, 0].clamp(max=CEILING), values[:, 1])
         return eigenvalues, *(torch.view_as_complex(each) for each in (p, b, c)), self.log_step.to(exact).exp()
 
-    def _out(self, x: Tensor, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(gelu(y + self.d * x))
-        return out
-
 
 @register
 class S4Config(MixerConfig):
@@ -157,5 +146,4 @@ class S4Config(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> S4:
-        """The mixer is the same for every context."""
         return S4(layer.dim, self.state_dim, self.lr)

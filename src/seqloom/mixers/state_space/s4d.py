@@ -30,7 +30,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -74,28 +74,22 @@ class S4D(PackedMixer):
         dynamics = [self.log_step, self.log_rate, self.frequency]
         return [{"params": [self.c, self.d, *self.w_out.parameters()]}, {"params": dynamics, "weight_decay": 0.0}]
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._out(x, filtered(x.to(self._exact), self._system))
-
     @property
     @override
     def memory(self) -> Memory:
         return {"h": Entry((self.dim, self.states, 2), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        h = torch.view_as_complex(state["h"])
-        y, h = respond(x.to(self._exact), self._system, h, lengths=lengths)
-        return self._out(x, y), {"h": torch.view_as_real(h)}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, after = respond(x[:, None].to(self._exact), self._system, torch.view_as_complex(state["h"]))
-        h = torch.view_as_real(after)
-        if reuse:
-            h = state["h"].copy_(h.detach())
-        return self._out(x, y[:, 0]), {"h": h}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        u = x.to(self._exact)
+        entries: Entries = {}
+        if state is None:
+            y = filtered(u, self._system)  # as one long convolution, without states
+        else:
+            y, h = respond(u, self._system, torch.view_as_complex(state["h"]), lengths=lengths)
+            entries["h"] = torch.view_as_real(h)
+        y = gelu(y + self.d.to(y.dtype) * x)
+        return self.w_out(y.to(x.dtype)), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -159,10 +153,6 @@ class S4D(PackedMixer):
         kept, factor = diagonal_bilinear(A, step)
         return torch.log(kept), C * factor
 
-    def _out(self, x: Tensor, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(gelu(y + self.d.to(y.dtype) * x).to(x.dtype))
-        return out
-
 
 def frequencies(init: Init, state_dim: int) -> Tensor:
     """ω (N/2,) that each channel begins with, in float64."""
@@ -194,5 +184,4 @@ class S4DConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> S4D:
-        """The mixer is the same for every context."""
         return S4D(layer.dim, self.state_dim, self.init, self.method)

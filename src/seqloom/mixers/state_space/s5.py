@@ -29,7 +29,7 @@ from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -71,33 +71,23 @@ class S5(PackedMixer):
         rest = [self.c, self.d, self.w_gate.weight]
         return [{"params": rest}, {"params": [self.log_step, self.eigenvalues, self.b], "weight_decay": 0.0}]
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._gated(self._read(x, self.start(len(x))["x"], None)[0], x.dtype)
-
     @property
     @override
     def memory(self) -> Memory:
         return {"x": Entry((self.states, 2), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, after = self._read(x, state["x"], lengths)
-        return self._gated(y, x.dtype), {"x": after}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, after = self._read(x[:, None], state["x"], None)
-        if reuse:
-            after = state["x"].copy_(after.detach())
-        return self._gated(y, x.dtype)[:, 0], {"x": after}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        y, after = self._system(x, state["x"] if state else None, lengths)
+        z = gelu(y).to(x.dtype)
+        return z * torch.sigmoid(self.w_gate(z)), {"x": after}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """How long each state remembers, how fast it turns, and what comes of it."""
         rates, step = continuous(self.log_step, self.eigenvalues, self.config.step_scale)
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
-        z = gelu(self._read(x[:1], self.start(1)["x"], None)[0])[0].to(x.dtype)
+        z = gelu(self._system(x[:1])[0])[0].to(x.dtype)
         return [
             View("memory", "tokens in which each state fades to 1/e", ("state",), -1 / (rates.real * step)),
             View("frequency", "turns of each state in a token", ("state",), rates.imag * step / (2 * math.pi)),
@@ -105,7 +95,10 @@ class S5(PackedMixer):
                 "fading", "what is left of each state after each lag", ("lag", "state"), (lag * rates.real * step).exp()
             ),
             View(
-                "gate", "how far each channel is open at each token, from 0 to 1", ("place", "channel"), self._open(z)
+                "gate",
+                "how far each channel is open at each token, from 0 to 1",
+                ("place", "channel"),
+                torch.sigmoid(self.w_gate(z)),
             ),
         ]
 
@@ -134,27 +127,17 @@ class S5(PackedMixer):
         turn = price(rows * N, is_complex=True)
         return discrete, read, turn, write, price_gelu(rows * D), self.w_gate, gated
 
-    def _read(self, u: Tensor, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _system(self, u: Stream, x: Tensor | None = None, lengths: Lengths | None = None) -> tuple[Tensor, Tensor]:
         """y (B, T, D) and the states after it, in float32 at least."""
-        (B, T, _), exact = u.shape, self._exact(u.dtype)
-        u, b, c = u.to(exact), self.b.to(exact), self.c.to(exact)
-        given = (u @ b.transpose(1, 2).flatten(0, 1).mT).to(exact).view(B, T, self.states, 2)
-        steps, eigenvalues = self.log_step.to(exact), self.eigenvalues.to(exact)
-        drive, past = torch.view_as_complex(given), torch.view_as_complex(x.to(exact))
-        scale = self.config.step_scale
-        states, after = held(drive, steps, eigenvalues, past, scale=scale, lengths=lengths)
-        told = torch.view_as_real(states.conj().resolve_conj()).flatten(2) @ c.flatten(1).mT
-        return 2 * told.to(exact) + self.d.to(exact) * u, torch.view_as_real(after)
-
-    def _gated(self, y: Tensor, dtype: torch.dtype) -> Tensor:
-        z = gelu(y).to(dtype)
-        return z * self._open(z)
-
-    def _open(self, z: Tensor) -> Tensor:
-        return torch.sigmoid(self.w_gate(z))
-
-    def _exact(self, dtype: torch.dtype) -> torch.dtype:
-        return torch.promote_types(torch.promote_types(dtype, self.dtype), torch.float32)
+        exact = torch.promote_types(torch.promote_types(u.dtype, self.dtype), torch.float32)
+        u, b, c, d, log_step, eigenvalues = (
+            each.to(exact) for each in (u, self.b, self.c, self.d, self.log_step, self.eigenvalues)
+        )
+        drive = torch.view_as_complex((u @ b.transpose(1, 2).flatten(0, 1).mT).to(exact).unflatten(-1, (-1, 2)))
+        before = None if x is None else torch.view_as_complex(x.to(exact))
+        states, after = held(drive, log_step, eigenvalues, before, scale=self.config.step_scale, lengths=lengths)
+        y = torch.view_as_real(states.conj().resolve_conj()).flatten(2) @ c.flatten(1).mT
+        return 2 * y.to(exact) + d * u, torch.view_as_real(after)
 
     @torch.no_grad()
     def _begin(self) -> None:
@@ -198,5 +181,4 @@ class S5Config(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> S5:
-        """The mixer is the same for every context."""
         return S5(layer.dim, self)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 from typing_extensions import override
 
@@ -62,22 +62,24 @@ class S6(PackedMixer):
         matrices = [*self.x_proj.parameters(), *self.dt_proj.parameters()]
         return [{"params": matrices}, {"params": [self.a_log, self.d], "weight_decay": 0.0}]
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._read(x, None, None)[0]
-
     @property
     @override
     def memory(self) -> Memory:
         return {"h": Entry(tuple(self.a_log.shape), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, h = self._read(x, state["h"], lengths)
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        N = self.config.state_dim
+        rank, B, C = self.x_proj(x).split((self.rank, N, N), -1)
+        delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
+        bias = self.dt_proj.bias
+        before = state["h"] if state else None
+        y, h = selective(x, delta, self.a_log, B, C, before, bias=bias, skip=self.d, lengths=lengths)
         return y, {"h": h}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        """`read` of one token by native code made for it, which skips the dispatch of whole sequences."""
         N = self.config.state_dim
         rank, B, C = self.x_proj(x).split((self.rank, N, N), 1)
         delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
@@ -90,7 +92,10 @@ class S6(PackedMixer):
         rank = self.x_proj(x[:1])[..., : self.rank]
         return [
             View(
-                "step", "how far each token moves each channel's states: its Δ", ("place", "channel"), self._step(rank)
+                "step",
+                "how far each token moves each channel's states: its Δ",
+                ("place", "channel"),
+                F.softplus(self.dt_proj(rank))[0],
             ),
             View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),
         ]
@@ -102,15 +107,6 @@ class S6(PackedMixer):
     def _begin(self) -> None:
         weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight
         beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
-
-    def _step(self, rank: Tensor) -> Tensor:
-        return F.softplus(self.dt_proj(rank))[0]
-
-    def _read(self, x: Tensor, h: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        N, step = self.config.state_dim, self.dt_proj
-        rank, B, C = self.x_proj(x).split((self.rank, N, N), -1)
-        delta = project(rank, step.weight)
-        return selective(x, delta, self.a_log, B, C, h, bias=step.bias, skip=self.d, lengths=lengths)
 
 
 @register
@@ -133,5 +129,4 @@ class S6Config(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> S6:
-        """The mixer is the same for every context."""
         return S6(layer.dim, self)

@@ -61,14 +61,13 @@ class Spade(Mixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """Those of both, then its own."""
+        """The groups of both, then its own."""
         own = [*self.norm_far.parameters(), *self.norm_near.parameters(), *self.w_out.parameters()]
         return [*(group for mixer in self.both.values() for group in mixer.param_groups()), {"params": own}]
 
     @property
     @override
     def loss_weights(self) -> dict[str, float]:
-        """Those of both."""
         return {f"{name}.{loss}": w for name, mixer in self.both.items() for loss, w in mixer.loss_weights.items()}
 
     @override
@@ -83,7 +82,6 @@ class Spade(Mixer):
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        """Those of both."""
         x = self.check_input(x, keep, 3)
         read = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.both.items()}
         of_both = extras.merged(own.under(name) for name, (_, own) in read.items())
@@ -92,7 +90,6 @@ class Spade(Mixer):
     @property
     @override
     def memory(self) -> Memory:
-        """That of both."""
         return {
             f"{name}.{entry}": declared for name, mixer in self.both.items() for entry, declared in mixer.memory.items()
         }
@@ -107,7 +104,6 @@ class Spade(Mixer):
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        """Those of both."""
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.both.items()}
@@ -117,7 +113,6 @@ class Spade(Mixer):
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        """Raises ValueError where a state that gradients flow through is to be reused."""
         x = self.check_step(x, state, reuse)  # before one of them writes
         state = bounded(state)
         read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.both.items()}
@@ -125,7 +120,6 @@ class Spade(Mixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """Those of both."""
         return [
             View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
             for name, mixer in self.both.items()
@@ -225,7 +219,6 @@ class SpadeConfig(MixerConfig):
     @property
     @override
     def places(self) -> frozenset[Place]:
-        """Those of both."""
         return self.far.places | self.near.places
 
     @override

@@ -26,7 +26,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -66,26 +66,19 @@ class SSM(PackedMixer):
         plain = [project.weight for project in (self.b, self.c, self.d)]
         return [{"params": plain}, {"params": [self.a, self.log_step], "weight_decay": 0.0}]
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self.d(x) + outputs("joint", x, self._system, self.method)
-
     @property
     @override
     def memory(self) -> Memory:
         return {"h": Entry((self.state_dim,), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, h = joint(x, self._system, self.method, state["h"], lengths=lengths)
-        return self.d(x) + y, {"h": h}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, h = joint(x[:, None], self._system, self.method, state["h"])
-        if reuse:
-            h = state["h"].copy_(h.detach())
-        return self.d(x) + y[:, 0], {"h": h}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        entries: Entries = {}
+        if state is None:
+            y = outputs("joint", x, self._system, self.method)
+        else:
+            y, entries["h"] = joint(x, self._system, self.method, state["h"], lengths=lengths)
+        return self.d(x) + y, entries
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -136,5 +129,4 @@ class SSMConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> SSM:
-        """The mixer is the same for every context."""
         return SSM(layer.dim, self.state_dim, self.measure, self.method, self.step)

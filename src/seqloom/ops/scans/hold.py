@@ -30,10 +30,13 @@ def held(
 ) -> tuple[Complex[Tensor, "B T N"], Complex[Tensor, "B N"]]:
     """Every x_t (B, T, N), and the one after the last token or after `lengths`, as `scan` gives them.
 
-    `eigenvalues` are λ before the minimum, real and imaginary part, per unit of time; `scale` is s.
+    No `state` means zeros. `eigenvalues` are λ before the minimum, real and imaginary part, per unit of time.
+    `scale` is s.
     """
     B, T, N = v.shape
     each = T if OP.choose(v) == "reference" else 1
+    if state is None:  # so that the first token costs what each token costs
+        state = v.new_zeros(B, N)
     rates, step = continuous(log_step.expand(each, N), eigenvalues.expand(each, N, 2), scale)
     decay, gain = diagonal_zoh(rates, step)
     return scan(decay[0] if each == 1 else decay.expand(B, T, N), gain * v, state, lengths=lengths)

@@ -49,12 +49,15 @@ def convolve(x: Stream, taps: Taps, bias: Float[Tensor, " D"], window: Window | 
     return F.silu(lags(u, w, before) + b).to(x.dtype)
 
 
-def moved(x: Stream, window: Window, lengths: Lengths) -> Window:
-    """The window after each row read `lengths` (B,) tokens of x (B, T, D)."""
-    if window.shape[1] == 0:
+def moved(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
+    """The window after each row read `lengths` (B,) tokens of x (B, T, D), or all of them."""
+    size = window.shape[1]
+    if size == 0:
         return window
-    places = lengths[:, None] + torch.arange(window.shape[1], device=x.device)
-    return ring.pick(torch.cat([window, x.to(window.dtype)], 1), places)
+    inputs = torch.cat([window, x.to(window.dtype)], 1)
+    if lengths is None:
+        return inputs[:, -size:].clone(memory_format=torch.contiguous_format)
+    return ring.pick(inputs, lengths[:, None] + torch.arange(size, device=x.device))
 
 
 def after_one(x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, length: Length) -> tuple[Token, Window]:
