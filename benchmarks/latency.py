@@ -31,7 +31,7 @@ def latency(reading):
     times = []
     for _ in range(reading.tokens):
         begun = perf_counter()
-        mixer._adjusted(x, online.read(mixer._in(x), mixer.w_ext, state))
+        mixer.w_out(mixer.w_adj(x) * online.read(mixer.w_in(x), mixer.w_ext, state))
         out = perf_counter()
         online.push(mixer.w_ext, state)
         state["length"] += 1

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import peak_bytes
-from seqloom.core.state import Length, measured
+from seqloom.core.state import Length, bounded, measured
 from seqloom.ops.lag_sum import lags, taps, window
 
 D = 4
@@ -25,9 +25,8 @@ def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Length]:
     """The window after each row has read its history, and how many tokens that were."""
     lengths = torch.tensor([len(history) for history in histories])
     rows = torch.nn.utils.rnn.pad_sequence(histories, batch_first=True, padding_value=77.0)
-    empty = window.begin(len(histories), L, D, w)
-    nothing = measured(torch.zeros_like(lengths))
-    return window.carry(rows, w, empty, nothing, lengths)[1], measured(lengths)
+    empty = bounded({"past": window.begin(len(histories), L, D, w), "length": torch.zeros_like(lengths)})
+    return window.carry(rows, w, empty, "past", lengths)[1]["past"], measured(lengths)
 
 
 @every_kind
@@ -49,7 +48,11 @@ def test_rows_that_have_read_differently(kind: str, L: int, read: tuple[int, ...
     w, z = drawn(kind, L), numbers(3, 6, D, seed=9)
     histories = [numbers(n, D, seed=row) for row, n in enumerate(read)]
     past, length = begun(L, histories, w)
-    piece, _ = window.carry(z, w, past, length, torch.tensor([6, 6, 6]))
+    state = bounded({"past": past, "length": length.tokens})
+    piece, entries = window.carry(z, w, state, "past")
+    padded, same = window.carry(z, w, state, "past", torch.tensor([6, 6, 6]))
+    assert padded.equal(piece)
+    assert same["past"].equal(entries["past"])
     for place in range(6):
         y, past = window.advance(z[:, place], w, past, length.after(place, place), reuse=True)
         torch.testing.assert_close(y, piece[:, place], rtol=0, atol=1e-12)

@@ -28,11 +28,11 @@ def held(size: int, length: Length) -> int:
     return size if length.bound is None else min(size, length.bound)
 
 
-def write(ring: Ring, length: Lengths, x: Stream, lengths: Lengths) -> Ring:
-    """The ring (B, C, D) after each row read its first `lengths` (B,) tokens of x (B, T, D): a new tensor."""
+def write(ring: Ring, length: Lengths, x: Stream, lengths: Lengths | None = None) -> Ring:
+    """The ring (B, C, D) after each row read x (B, T, D), or its first `lengths` (B,) tokens: a new tensor."""
     if ring.shape[1] == 0 or x.shape[1] == 0:
         return ring
-    then = times(ring.shape[1], length + lengths)
+    then = times(ring.shape[1], length + (x.shape[1] if lengths is None else lengths))
     new = then - length[:, None]  # its index in x
     source = pick(x, new.clamp(0, x.shape[1] - 1)).to(ring.dtype)
     return torch.where((new >= 0)[:, :, None], source, ring)

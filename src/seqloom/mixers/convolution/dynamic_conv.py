@@ -21,7 +21,7 @@ from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -46,35 +46,24 @@ class DynamicConv(PackedMixer):
         self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w_taps = Linear(dim, heads * kernel, bias=False)
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        u = gated_unit.gated(self.w_in(x))
-        return self.w_out(self._summed(u, u[:, :0]))
-
     @property
     @override
     def memory(self) -> Memory:
-        """The last inputs of the convolution."""
         return {"past": Entry((self.kernel - 1, self.dim))}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        u, past, length = gated_unit.gated(self.w_in(x)), state["past"], length_of(state)
-        before = ring.latest(past, length.tokens, ring.held(self.kernel - 1, length))
-        y = self.w_out(self._summed(u, before.to(u.dtype)))
-        return y, {"past": ring.write(past, length.tokens, u, lengths)}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        u, past, length = gated_unit.gated(self.w_in(x)), state["past"], length_of(state)
-        before = ring.latest(past, length.tokens, ring.held(self.kernel - 1, length))
-        y = self._summed(u[:, None], before.to(u.dtype))[:, 0]
-        past, token = (past, u.detach()) if reuse else (past.clone(), u)
-        return self.w_out(y), {"past": ring.write_(past, length.tokens, token)}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        u = gated_unit.gated(self.w_in(x))
+        p = self._taps(u)
+        if state is None:
+            return self.w_out(_summed(u, p, u[:, :0])), {}
+        length = length_of(state)
+        past = ring.latest(state["past"], length.tokens, ring.held(self.kernel - 1, length))
+        y = _summed(u, p, past.to(u.dtype))
+        return self.w_out(y), {"past": ring.write(state["past"], length.tokens, u, lengths)}
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The taps that each token makes, of the first head."""
         p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
         return [View("taps of head 0", "the weight that each token gives the input at each lag", ("place", "lag"), p)]
 
@@ -88,15 +77,17 @@ class DynamicConv(PackedMixer):
         p: Tensor = self.w_taps(u).unflatten(-1, (self.heads, self.kernel)).softmax(-1)
         return p  # (B, T, H, K)
 
-    def _summed(self, u: Tensor, past: Tensor) -> Tensor:
-        """The sum at each place of u (B, T, D) after the inputs `past` (B, P, D) right before it."""
-        p, T, P = self._taps(u).unsqueeze(-1), u.shape[1], past.shape[1]
-        z = torch.cat([past, u], 1).unflatten(-1, (self.heads, -1))  # (B, P + T, H, D/H)
-        y = p[:, :, :, 0] * z[:, P:]
-        for lag in range(1, min(self.kernel, P + T)):
-            first = max(lag - P, 0)  # the first place that has an input so long ago
-            y[:, first:] += p[:, first:, :, lag] * z[:, P + first - lag : P + T - lag]
-        return y.flatten(2)
+
+def _summed(u: Tensor, p: Tensor, past: Tensor) -> Tensor:
+    """Σ_k p_{t,k} ∘ u_{t-k} for u (B, T, D), taps p (B, T, H, K) and the inputs `past` (B, P, D) right before u."""
+    T, P, heads, kernel = u.shape[1], past.shape[1], *p.shape[2:]
+    p = p.unsqueeze(-1)
+    z = torch.cat([past, u], 1).unflatten(-1, (heads, -1))  # (B, P + T, H, D/H)
+    y = p[:, :, :, 0] * z[:, P:]
+    for lag in range(1, min(kernel, P + T)):
+        first = max(lag - P, 0)  # the first position that has an input so long ago
+        y[:, first:] += p[:, first:, :, lag] * z[:, P + first - lag : P + T - lag]
+    return y.flatten(2)
 
 
 @register
@@ -111,5 +102,4 @@ class DynamicConvConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> DynamicConv:
-        """The mixer is the same for every context."""
         return DynamicConv(layer.dim, self.heads, self.kernel)

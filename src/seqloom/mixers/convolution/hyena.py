@@ -12,7 +12,7 @@ convolution in place of one (safari, issues 9 and 30): N gates, N-1 convolutions
 1 here. Its projections and short filters have biases, ours as the equations none. Reading on from a state is ours.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -25,13 +25,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, Length, State, length_of
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.implicit_filter import Shape, exact, filters
 from seqloom.ops.implicit_filter.kept import Kept
 from seqloom.ops.implicit_filter.price import price
-from seqloom.ops.lag_sum import lags, taps, window
+from seqloom.ops.lag_sum import taps, window
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -59,7 +59,6 @@ class Hyena(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """The filters' network, biases and short taps are drawn as they always are."""
         super().reset(std)
         for layer in self._network:
             layer.reset_parameters()
@@ -67,42 +66,41 @@ class Hyena(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """What makes the filters is not decayed."""
-        rest = [self.in_proj.weight, self.short, self.out_proj.weight]
+        rest = [self.in_proj.weight, self.short, self.out_proj.weight]  # what makes the filters is not decayed
         return [{"params": rest}, {"params": self._made, "weight_decay": 0.0}]
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        h = self._filters(0, max(1, min(x.shape[1], self.shape.context)))
-        z, *gates = lags(self.in_proj(x), self.short).chunk(self.order + 1, -1)
-        for n, gate in enumerate(gates):
-            z = gate * exact.lags(z, h[n])
-        return self.out_proj(z)
 
     @property
     @override
     def memory(self) -> Memory:
-        """Windows (B, W-1, (N+1)·D) and N of (B, L-1, D), see `lag_sum.window`."""
         long = Entry((self.shape.context - 1, self.dim))
         short = Entry((len(self.short) - 1, self.short.shape[1]))
         return {"short": short, **{f"z_{n}": long for n in range(1, self.order + 1)}}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        length = length_of(state)
-        h = self._reaching(length, x.shape[1])
-        return self._read(x, h, state, lengths, lambda z, w, past: exact.carry(z, w, past, length.tokens, lengths))
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        h = self._reaching(state, x.shape[1])
+        streams, entries = exact.carry(self.in_proj(x), self.short, state, "short", lengths)
+        z, *gates = streams.chunk(self.order + 1, -1)
+        for n, gate in enumerate(gates, 1):
+            summed, window_n = exact.carry(z, h[n - 1], state, f"z_{n}", lengths)
+            z = gate * summed
+            entries |= window_n
+        return self.out_proj(z), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """Without gradients the filters are kept from token to token."""
-        length = length_of(state)
-        h = self._reaching(length, 1)
-        return self._read(x, h, state, 1, lambda z, w, past: window.advance(z, w, past, length, reuse))
+        # As `read`; the windows are neither put in order nor copied.
+        h = self._reaching(state, 1)
+        length, entries = length_of(state), {}
+        streams, entries["short"] = window.advance(self.in_proj(x), self.short, state["short"], length, reuse)
+        z, *gates = streams.chunk(self.order + 1, -1)
+        for n, gate in enumerate(gates, 1):
+            summed, entries[f"z_{n}"] = window.advance(z, h[n - 1], state[f"z_{n}"], length, reuse)
+            z = gate * summed
+        return self.out_proj(z), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The filters, each with its bias at lag 0, and the short taps."""
         meaning, axes = "the weight of a channel's own z^{} at each lag", ("lag", "channel")
         long = enumerate(self._filters(0, self.shape.context), 1)
         short = View("short taps", "the weight of v and of each gate at each lag", ("lag", "projection"), self.short)
@@ -131,19 +129,11 @@ class Hyena(PackedMixer):
         """What the filters are made of."""
         return [*(p for layer in self._network for p in layer.parameters()), self.frequency, self.bias]
 
-    def _read(
-        self, x: Tensor, h: Tensor, state: State, tokens: Tensor | int, read: Callable[..., tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, Entries]:
-        streams, short = read(self.in_proj(x), self.short, state["short"])
-        z, *gates = streams.chunk(self.order + 1, -1)
-        after = {"short": short}
-        for n, gate in enumerate(gates, 1):
-            summed, after[f"z_{n}"] = read(z, h[n - 1], state[f"z_{n}"])
-            z = gate * summed
-        return self.out_proj(z), after
-
-    def _reaching(self, length: Length, tokens: int) -> Tensor:
-        return self.kept.reaching(length, tokens, self.shape.context, self._made, self._filters)
+    def _reaching(self, state: State | None, tokens: int) -> Tensor:
+        """The taps that so many tokens after the state reach. Without gradients those of a state are reused."""
+        if state is None:
+            return self._filters(0, min(tokens, self.shape.context))
+        return self.kept.reaching(length_of(state), tokens, self.shape.context, self._made, self._filters)
 
     def _filters(self, first: int, last: int) -> Tensor:
         layers = [(layer.weight, layer.bias) for layer in self._network]
@@ -180,7 +170,6 @@ class HyenaConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> Hyena:
-        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"hyena needs a context of 1 or more, the lags that its filters reach, not {layer.context}"

@@ -26,7 +26,7 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import gated_unit
-from seqloom.ops.lag_sum import OP, lags, taps, window
+from seqloom.ops.lag_sum import OP, taps, window
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -49,41 +49,36 @@ class LightweightConv(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """The taps go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """The taps' logarithms are not decayed, which would make all lags alike."""
+        # The taps' logarithms are not decayed, which would make all lags alike.
         return [{"params": [self.w_in.weight, self.w_out.weight]}, {"params": [self.w], "weight_decay": 0.0}]
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        u = gated_unit.gated(self.w_in(x))
-        return self.w_out(lags(u, self._taps(u)))
 
     @property
     @override
     def memory(self) -> Memory:
-        """The last inputs of the convolution, see `lag_sum.window`."""
         return {"past": Entry((self.kernel - 1, self.dim))}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u = gated_unit.gated(self.w_in(x))
-        y, past = window.carry(u, self._taps(u), state["past"], length_of(state), lengths)
-        return self.w_out(y), {"past": past}
+        p = self._taps(u)
+        y, entries = window.carry(u, p, state, "past", lengths)
+        return self.w_out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`; the window is neither put in order nor copied.
         u = gated_unit.gated(self.w_in(x))
-        y, past = window.advance(u, self._taps(u[:, None]), state["past"], length_of(state), reuse)
+        p = self._taps(u[:, None])
+        y, past = window.advance(u, p, state["past"], length_of(state), reuse)
         return self.w_out(y), {"past": past}
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The taps of each head."""
         return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
 
     @override
@@ -118,5 +113,4 @@ class LightweightConvConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> LightweightConv:
-        """The mixer is the same for every context."""
         return LightweightConv(layer.dim, self.heads, self.kernel)

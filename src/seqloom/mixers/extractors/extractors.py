@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.arguments import deviation
@@ -32,7 +32,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.lag_sum import lags, online, taps
+from seqloom.ops.lag_sum import online, taps
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -58,30 +58,31 @@ class Extractor(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """The taps are drawn like any matrix of the paper."""
         deviation(std)
         nn.init.normal_(self.w_ext, std=std)
         super().reset(std)
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._adjusted(x, lags(self._in(x), self.w_ext))
-
     @property
     @override
     def memory(self) -> Memory:
-        """Rings of the last L-1 inputs and of the next L-1 sums."""
-        return online.entries(self.context, self.dim)
+        return online.entries(self.context, self.dim)  # rings of the last L-1 inputs and of the next L-1 sums
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        e, after = online.carry(self._in(x), self.w_ext, state, lengths)
-        return self._adjusted(x, e), after
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        z = x if self.w_in is None else self.w_in(x)
+        e, entries = online.carry(z, self.w_ext, state, lengths)
+        y = e if self.w_adj is None else self.w_adj(x) * e
+        out = y if self.w_out is None else self.w_out(y)
+        return out, entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        e, after = online.advance(self._in(x), self.w_ext, state, reuse)
-        return self._adjusted(x, e), after
+        # As `read`; `online.advance` adds all other lags before the token comes.
+        z = x if self.w_in is None else self.w_in(x)
+        e, entries = online.advance(z, self.w_ext, state, reuse)
+        y = e if self.w_adj is None else self.w_adj(x) * e
+        out = y if self.w_out is None else self.w_out(y)
+        return out, entries
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
@@ -91,16 +92,7 @@ class Extractor(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The taps."""
         return [taps.view(self.w_ext)]
-
-    def _in(self, x: Tensor) -> Tensor:
-        z: Tensor = self.w_in(x) if self.w_in is not None else x
-        return z
-
-    def _adjusted(self, x: Tensor, extracted: Tensor) -> Tensor:
-        y = self.w_adj(x) * extracted if self.w_adj is not None else extracted
-        return self.w_out(y) if self.w_out is not None else y
 
 
 OUT = Field(True, description="whether the output projection W_out follows (the paper calls it optional)")

@@ -29,7 +29,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Rounding, Traits, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -63,21 +63,14 @@ class ModalExtractor(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """The waves go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """Λ is not decayed, as 0 is nothing special for its rate and frequency."""
-        waves = [self.log_rate, self.frequency]
+        waves = [self.log_rate, self.frequency]  # not decayed: 0 is nothing special for them
         rest = [each for each in self.parameters() if not any(each is wave for wave in waves)]
         return [{"params": rest}, {"params": waves, "weight_decay": 0.0}]
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        z = self._in(x)
-        return self._out(x, z, filtered(z.to(self._exact), self._system))
 
     @property
     @override
@@ -85,23 +78,22 @@ class ModalExtractor(PackedMixer):
         return {"h": Entry((self.dim, self.order, 2), "wide")}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        z, h = self._in(x), torch.view_as_complex(state["h"])
-        e, h = respond(z.to(self._exact), self._system, h, lengths=lengths)
-        return self._out(x, z, e), {"h": torch.view_as_real(h)}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        z = self._in(x)
-        e, after = respond(z[:, None].to(self._exact), self._system, torch.view_as_complex(state["h"]))
-        h = torch.view_as_real(after)
-        if reuse:
-            h = state["h"].copy_(h.detach())
-        return self._out(x, z, e[:, 0]), {"h": h}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        z = x if self.w_in is None else self.w_in(x)
+        entries: Entries = {}
+        if state is None:
+            summed = filtered(z.to(self._exact), self._system)
+        else:
+            h = torch.view_as_complex(state["h"])
+            summed, h = respond(z.to(self._exact), self._system, h, lengths=lengths)
+            entries = {"h": torch.view_as_real(h)}
+        e = (summed + self.d.to(summed.dtype) * z).to(x.dtype)
+        y = e if self.w_adj is None else self.w_adj(x) * e
+        out = y if self.w_out is None else self.w_out(y)
+        return out, entries
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The taps, and how long and how fast the waves swing."""
         taps, wave = self.taps(x.shape[1]), ("wave",) if self.tied else ("channel", "wave")
         memory, turns = (-self.log_rate).exp().detach(), (self.frequency / (2 * math.pi)).detach()
         meaning = "the weight of a channel's own input at each lag"
@@ -154,15 +146,6 @@ class ModalExtractor(PackedMixer):
         rates, weights = self._waves()
         return (rates[0], weights.expand(self.dim, -1)) if self.tied else (rates, weights)
 
-    def _in(self, x: Tensor) -> Tensor:
-        z: Tensor = self.w_in(x) if self.w_in is not None else x
-        return z
-
-    def _out(self, x: Tensor, z: Tensor, e: Tensor) -> Tensor:
-        said = (e + self.d.to(e.dtype) * z).to(x.dtype)
-        y = self.w_adj(x) * said if self.w_adj is not None else said
-        return self.w_out(y) if self.w_out is not None else y
-
 
 @register
 class ModalExtractorConfig(MixerConfig):
@@ -186,7 +169,6 @@ class ModalExtractorConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> ModalExtractor:
-        """The context says where the waves begin and binds nothing."""
         if layer.context is not None and layer.context < 1:
             raise ValueError(f"context must be at least 1, not {layer.context}")
         return ModalExtractor(layer.dim, LONG if layer.context is None else layer.context, self)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
 from seqloom.ops import lag_sum, ring
 from seqloom.ops.lag_sum import halves, native
-from seqloom.ops.lag_sum.window import Window
 
 NEAR = 2048
 """lags"""
@@ -27,9 +27,15 @@ def lags(x: Stream, w: Tensor) -> Stream:
     return (native if near else halves).lags(x, w[: x.shape[1]])
 
 
-def carry(z: Stream, w: Tensor, window: Window, length: Lengths, lengths: Lengths) -> tuple[Stream, Window]:
-    """See `seqloom.ops.lag_sum.window.carry`. A past beyond the taps is not read."""
-    forwards = window.flip(1)
-    past = ring.latest(forwards, length, min(window.shape[1], len(w) - 1)).to(z.dtype)
+def carry(
+    z: Stream, w: Tensor, state: State | None, name: str, lengths: Lengths | None = None
+) -> tuple[Stream, Entries]:
+    """As `seqloom.ops.lag_sum.window.carry`. A past beyond the taps is not read."""
+    if state is None:
+        return lags(z, w), {}
+    length = state["length"]
+    forwards = state[name].flip(1)
+    past = ring.latest(forwards, length, min(forwards.shape[1], len(w) - 1)).to(z.dtype)
     y = lags(torch.cat([past, z], 1), w)[:, past.shape[1] :]
-    return y, ring.write(forwards, length, z, lengths).flip(1)
+    after = ring.write(forwards, length, z, lengths)
+    return y, {name: after.flip(1)}

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Length
+from seqloom.core.state import Entries, Length, State, length_of
 from seqloom.ops import ring
 from seqloom.ops.lag_sum import Taps, lags
 from seqloom.ops.lag_sum.reference import product
@@ -30,11 +30,18 @@ def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
     return like.new_zeros(batch, context - 1, dim)
 
 
-def carry(z: Stream, w: Taps, window: Window, length: Length, lengths: Lengths) -> tuple[Stream, Window]:
-    """The lag sum of a piece z (B, T, D) of which each row holds `lengths` (B,) tokens, and the window after them."""
-    forwards = window.flip(1)
-    y = lags(z, w, ring.latest(forwards, length.tokens, ring.held(window.shape[1], length)).to(z.dtype))
-    return y, ring.write(forwards, length.tokens, z, lengths).flip(1)
+def carry(z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    """The lag sum of z (B, T, D), and the window `name` of the state after it, which is not computed without a state.
+
+    With `lengths` (B,) each row of z holds so many tokens, then padding.
+    """
+    if state is None:
+        return lags(z, w), {}
+    length = length_of(state)
+    forwards = state[name].flip(1)
+    past = ring.latest(forwards, length.tokens, ring.held(forwards.shape[1], length))
+    after = ring.write(forwards, length.tokens, z, lengths)
+    return lags(z, w, past.to(z.dtype)), {name: after.flip(1)}
 
 
 def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> tuple[Token, Window]:

@@ -51,13 +51,22 @@ def entries(L: int, dim: int) -> Memory:
     return {"past": Entry((L - 1, dim)), "ahead": Entry((L - 1, dim), "wide"), "origin": Entry((), "count")}
 
 
-def carry(z: Stream, w: Tensor, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-    """The lag sum of a piece z (B, T, D) of which each row holds `lengths` (B,) tokens, and the state after them."""
-    stays = lengths == 0
-    y, past = window.carry(z, w, state["past"], length_of(state), lengths)
-    ahead = torch.where(stays[:, None, None], state["ahead"], 0.0)
-    origin = torch.where(stays, state["origin"], -1)
-    return y, {"past": past, "ahead": ahead, "origin": origin}
+def carry(z: Stream, w: Tensor, state: State | None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    """The lag sum of z (B, T, D), and the state after it, which is not computed without a state.
+
+    With `lengths` (B,) each row of z holds so many tokens, then padding.
+    """
+    y, entries = window.carry(z, w, state, "past", lengths)
+    if state is None:
+        return y, entries
+    if lengths is None:
+        ahead = torch.zeros_like(state["ahead"])
+        origin = torch.full_like(state["origin"], -1)
+    else:
+        unchanged = lengths == 0
+        ahead = torch.where(unchanged[:, None, None], state["ahead"], 0.0)
+        origin = torch.where(unchanged, state["origin"], -1)
+    return y, {**entries, "ahead": ahead, "origin": origin}
 
 
 def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entries]:
