@@ -26,7 +26,7 @@ from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
-from seqloom.ops import ring
+from seqloom.ops import token_shift
 from seqloom.ops.projection import Linear
 
 
@@ -46,39 +46,32 @@ class ChannelMix(Channel):
         self.mu_r, self.mu_k = (nn.Parameter(torch.empty(dim)) for _ in range(2))
         self.begin()
 
-    @torch.no_grad()
     @override
+    @torch.no_grad()
     def begin(self) -> None:
-        """Both μ."""
         share = (torch.arange(self.dim, device=self.device) / self.dim) ** (1 - self.layer / self.depth)
         self.mu_r.copy_(share)
         self.mu_k.copy_(share)
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """Μ is not decayed, as 0 is nothing special for it."""
         matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v)]
+        # 0 is nothing special for μ.
         return [{"params": matrices}, {"params": [self.mu_r, self.mu_k], "weight_decay": 0.0}]
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._read(x, torch.zeros_like(x[:, :1]))
 
     @property
     @override
     def memory(self) -> Memory:
-        """The last token (B, D)."""
         return {"last": Entry((self.dim,))}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        before, length = state["last"][:, None], state["length"]
-        y = self._read(x, before.to(x.dtype))
-        return y, {"last": ring.write(before, length, x, lengths)[:, 0]}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        earlier, last = token_shift.shifted(x, state, lengths)
+        return self._mixed(x, earlier), last
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y = self._gated(x, state["last"].to(x.dtype))
+        y = self._mixed(x, state["last"].to(x.dtype))  # the token before is there already
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last}
 
@@ -89,12 +82,10 @@ class ChannelMix(Channel):
         squared = Cost(mul=squares, other=squares, path=("multiplication",))
         return shift, self.w_k, squared, self.w_v, gate(n)
 
-    def _read(self, x: Tensor, before: Tensor) -> Tensor:
-        return self._gated(x, torch.cat([before, x[:, :-1]], 1))
-
-    def _gated(self, x: Tensor, earlier: Tensor) -> Tensor:
+    def _mixed(self, x: Tensor, earlier: Tensor) -> Tensor:
         moved = x - earlier
-        r, k = self.w_r(torch.addcmul(earlier, moved, self.mu_r)), self.w_k(torch.addcmul(earlier, moved, self.mu_k))
+        r = self.w_r(torch.addcmul(earlier, moved, self.mu_r))
+        k = self.w_k(torch.addcmul(earlier, moved, self.mu_k))
         positive = torch.relu(k)
         y: Tensor = torch.sigmoid(r) * self.w_v(positive * positive)
         return y

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
@@ -28,7 +28,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.biased_average import average, biases, memory, price
+from seqloom.ops.biased_average import biases, memory, price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -53,13 +53,8 @@ class AFTConv(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """Taps are drawn anew, N(0, 1), as their scale is γ's."""
         super().reset(std)
         self._draw()
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._out(x, average(self.w_k(x), self.w_v(x), self._bias(x.shape[1])))
 
     @property
     @override
@@ -67,20 +62,27 @@ class AFTConv(PackedMixer):
         return memory.entries(self.window, self.heads, self.dim)
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, after = memory.carry(self.w_k(x), self.w_v(x), self._bias(x.shape[1]), state, lengths)
-        return self._out(x, y), after
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        k = self.w_k(x)
+        v = self.w_v(x)
+        b = biases.standard(self.w, self.gain, self.shift, x.shape[1])
+        average, entries = memory.carry(k, v, b, state, lengths)
+        q = self.w_q(x)
+        y = torch.sigmoid(q) * average
+        return self.w_out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(1), state, reuse)
-        return self._out(x, y), after
+        # As `read`; a token is written into the window, which is not copied.
+        b = biases.standard(self.w, self.gain, self.shift, 1)
+        average, entries = memory.advance(self.w_k(x), self.w_v(x), b, state, reuse)
+        y = torch.sigmoid(self.w_q(x)) * average
+        return self.w_out(y), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The biases over lags, as they are added."""
         with torch.no_grad():
-            taps = self._bias(1)[0, 0]
+            taps = biases.standard(self.w, self.gain, self.shift, 1)[0, 0]
         meaning = "what is added to the key of the token at each lag before the exponential"
         return [View("biases", meaning, ("lag", "head"), taps)]
 
@@ -90,15 +92,8 @@ class AFTConv(PackedMixer):
         taps = price.standard(span.rows, L, H)  # once for each token, as a step does
         return self.w_k, taps, price.price(span, L, H, D), gate(span.rows * D), self.w_out
 
-    def _bias(self, tokens: int) -> Tensor:
-        return biases.standard(self.w, self.gain, self.shift, tokens)
-
-    def _out(self, x: Tensor, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * y)
-        return out
-
     def _draw(self) -> None:
-        nn.init.normal_(self.w)
+        nn.init.normal_(self.w)  # their scale is γ's
         nn.init.zeros_(self.gain)
         nn.init.zeros_(self.shift)
 

@@ -49,64 +49,38 @@ class AFTFull(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """The biases begin as they always do."""
         super().reset(std)
         with torch.no_grad():
             self.w.copy_(biases.first(self.context, self.bias_dim))
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        """Raises ValueError beyond `context` places, dropped ones included."""
-        T = x.shape[1]
-        biases.within("aft_full", self.context, T)
-        bias = self._bias(torch.arange(T, device=x.device)[None], T)
-        return self._out(x, average(self.w_k(x), self.w_v(x), bias))
-
     @property
     @override
     def memory(self) -> Memory:
-        """Keys and values (B, C, D), C places of which `length` are used."""
-        cache = Entry((0, self.dim), grows=True, most=self.context)
+        cache = Entry((0, self.dim), grows=True, most=self.context)  # C positions, of which `length` are used
         return {"k": cache, "v": cache}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """Raises ValueError where a row would hold more than `context` tokens."""
-        length, T, size = length_of(state), x.shape[1], state["k"].shape[1]
-        biases.within_after("aft_full", self.context, length, lengths, T)
-        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, length)
-        y = self._read(x, k, v, state, used)
-        room = max(size, min(used + T, self.context))
-        held = {
-            n: ring.write(ring.grow(state[n], room), length.tokens, new, lengths) for n, new in (("k", k), ("v", v))
-        }
-        return self._out(x, y), held
+    def read(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
+        t = biases.positions("aft_full", self.context, x, state, lengths)
+        k = self.w_k(x)
+        v = self.w_v(x)
+        past = None if state is None else _recalled(state, v.dtype)
+        read = 0 if past is None else past[0].shape[1]
+        w = biases.over_keys(self.w, t, read + x.shape[1])
+        y = torch.sigmoid(self.w_q(x)) * average(k, v, w, past)
+        return self.w_out(y), {} if state is None else self._cached(state, k, v, lengths, reuse)
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """A full cache that is reused doubles; ValueError beyond `context` tokens."""
-        length, size = length_of(state), state["k"].shape[1]
-        biases.within_after("aft_full", self.context, length, 1, 1)
-        k, v, used = self.w_k(x), self.w_v(x), ring.held(size, length)
-        y = self._read(x[:, None], k[:, None], v[:, None], state, used)[:, 0]
-        needed = max(size, min(used + 1, self.context))
-        room = min(max(2 * size, needed), self.context) if reuse and needed > size else needed
-        held = {}
-        for name, new in (("k", k), ("v", v)):
-            cache = ring.grow(state[name], room)
-            if reuse:
-                held[name] = ring.write_(cache, length.tokens, new.detach())
-            else:
-                held[name] = ring.write(cache, length.tokens, new[:, None], torch.ones_like(length.tokens))
-        return self._out(x, y), held
+        y, entries = self.read(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
+        return y[:, 0], entries
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The biases of the places of `x`, 0 for keys after the query."""
-        T = x.shape[1]
-        biases.within("aft_full", self.context, T)
-        places = torch.arange(T, device=x.device)
-        table = biases.by_key(self._bias(places[None], T)[0, :, :, 0])
+        t = biases.positions("aft_full", self.context, x)
+        table = biases.by_key(biases.over_keys(self.w, t, x.shape[1])[0, :, :, 0])
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), table)]
 
@@ -116,17 +90,26 @@ class AFTFull(PackedMixer):
         bias = price.factors(span.terms(), self.bias_dim)
         return self.w_k, bias, price.price(span, None, D, D), gate(span.rows * D), self.w_out
 
-    def _bias(self, places: Tensor, lags: int) -> Tensor:
-        return biases.over_keys(self.w, places, lags)
+    def _cached(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None, reuse: bool) -> Entries:
+        """Keys and values after k and v; with `reuse` one token is written in place, and a full cache doubles."""
+        length, size = length_of(state), state["k"].shape[1]
+        needed = max(size, min(ring.held(size, length) + k.shape[1], self.context))
+        room = min(max(2 * size, needed), self.context) if reuse and needed > size else needed
+        entries = {}
+        for name, new in (("k", k), ("v", v)):
+            cache = ring.grow(state[name], room)
+            if reuse:
+                entries[name] = ring.write_(cache, length.tokens, new[:, 0].detach())
+            else:
+                entries[name] = ring.write(cache, length.tokens, new, lengths)
+        return entries
 
-    def _read(self, x: Tensor, k: Tensor, v: Tensor, state: State, used: int) -> Tensor:
-        places = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
-        past = tuple(each.to(v.dtype) for each in recall(state["k"], state["v"], state["length"], used))
-        return average(k, v, self._bias(places, used + x.shape[1]), (past[0], past[1]))
 
-    def _out(self, x: Tensor, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * y)
-        return out
+def _recalled(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The keys and values of a state in the order of time."""
+    used = ring.held(state["k"].shape[1], length_of(state))
+    k, v = recall(state["k"], state["v"], state["length"], used)
+    return k.to(dtype), v.to(dtype)
 
 
 @register
@@ -140,7 +123,6 @@ class AFTFullConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> AFTFull:
-        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_full needs a context of 1 or more, the places that it has biases for, not {layer.context}"

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
@@ -26,10 +26,10 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.biased_average import average, biases, memory, price
+from seqloom.ops.biased_average import biases, memory, price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -49,17 +49,9 @@ class AFTLocal(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """The biases begin as they always do."""
         super().reset(std)
         with torch.no_grad():
             self.w.copy_(biases.first(self.context, self.bias_dim, self.window))
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        """Raises ValueError beyond `context` places, dropped ones included."""
-        biases.within("aft_local", self.context, x.shape[1])
-        bias = self._bias(torch.arange(x.shape[1], device=x.device)[None])
-        return self._out(x, average(self.w_k(x), self.w_v(x), bias))
 
     @property
     @override
@@ -67,25 +59,29 @@ class AFTLocal(PackedMixer):
         return memory.entries(self.window, self.dim, self.dim)
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """Raises ValueError where a row would have read more than `context` tokens."""
-        biases.within_after("aft_local", self.context, length_of(state), lengths, x.shape[1])
-        bias = self._bias(state["length"][:, None] + torch.arange(x.shape[1], device=x.device))
-        y, after = memory.carry(self.w_k(x), self.w_v(x), bias, state, lengths)
-        return self._out(x, y), after
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        t = biases.positions("aft_local", self.context, x, state, lengths)
+        w = biases.over_lags(self.w, t, self.window)
+        k = self.w_k(x)
+        v = self.w_v(x)
+        average, entries = memory.carry(k, v, w, state, lengths)
+        q = self.w_q(x)
+        y = torch.sigmoid(q) * average
+        return self.w_out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """Raises ValueError beyond `context` tokens."""
-        biases.within_after("aft_local", self.context, length_of(state), 1, 1)
-        y, after = memory.advance(self.w_k(x), self.w_v(x), self._bias(state["length"][:, None]), state, reuse)
-        return self._out(x, y), after
+        # As `read`; a token is written into the window, which is not copied.
+        t = biases.positions("aft_local", self.context, x[:, None], state)
+        w = biases.over_lags(self.w, t, self.window)
+        average, entries = memory.advance(self.w_k(x), self.w_v(x), w, state, reuse)
+        y = torch.sigmoid(self.w_q(x)) * average
+        return self.w_out(y), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The biases of the places of `x`, 0 for keys after the query and outside the window."""
-        biases.within("aft_local", self.context, x.shape[1])
-        bias = self._bias(torch.arange(x.shape[1], device=x.device)[None])
+        t = biases.positions("aft_local", self.context, x)
+        bias = biases.over_lags(self.w, t, self.window)
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), biases.by_key(bias[0, :, :, 0]))]
 
@@ -94,13 +90,6 @@ class AFTLocal(PackedMixer):
         D, L = self.dim, self.window
         bias = price.factors(span.terms(L), self.bias_dim)
         return self.w_k, bias, price.price(span, L, D, D), gate(span.rows * D), self.w_out
-
-    def _bias(self, places: Tensor) -> Tensor:
-        return biases.over_lags(self.w, places, self.window)
-
-    def _out(self, x: Tensor, y: Tensor) -> Tensor:
-        out: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * y)
-        return out
 
 
 @register
@@ -115,7 +104,6 @@ class AFTLocalConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> AFTLocal:
-        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_local needs a context of 1 or more, the places that it has biases for, not {layer.context}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
@@ -41,29 +41,29 @@ class AFTSimple(PackedMixer):
         self.dim = dim
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._let_through(x, wkv(self.w_k(x), self.w_v(x))[0])
-
     @property
     @override
     def memory(self) -> Memory:
-        """Sums and scale (B, 3, D)."""
         return {"sums": sums_of(self.dim)}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, sums = wkv(self.w_k(x), self.w_v(x), state=state["sums"], lengths=lengths)
-        return self._let_through(x, y), {"sums": sums}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        k = self.w_k(x)
+        v = self.w_v(x)
+        average, sums = wkv(k, v, state=state["sums"] if state else None, lengths=lengths)
+        q = self.w_q(x)
+        y = torch.sigmoid(q) * average
+        return self.w_out(y), {"sums": sums}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
-        return self._let_through(x, y), {"sums": sums}
+        # As `read`; C averages a token in one call.
+        average, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
+        y = torch.sigmoid(self.w_q(x)) * average
+        return self.w_out(y), {"sums": sums}
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The weights of the softmax, the mean of all channels."""
         k = self.w_k(x[0])
         later = torch.ones(len(k), len(k), dtype=torch.bool, device=k.device).triu(1)
         of_channel = (c.expand(len(k), -1).masked_fill(later, float("-inf")).softmax(-1) for c in k.unbind(1))
@@ -76,10 +76,6 @@ class AFTSimple(PackedMixer):
         D = self.dim
         return self.w_k, price(span, D, forgets=False), gate(span.rows * D), self.w_out
 
-    def _let_through(self, x: Tensor, average: Tensor) -> Tensor:
-        y: Tensor = self.w_out(torch.sigmoid(self.w_q(x)) * average)
-        return y
-
 
 @register
 class AFTSimpleConfig(MixerConfig):
@@ -90,5 +86,4 @@ class AFTSimpleConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> AFTSimple:
-        """The mixer is the same for every context."""
         return AFTSimple(layer.dim)

@@ -30,7 +30,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops import ring
+from seqloom.ops import token_shift
 from seqloom.ops.projection import Linear
 from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
 from seqloom.ops.wkv_average.price import price
@@ -53,43 +53,39 @@ class RWKV(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """Rates, bonuses and μ go back to where they begin, whatever `std`."""
         super().reset(std)
         self._begin()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """Rates, bonuses and μ are not decayed, as 0 is nothing special for them."""
         matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v, self.w_out)]
-        vectors = [self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus]
+        vectors = [self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus]  # 0 is nothing special for them
         return [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
-
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self._read(x, torch.zeros_like(x[:, :1]), None, None)[0]
 
     @property
     @override
     def memory(self) -> Memory:
-        """The last token (B, D), sums and scale (B, 3, D)."""
         return {"last": Entry((self.dim,)), "sums": sums_of(self.dim)}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        before, length = state["last"][:, None], state["length"]
-        y, sums = self._read(x, before.to(x.dtype), state["sums"], lengths)
-        return y, {"last": ring.write(before, length, x, lengths)[:, 0], "sums": sums}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        earlier, last = token_shift.shifted(x, state, lengths)
+        r, k, v = self._projected(x, earlier)
+        a, sums = wkv(k, v, self.log_rate, self.bonus, state["sums"] if state else None, lengths=lengths)
+        y = self.w_out(torch.sigmoid(r) * a)
+        return y, {**last, "sums": sums}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        r, k, v = self._project(x, state["last"].to(x.dtype))
-        average, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
+        # As `read`; C averages a token in one call, and the token before is there already.
+        r, k, v = self._projected(x, state["last"].to(x.dtype))
+        a, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
+        y = self.w_out(torch.sigmoid(r) * a)
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
-        return self.w_out(torch.sigmoid(r) * average), {"last": last, "sums": sums}
+        return y, {"last": last, "sums": sums}
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """What time does to a token's weight, and how the tokens before are mixed in."""
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
         faded = torch.where(lag > 0, (lag - 1).clamp(min=0) * -self.log_rate.exp(), self.bonus).exp()
         mu = torch.stack([self.mu_r, self.mu_k, self.mu_v])
@@ -119,13 +115,7 @@ class RWKV(PackedMixer):
         self.log_rate.copy_(-5 + 8 * (c / max(D - 1, 1)) ** (0.7 + 1.3 * through))
         self.bonus.copy_(math.log(0.3) + ((c + 1) % 3 - 1) / 2)
 
-    def _read(self, x: Tensor, before: Tensor, sums: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        r, k, v = self._project(x, torch.cat([before, x[:, :-1]], 1))
-        average, sums = wkv(k, v, self.log_rate, self.bonus, sums, lengths=lengths)
-        y: Tensor = self.w_out(torch.sigmoid(r) * average)
-        return y, sums
-
-    def _project(self, x: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _projected(self, x: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         moved = x - earlier
         r, k, v = (
             project(torch.addcmul(earlier, moved, mu))
@@ -147,5 +137,4 @@ class RWKVConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> RWKV:
-        """Its rates and μ differ by layer; it is the same for every context."""
         return RWKV(layer.dim, layer.number, layer.depth)

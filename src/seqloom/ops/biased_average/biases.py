@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import layer_norm, pad
 
-from seqloom.core.state import Length
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Length, State, length_of
 from seqloom.ops import backends
 
 Places: TypeAlias = Int[Tensor, "#B T"]
@@ -47,6 +48,20 @@ def within_after(kind: str, context: int, length: Length, lengths: Tensor | int,
     """The same after each row reads `lengths` tokens more, `most` at most; not checked where values cannot be read."""
     if length.bound is not None and length.bound + most > context:  # else no value is read back from the device
         within(kind, context, int((length.tokens + lengths).max()))
+
+
+def positions(kind: str, context: int, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> Places:
+    """The positions of the tokens of x (B, T, D), of which each row holds `lengths`: (B, T), without a state (1, T).
+
+    Raises ValueError where there are more than `context`; without a state dropped tokens count as well.
+    """
+    T = x.shape[1]
+    now = torch.arange(T, device=x.device)
+    if state is None:
+        within(kind, context, T)
+        return now[None]
+    within_after(kind, context, length_of(state), T if lengths is None else lengths, T)
+    return state["length"][:, None] + now
 
 
 def over_keys(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1"]:

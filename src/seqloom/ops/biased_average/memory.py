@@ -30,16 +30,25 @@ def recall(k: Keys, v: Stream, length: Lengths, count: int) -> Past:
     return torch.where((then >= 0)[:, :, None], held, -math.inf), ring.latest(v, length, count)
 
 
-def carry(k: Keys, v: Stream, bias: Bias, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-    """The averages of a piece of which each row holds `lengths` tokens, and the state after them."""
+def carry(
+    k: Keys, v: Stream, bias: Bias, state: State | None, lengths: Lengths | None = None
+) -> tuple[Stream, Entries]:
+    """The averages of keys and values (B, T, …), and the state after them, which is not computed without a state.
+
+    With `lengths` (B,) each row holds so many tokens, then padding.
+    """
+    if state is None:
+        return average(k, v, bias), {}
     length, L, T = state["length"], state["k"].shape[1], k.shape[1]
     total, count = Total(state["sums"], state["peak"]), ring.held(L, length_of(state))
     past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     y = average(k, v, bias, (past[0], past[1]), total)
     leave = max(0, count + T - L)
-    gone = torch.arange(leave, device=k.device) < (count - L + lengths)[:, None]
     keys, values = (torch.cat([old, new], 1)[:, :leave] for old, new in zip(past, (k, v), strict=True))
-    total = joined(total, torch.where(gone[:, :, None], keys, -math.inf), values)
+    if lengths is not None:
+        gone = torch.arange(leave, device=k.device) < (count - L + lengths)[:, None]
+        keys = torch.where(gone[:, :, None], keys, -math.inf)
+    total = joined(total, keys, values)
     held = {name: ring.write(state[name], length, new, lengths) for name, new in (("k", k), ("v", v))}
     return y, {**held, **total._asdict()}
 

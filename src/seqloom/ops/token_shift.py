@@ -1,0 +1,24 @@
+"""The token before each token, and the last one remembered: RWKV's token shift.
+
+    earlier_t = x_{t-1}                x_0 is the state's `last` (B, D), or 0
+
+Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift". Nothing differs.
+"""
+
+import torch
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
+from seqloom.ops import ring
+
+
+def shifted(x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    """The token before each of x (B, T, D), and `last` after them, which is not computed without a state.
+
+    With `lengths` (B,) each row holds so many tokens, then padding.
+    """
+    if state is None:
+        return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1), {}
+    last = state["last"][:, None]
+    after = ring.write(last, state["length"], x, lengths)
+    return torch.cat([last.to(x.dtype), x[:, :-1]], 1), {"last": after[:, 0]}

@@ -1,0 +1,21 @@
+"""The token shift: the token before each token, over whole rows, pieces and rows that end in padding."""
+
+import torch
+
+from seqloom.core.state import bounded
+from seqloom.ops.token_shift import shifted
+
+
+def test_a_piece_follows_the_last_token_of_each_row() -> None:
+    x = torch.arange(1.0, 13.0).reshape(2, 6, 1)
+    earlier, entries = shifted(x)
+    assert earlier[:, :, 0].tolist() == [[0, 1, 2, 3, 4, 5], [0, 7, 8, 9, 10, 11]]
+    assert entries == {}
+    empty = bounded({"last": torch.zeros(2, 1), "length": torch.zeros(2, dtype=torch.long)})
+    earlier, entries = shifted(x, empty)
+    assert earlier[:, :, 0].tolist() == [[0, 1, 2, 3, 4, 5], [0, 7, 8, 9, 10, 11]]
+    assert entries["last"].tolist() == [[6], [12]]
+    full = bounded({"last": torch.tensor([[50.0], [60.0]]), "length": torch.tensor([1, 1])})
+    earlier, entries = shifted(x, full, torch.tensor([2, 0]))
+    assert earlier[0, :2, 0].tolist() == [50, 1]
+    assert entries["last"].tolist() == [[2], [60]]
