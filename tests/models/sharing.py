@@ -39,16 +39,10 @@ class Gated(PackedMixer):
         self.dim, self.number = dim, number
         self.w = nn.Linear(dim, dim, bias=False)
 
-    def mix(self, x: Tensor) -> Tensor:
+    def read(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
         assert isinstance(self.shared, Common)
-        y: Tensor = self.shared.w(self.w(x * self.shared.table[self.number]))
-        return y
-
-    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, Entries]:
-        return self.mix(x), {}
-
-    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, Entries]:
-        return self.mix(x), {}
+        y = self.shared.w(self.w(x * self.shared.table[self.number]))
+        return y, {}
 
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         assert isinstance(self.shared, Common)

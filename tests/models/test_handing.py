@@ -36,21 +36,15 @@ class FirstValues(HandingMixer):
     def memory(self) -> Memory:
         return {"sum": Entry((self.dim,))}
 
-    def mix_handed(self, x: Tensor, handed: Handed) -> tuple[Tensor, Handed]:
+    def read_handed(
+        self, x: Tensor, handed: Handed, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Entries, Handed]:
         v = self.w(x)
         first = handed.get("values", v)
-        return (v + first).cumsum(1), {"values": first}
-
-    def carry_handed(self, x: Tensor, state: State, lengths: Tensor, handed: Handed) -> tuple[Tensor, Entries, Handed]:
-        y, handed = self.mix_handed(x, handed)
-        y = y + state["sum"][:, None]  # padding is 0 and adds nothing
-        return y, {"sum": y[:, -1].clone()}, handed
-
-    def advance_handed(self, x: Tensor, state: State, reuse: bool, handed: Handed) -> tuple[Tensor, Entries, Handed]:
-        v = self.w(x)
-        first = handed.get("values", v)
-        total = state["sum"] + v + first
-        return total, {"sum": state["sum"].copy_(total.detach()) if reuse else total}, {"values": first}
+        y = (v + first).cumsum(1)
+        if state is not None:
+            y = y + state["sum"][:, None]  # padding is 0 and adds nothing
+        return y, {"sum": y[:, -1].clone()}, {"values": first}
 
 
 class FirstValuesConfig(MixerConfig):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.mixer import Traits
-from seqloom.core.state import State
+from seqloom.core.state import Entries, State
 from seqloom.mixers.base import PackedMixer
 
 
@@ -18,14 +18,8 @@ class Own(PackedMixer):
         self.dim, self.norm, self.w = 64, nn.LayerNorm(64), nn.Linear(64, 64)
         self.decay = nn.Parameter(torch.linspace(0.9, 0.999, 64))
 
-    def mix(self, x: Tensor) -> Tensor:
-        return self.w(self.norm(x)) * self.decay
-
-    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
-        return self.mix(x), {"length": state["length"] + lengths}
-
-    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
-        return self.mix(x), {"length": state["length"] + 1}
+    def read(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
+        return self.w(self.norm(x)) * self.decay, {}
 
 
 def test_a_mixers_own_parameters_stay() -> None:

@@ -35,9 +35,9 @@ class Balanced(PackedMixer):
     def shares(self, x: Tensor) -> Tensor:
         return torch.softmax(self.w_g(x) + self.bias, -1)
 
-    def mix(self, x: Tensor) -> Tensor:
-        y: Tensor = self.w(x) * self.shares(x).square().sum(-1, keepdim=True)
-        return y
+    def read(self, x: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Entries]:
+        y = self.w(x) * self.shares(x).square().sum(-1, keepdim=True)
+        return y, {}
 
     def forward_with_extras(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Extras]:
         return self(x, keep), self.extras(x, keep)
@@ -57,12 +57,6 @@ class Balanced(PackedMixer):
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         load = statistics["load"]
         self.bias.sub_(0.1 * load / load.sum())
-
-    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, Entries]:
-        return self.mix(x), {}
-
-    def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, Entries]:
-        return self.mix(x), {}
 
 
 class BalancedConfig(MixerConfig):

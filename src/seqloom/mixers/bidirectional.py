@@ -15,10 +15,11 @@ class BidirectionalMixer(Mixer):
     """A mixer whose outputs may depend on every token of their row. It has no state and no price per token."""
 
     @abstractmethod
-    def mix(self, x: Stream, lengths: Lengths | None) -> Stream:
-        """The whole sequence. With `lengths` (B,) each row holds so many tokens, then zeros that no output may read.
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        """The equation over x (B, T, D), the whole sequence.
 
-        What is written at those places means nothing.
+        With `lengths` (B,) each row holds so many tokens, then zeros that no output may read. What is written at their
+        positions is not used.
         """
 
     @override
@@ -27,28 +28,25 @@ class BidirectionalMixer(Mixer):
         if 0 in x.shape:
             return x.clone()
         if keep is None:
-            return self.mix(x, None)
+            return self.read(x)
         rows, places = pack(x, keep)
-        return unpack(self.mix(rows, places.lengths), places)
+        return unpack(self.read(rows, places.lengths), places)
 
-    @override
     def start(self, batch: int, *, capacity: int | None = None) -> NoReturn:
         """Raises ValueError, as do `extend` and `step`."""
         raise self._reads_whole("start")
 
-    @override
     def extend(self, x: Any, state: Any, keep: Any = None) -> NoReturn:
         """Raises ValueError."""
         raise self._reads_whole("extend")
 
-    @override
     def step(self, x: Any, state: Any, *, reuse: bool = False) -> NoReturn:
         """Raises ValueError."""
         raise self._reads_whole("step")
 
     @override
     def cost(self, T: int, per: Per = "sequence") -> Cost:
-        """Raises ValueError, too, for the price of a single token."""
+        """Raises ValueError for the price of a single token, too."""
         if per == "token":
             raise self._reads_whole("price per token")
         return super().cost(T, per)

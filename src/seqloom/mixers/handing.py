@@ -7,7 +7,6 @@ of a state, since every layer reads the same tokens. A mixer alone is the first 
 from abc import abstractmethod
 from typing import TypeAlias, final
 
-import torch
 from torch import Tensor
 from typing_extensions import override
 
@@ -23,16 +22,18 @@ class HandingMixer(PackedMixer):
     """A causal mixer whose layers hand tensors over. It has no extras."""
 
     @abstractmethod
-    def mix_handed(self, x: Stream, handed: Handed) -> tuple[Stream, Handed]:
-        """As `mix`, given what earlier layers handed over; with what later ones are given."""
+    def read_handed(
+        self, x: Stream, handed: Handed, state: State | None = None, lengths: Lengths | None = None
+    ) -> tuple[Stream, Entries, Handed]:
+        """As `read`, given what earlier layers handed over (B, T, …); with what later ones are given."""
 
-    @abstractmethod
-    def carry_handed(self, x: Stream, state: State, lengths: Lengths, handed: Handed) -> tuple[Stream, Entries, Handed]:
-        """As `carry`, given what earlier layers handed over; with what later ones are given."""
-
-    @abstractmethod
     def advance_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, Entries, Handed]:
-        """As `advance`, given what earlier layers handed over; with what later ones are given."""
+        """As `advance`, given what earlier layers handed over (B, …); with what later ones are given."""
+        of_piece = {name: values[:, None] for name, values in handed.items()}
+        y, entries, given = self.read_handed(x[:, None], of_piece, state)
+        if reuse:
+            entries = {name: state[name].copy_(entry.detach()) for name, entry in entries.items()}
+        return y[:, 0], entries, {name: values[:, 0] for name, values in given.items()}
 
     def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
         """As `forward`, given what earlier layers handed over (B, T, …); with what later ones are given."""
@@ -40,9 +41,10 @@ class HandingMixer(PackedMixer):
         if 0 in x.shape:
             return x.clone(), handed
         if keep is None:
-            return self.mix_handed(x, handed)
+            y, _, given = self.read_handed(x, handed)
+            return y, given
         rows, places = pack(x, keep)
-        y, given = self.mix_handed(rows, {name: pack(values, keep)[0] for name, values in handed.items()})
+        y, _, given = self.read_handed(rows, {name: pack(values, keep)[0] for name, values in handed.items()})
         return unpack(y, places), {name: unpack(values, places) for name, values in given.items()}
 
     def extend_handed(self, x: Stream, state: State, keep: Keep | None, handed: Handed) -> tuple[Stream, State, Handed]:
@@ -54,11 +56,11 @@ class HandingMixer(PackedMixer):
         state = bounded(state)
         length, T = length_of(state), x.shape[1]
         if keep is None:
-            y, entries, given = self.carry_handed(x, state, torch.full_like(length.tokens, T), handed)
+            y, entries, given = self.read_handed(x, handed, state)
             return y, counted(entries, length.after(T, T)), given
         rows, places = pack(x, keep)
         packed = {name: pack(values, keep)[0] for name, values in handed.items()}
-        y, entries, given = self.carry_handed(rows, state, places.lengths, packed)
+        y, entries, given = self.read_handed(rows, packed, state, places.lengths)
         after = counted(entries, measured(length.tokens + places.lengths))
         return unpack(y, places), after, {name: unpack(values, places) for name, values in given.items()}
 
@@ -73,13 +75,8 @@ class HandingMixer(PackedMixer):
 
     @final
     @override
-    def mix(self, x: Stream) -> Stream:
-        return self.mix_handed(x, {})[0]
-
-    @final
-    @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        y, entries, _ = self.carry_handed(x, state, lengths, {})
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        y, entries, _ = self.read_handed(x, {}, state, lengths)
         return y, entries
 
     @final

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
@@ -33,21 +32,14 @@ class FFN(Channel):
         self.w_1, self.w_2 = Linear(dim, width), Linear(width, dim)
 
     @override
-    def mix(self, x: Stream) -> Stream:
-        return self._read(x)
-
-    @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        return self._read(x), {}
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        y = self.w_2(torch.relu(self.w_1(x)))
+        return y, {}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        return self._read(x), {}
+        return self.read(x)  # a token needs no axis of time
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.w_1, Cost(other=span.rows * self.width), self.w_2
-
-    def _read(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        y: Tensor = self.w_2(torch.relu(self.w_1(x)))
-        return y

@@ -63,6 +63,7 @@ class AFTFull(PackedMixer):
     def read(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
+        """Raises ValueError beyond `context` positions; without a state dropped ones count as well."""
         t = biases.positions("aft_full", self.context, x, state, lengths)
         k = self.w_k(x)
         v = self.w_v(x)
@@ -123,6 +124,7 @@ class AFTFullConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> AFTFull:
+        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_full needs a context of 1 or more, the places that it has biases for, not {layer.context}"

@@ -60,6 +60,7 @@ class AFTLocal(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        """Raises ValueError beyond `context` positions; without a state dropped ones count as well."""
         t = biases.positions("aft_local", self.context, x, state, lengths)
         w = biases.over_lags(self.w, t, self.window)
         k = self.w_k(x)
@@ -104,6 +105,7 @@ class AFTLocalConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> AFTLocal:
+        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_local needs a context of 1 or more, the places that it has biases for, not {layer.context}"

@@ -97,10 +97,6 @@ class Attention(Heads, PackedMixer):
             self.context = self.least = min(window, context or window)
             self.traits = replace(TRAITS, state="window")
 
-    @override
-    def mix(self, x: Stream) -> Stream:
-        return self.out(self._attend(*self.projected(x)))
-
     @property
     @override
     def memory(self) -> Memory:
@@ -110,29 +106,24 @@ class Attention(Heads, PackedMixer):
         return {"k": cache, "v": cache}
 
     @override
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        length, T, size = length_of(state), x.shape[1], state["k"].shape[2]
-        tokens, used = length.tokens, ring.held(size, length)
-        q, k, v = self.projected(x, tokens)
-        if used == 0:
-            y = self._attend(q, k, v)
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        T = x.shape[1]
+        q, k, v = self.projected(x, state["length"] if state else None)
+        entries = self._extended(state, k, v, lengths) if state else {}
+        used = ring.held(state["k"].shape[2], length_of(state)) if state else 0
+        if state is None or used == 0:
+            y = attend(q, k, v, pattern=self._pattern(T))
         else:
-            now = tokens[:, None] + torch.arange(T, device=x.device)
-            y = attend(
-                q,
-                torch.cat([state["k"][:, :, :used].to(k.dtype), k], 2),
-                torch.cat([state["v"][:, :, :used].to(v.dtype), v], 2),
-                pattern=banded(self.context),
-                query_time=now,
-                key_time=torch.cat([ring.times(size, tokens)[:, :used], now], 1),
-            )
-        room = self._room(used + T, size)
-        keys, values = (_extended(state[n], room, tokens, new, lengths) for n, new in (("k", k), ("v", v)))
-        return self.out(y), {"k": keys, "v": values}
+            k = torch.cat([state["k"][:, :, :used].to(k.dtype), k], 2)
+            v = torch.cat([state["v"][:, :, :used].to(v.dtype), v], 2)
+            now = state["length"][:, None] + torch.arange(T, device=x.device)
+            then = torch.cat([ring.times(state["k"].shape[2], state["length"])[:, :used], now], 1)
+            y = attend(q, k, v, pattern=banded(self.context), query_time=now, key_time=then)
+        return self.out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """A full cache that is reused doubles."""
+        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
         length, size = length_of(state), state["k"].shape[2]
         count = length.bound if length.even else None
         needed = self._room(ring.held(size, length) + 1, size)
@@ -152,7 +143,6 @@ class Attention(Heads, PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The weights of each head, after their mean where there are several."""
         q, k, _ = self.projected(x[:1])
         return of_heads(weights(q, k, pattern=banded(self.context))[0])
 
@@ -161,20 +151,24 @@ class Attention(Heads, PackedMixer):
         weighted = price(span.rows, span.terms(self.context), self.dim, self.heads)
         return self.w_q, self.position, weighted, self.w_out
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        far = self.context is not None and q.shape[2] > self.context
-        return attend(q, k, v, pattern=banded(self.context) if far else causal)
+    def _pattern(self, T: int) -> Pattern:
+        return causal if self.context is None or self.context >= T else banded(self.context)
+
+    def _extended(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None) -> Entries:
+        size = state["k"].shape[2]
+        room = self._room(ring.held(size, length_of(state)) + k.shape[2], size)
+        return {name: _extended(state[name], room, state["length"], new, lengths) for name, new in (("k", k), ("v", v))}
 
     def _room(self, needed: int, already: int = 0) -> int:
         return max(already, self.least, needed if self.context is None else min(needed, self.context))
 
 
-def _extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor) -> Tensor:
-    """The cache (B, H, C, K) with `room` places, after each row read its first `lengths` (B,) of new (B, H, T, K)."""
+def _extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
+    """The cache (B, H, C, K) with `room` places, after each row read new (B, H, T, K), or its first `lengths` (B,)."""
     H = cache.shape[1]
-    of_heads = (each.repeat_interleave(H) for each in (length, lengths))
+    of_heads = None if lengths is None else lengths.repeat_interleave(H)
     grown = ring.grow(cache.flatten(0, 1), room)
-    return ring.write(grown, next(of_heads), new.flatten(0, 1), next(of_heads)).unflatten(0, (-1, H))
+    return ring.write(grown, length.repeat_interleave(H), new.flatten(0, 1), of_heads).unflatten(0, (-1, H))
 
 
 def _written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
@@ -183,7 +177,7 @@ def _written(cache: Tensor, room: int, length: Tensor, count: int | None, new: T
     `count` tokens were read by every row; None where rows differ.
     """
     if count is None and not reuse:
-        return _extended(cache, room, length, new, torch.ones_like(length))
+        return _extended(cache, room, length, new, None)
     new = new[:, :, 0].detach() if reuse else new[:, :, 0]
     grown = ring.grow(cache.flatten(0, 1), room).unflatten(0, cache.shape[:2]) if cache.shape[2] < room else cache
     if count is None:
@@ -208,7 +202,7 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
         self.reach = reach
 
     @override
-    def mix(self, x: Stream, lengths: Lengths | None) -> Stream:
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         q, k, v = self.projected(x)
         time = None
         if lengths is not None:
@@ -219,7 +213,6 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The weights of each head, after their mean where there are several."""
         q, k, _ = self.projected(x[:1])
         return of_heads(weights(q, k, pattern=self._pattern(x.shape[1]))[0])
 
@@ -245,10 +238,6 @@ class AttentionConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> Attention | BidirectionalAttention:
-        """It looks back on a `window` where that is smaller than the context.
-
-        The bidirectional form looks as far ahead as it looks back.
-        """
         if not layer.causal:
             reaches = [reach for reach in (layer.context, self.window) if reach is not None]
             return BidirectionalAttention(layer.dim, self.heads, min(reaches, default=None), layer.position)

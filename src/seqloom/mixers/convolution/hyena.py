@@ -170,6 +170,7 @@ class HyenaConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> Hyena:
+        """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"hyena needs a context of 1 or more, the lags that its filters reach, not {layer.context}"
