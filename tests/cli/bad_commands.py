@@ -22,6 +22,12 @@ def prices(name: str, arguments: str, *words: str) -> Case:
 
 
 WORDS = [
+    (
+        "train-processes",
+        ["train", "tiny", "--out", "new", "--processes", "3"],
+        ("3 processes cannot share training.batch=", "multiple of 3"),
+    ),
+    ("train-processes-none", ["train", "tiny", "--out", "new", "--processes", "0"], ("--processes", "0")),
     ("command", ["trian", "tiny"], ("No such command 'trian'", "'train'")),
     ("command-nothing", [""], ("No such command",)),
     ("train-nothing", ["train"], ("Missing argument 'preset'",)),

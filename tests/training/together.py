@@ -54,9 +54,8 @@ def three_steps(path: Path, make: Callable[[], Any], *changes: str) -> None:
     with joined(config) as group:
         update = Updates(learner, descent(model, 0.1), config, 0, group)
         losses = [update(step).cost for step in range(3)]
-        absent = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
         if group.main:
-            torch.save({"weights": model.state_dict(), "losses": losses, "absent": absent}, path)
+            torch.save({"weights": model.state_dict(), "losses": losses}, path)
 
 
 def _run(folder: Path, changes: tuple[str, ...], only: dict[int, tuple[str, ...]]) -> None:

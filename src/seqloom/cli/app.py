@@ -33,11 +33,16 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _main(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="seqloom, torch, device, native code")
     ] = False,
 ) -> None:
     """Holds the options of `seqloom` itself; the help is the app's."""
+    from seqloom.core.launch import size
+
+    if size() > 1 and context.invoked_subcommand != "train":
+        raise typer.BadParameter(f"torchrun starts {size()} processes, and only `seqloom train` shares its work")
 
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
@@ -108,11 +113,12 @@ def train(
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
     within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
     allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
+    processes: Annotated[int, typer.Option(help="processes of this machine that train together", min=1)] = 1,
 ) -> int:
     """Trains a model, or goes on with its training; Ctrl-C saves.
 
-    `torchrun --nproc-per-node 2 -m seqloom train …` trains it on two processes, each with its share of every batch's
-    rows and with a GPU of its own where there are GPUs; the run is the same, and goes on with any number of processes.
+    With `--processes 2`, or as `torchrun --nproc-per-node 2 -m seqloom train …`, each process reads its share of every
+    batch's rows, on a GPU of its own where there are GPUs. A run goes on with any number of processes.
 
     On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
     """
@@ -120,13 +126,19 @@ def train(
 
     changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
     require_settings(preset, changes, data)
+    from seqloom.core import launch
+    from seqloom.training.distributed import require_even
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
 
-    outcome = run(resolve(preset, changes, source=data), out, allow_drift=allow_drift)
-    from seqloom.core.launch import rank
+    config = resolve(preset, changes, source=data)
+    if processes > 1 and launch.size() == 1:
+        from seqloom.cli.launching import launched
 
-    if rank() > 0:
+        require_even(config.training, processes)
+        return launched(processes)
+    outcome = run(config, out, allow_drift=allow_drift)
+    if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)

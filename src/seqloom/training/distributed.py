@@ -22,7 +22,8 @@ from typing import Any, Self, TypeVar, final
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import Store, Work
+from torch.distributed.distributed_c10d import PrefixStore, Store, Work
+from torch.distributed.rendezvous import rendezvous
 
 from seqloom.core import launch
 from seqloom.core.objective import Batch
@@ -225,15 +226,15 @@ def joined(config: TrainConfig) -> Iterator[Group]:
     device = _device(config.device)
     os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # else a late rank aborts the others without a word
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=limit))
+        store, rank, size = next(rendezvous("env://", timeout=limit))
         backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
         dist.init_process_group(
-            backend, store=dist.PrefixStore(f"torch/{number}", store), rank=rank, world_size=size, timeout=limit
+            backend, store=PrefixStore(f"torch/{number}", store), rank=rank, world_size=size, timeout=limit
         )
     except RuntimeError as error:
         why = str(error).splitlines()[0]
         raise ValueError(f"the {size} processes did not find each other ({why}): start them with torchrun") from None
-    group = Group(dist.PrefixStore(f"seqloom/{number}", store), rank, size, config.timeout)
+    group = Group(PrefixStore(f"seqloom/{number}", store), rank, size, config.timeout)
     try:
         yield group
         group.meet()  # a process that leaves while another still sends would abort it

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any, final
 
-from torch.distributed import Store
+from torch.distributed.distributed_c10d import Store
 
 from seqloom.core.launch import Ended
 

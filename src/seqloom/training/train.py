@@ -187,12 +187,7 @@ class _Training:
             rate = {} if settings.schedule == Constant() else {"lr": done.lr}
             row = {"step": self.step, "cost": done.cost, **rate}
             rows.append({**row, "seconds": done.seconds, "compute": done.compute})
-            note = f"cost {done.cost:.3f}"
-            check = self.learner.objective.check(self.learner.model, self.step)
-            if check is not None:
-                note = f"{note}, {check.note}"
-                self.solved = self.group.of_main(lambda solved=check.solved: solved)
-            advance(note=note)
+            advance(note=f"cost {done.cost:.3f}{self._check()}")
             if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
                 self.evaluate(rows)
             if self.ended or self.step % settings.save_every == 0 or (self.best and self.best["step"] == self.step):
@@ -223,6 +218,14 @@ class _Training:
         meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
         checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
+
+    def _check(self) -> str:
+        """What the objective says of the model as it is now; whether it is solved is what rank 0 found."""
+        check = self.learner.objective.check(self.learner.model, self.step)
+        if check is None:
+            return ""
+        self.solved = self.group.of_main(lambda: check.solved)
+        return f", {check.note}"
 
     def _newest(self) -> checkpoint.Checkpoint | None:
         """The newest good checkpoint, which rank 0 chooses."""

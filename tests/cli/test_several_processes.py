@@ -1,0 +1,82 @@
+"""`seqloom train` on two processes: one of them fails, is stopped, or is not the only command that was started so."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from seqloom.cli import command
+from tests.cli.test_processes import _waits_for
+
+PROGRAM = [sys.executable, "-m", "seqloom", "train", "tiny", "--processes", "2"]
+SETTINGS = {
+    "data.source": "stories:30:0",
+    "training.device": "cpu",
+    "training.batches": 100_000,
+    "training.save_every": 20,
+    "training.timeout": 5,
+    "model.mixer.kind": "attention",
+}
+FAILURES = {
+    "rank 1 dies": (1, signal.SIGKILL, "seqloom: rank 1 died; the same command goes on from the last checkpoint"),
+    "rank 0 dies": (0, signal.SIGKILL, "seqloom: rank 0 died; the same command goes on from the last checkpoint"),
+    "rank 1 stalls": (1, signal.SIGSTOP, "seqloom: rank 1 did not answer for 5 s; the same command goes on"),
+}
+
+
+def test_only_train_shares_its_work(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert command(["data", "stories"]) == 2
+    assert "torchrun starts 2 processes, and only `seqloom train` shares its work" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_rank_that_fails_is_named_and_the_next_start_goes_on(tmp_path: Path, failure: str) -> None:
+    rank, number, message = FAILURES[failure]
+    folder = tmp_path / "run"
+    with begin(folder) as process:
+        assert _waits_for(folder / "metrics.jsonl", 30), process.communicate()
+        victim, other = (of_rank(process.pid, each) for each in (rank, 1 - rank))
+        began = time.monotonic()
+        os.kill(victim, number)
+        while alive(other):
+            assert time.monotonic() - began < 35, "the other rank goes on"
+            time.sleep(0.05)
+        _, err = process.communicate(timeout=90)
+    assert process.returncode == 2
+    assert err.splitlines()[-1].startswith(message)
+    assert "Traceback" not in err
+    with begin(folder) as process:
+        assert _waits_for(folder / "metrics.jsonl", 60), process.communicate()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "going on after step " in err
+    assert err.splitlines()[-1].startswith("stopped after step ")
+
+
+def begin(folder: Path) -> "subprocess.Popen[str]":
+    changes = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*PROGRAM, "--out", str(folder), *changes], stdout=pipe, stderr=pipe, text=True)
+
+
+def of_rank(launcher: int, rank: int) -> int:
+    """The process of a rank, by its environment."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    wanted = f"RANK={rank}".encode()
+    (found,) = [child for child in children if wanted in Path(f"/proc/{child}/environ").read_bytes().split(b"\0")]
+    return int(found)
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
