@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -82,16 +83,27 @@ def held_out(tokens: Tokens, context: int, batch: int) -> Iterator[tuple[Tensor,
     """
     if context < 1 or batch < 1:
         raise ValueError(f"held-out windows need context >= 1 and batch >= 1, not {context} and {batch}")
-    counts = -(-(tokens.ends - tokens.starts) // context)  # windows of each document
-    document = np.repeat(np.arange(tokens.documents), counts)
-    offset = (np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)) * context
-    firsts, ends = tokens.starts[document] + offset, tokens.ends[document]
-    for row in range(math.ceil(len(document) / batch)):
+    firsts, counts, begins = cut(tokens, context)
+    for row in range(math.ceil(len(firsts) / batch)):
         rows = slice(row * batch, (row + 1) * batch)
-        places = firsts[rows, None] + np.arange(context)
-        keep = places < ends[rows, None]
+        offset = np.arange(context)
+        keep = offset < counts[rows, None]
+        places = firsts[rows, None] + offset
         targets = np.where(keep, tokens.ids[np.minimum(places, len(tokens) - 1)], EOS).astype(np.int64)
         inputs = np.empty_like(targets)
         inputs[:, 1:] = targets[:, :-1]  # padding begins after a document's `<eos>`, so it stays `<eos>`
-        inputs[:, 0] = np.where(offset[rows] == 0, EOS, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
+        inputs[:, 0] = np.where(begins[rows], EOS, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
         yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep)
+
+
+def cut(tokens: Tokens, context: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Every document as consecutive windows of at most `context` ids, each predicted from the ids before it.
+
+    Of each window: where its first id lies in `tokens.ids`, how many ids it has, and whether it begins its document, so
+    that `<eos>` is read first. Each (windows,).
+    """
+    counts = -(-(tokens.ends - tokens.starts) // context)  # windows of each document
+    document = np.repeat(np.arange(tokens.documents), counts)
+    number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    firsts = tokens.starts[document] + number * context
+    return firsts, np.minimum(tokens.ends[document] - firsts, context), number == 0
