@@ -4,7 +4,8 @@ A mixer writes its equation once, in `read`: over a whole sequence, over a piece
 token. Where a single token has something faster, `advance` says it.
 """
 
-import torch
+from abc import abstractmethod
+
 from typing_extensions import override
 
 from seqloom.core.mixer import Mixer
@@ -16,24 +17,13 @@ from seqloom.ops.pack import pack, unpack
 class PackedMixer(Mixer):
     """A causal mixer that only ever sees rows padded on the right."""
 
+    @abstractmethod
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """The equation over x (B, T, D): what it writes, and the entries that `memory` declares after the last token.
 
         Without a `state` x is the whole sequence, and the entries are not used. With `lengths` (B,) each row holds so
         many tokens, then padding that must not show in the entries. No output may depend on a later token.
         """
-        if state is None:
-            return self.mix(x), {}
-        known = torch.full_like(state["length"], x.shape[1]) if lengths is None else lengths
-        return self.carry(x, state, known)
-
-    def mix(self, x: Stream) -> Stream:
-        """The whole sequence; of a mixer that has no `read` yet."""
-        raise NotImplementedError
-
-    def carry(self, x: Stream, state: State, lengths: Lengths) -> tuple[Stream, Entries]:
-        """A piece; of a mixer that has no `read` yet."""
-        raise NotImplementedError
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """One token for every row; with `reuse` the entries of the state may be written into."""
