@@ -97,12 +97,15 @@ def wkv_token(
 ) -> tuple[Token, Float[Tensor, "B 3 D"]]:
     """As `wkv` for one token (B, D); with `reuse` the state is written over. Quick where no gradients are wanted."""
     given = (k, v, log_rate, bonus, state)
-    if not alike(k, v, state, optional=(log_rate, bonus)) or k.ndim != 2:  # it is converted, if it is right
+    same = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
+    if not same:  # it is converted, if it is right
         TOKEN.bind(*given)
     wanted = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
     if plain and not watched(k) and OP.choose(k) == "native":
         after = None if reuse else torch.empty_like(state)
+        if same:
+            return native.token(k, v, log_rate, bonus, state, after), state if after is None else after
         rate, own = (None if each is None else each.to(state.dtype) for each in (log_rate, bonus))
         y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own, state, after)
         return y.to(torch.promote_types(k.dtype, v.dtype)), state if after is None else after
