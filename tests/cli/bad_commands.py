@@ -27,7 +27,11 @@ WORDS = [
         ["train", "tiny", "--out", "new", "--processes", "3"],
         ("3 processes cannot share training.batch=", "multiple of 3"),
     ),
-    ("train-processes-none", ["train", "tiny", "--out", "new", "--processes", "0"], ("--processes", "0")),
+    (
+        "train-processes-none",
+        ["train", "tiny", "--out", "new", "--processes", "0"],
+        ("--processes", "greater than or equal to 1"),
+    ),
     ("command", ["trian", "tiny"], ("No such command 'trian'", "'train'")),
     ("command-nothing", [""], ("No such command",)),
     ("train-nothing", ["train"], ("Missing argument 'preset'",)),

@@ -15,8 +15,9 @@ from seqloom.core.launch import Ended
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.dropout import Dropout, rows_of
 from seqloom.training import failures
-from seqloom.training.distributed import Group, joined, require_even
+from seqloom.training.distributed import joined, require_even
 from seqloom.training.failures import Lost, Reports
+from seqloom.training.group import Group
 from seqloom.training.settings import resolve
 from tests.training.balancing import BalancedConfig
 from tests.training.running import mixer, newest, rows, same, tiny
@@ -31,6 +32,12 @@ RUNS = {
     "pieces": (DOUBLE, mixer("attention"), "training.accumulate=2", "training.clip=0.5"),
 }
 PROBE = (DOUBLE, mixer("linear"), "model.dropout=0.1", "training.objective.kind=probe", "training.batches=3")
+ENCODER = (
+    *("model.kind=encoder", "training.objective.kind=masked_token"),
+    mixer("attention"),
+    DOUBLE,
+    "training.batch=6",
+)
 CUT = (DOUBLE, mixer("attention"))
 CLOSE = {"single": 1e-5}
 """largest difference of a loss between one process and two; 1e-10 for runs in float64"""
@@ -94,6 +101,7 @@ def test_a_probe_and_three_processes(tmp_path: Path) -> None:
     changes = (DOUBLE, mixer("attention"), "training.batch=6")
     jobs = [
         run(tmp_path / "probe", *PROBE, "training.batch=6"),
+        run(tmp_path / "encoder", *ENCODER),
         run(tmp_path / "whole", *changes),
         run(tmp_path / "cut", *changes, "training.batches=4"),
         run(tmp_path / "cut", *changes),
@@ -101,6 +109,8 @@ def test_a_probe_and_three_processes(tmp_path: Path) -> None:
     assert together(jobs, tmp_path / "messages", 3) == [["", "", ""]] * len(jobs)
     tiny(tmp_path / "one", *PROBE, "training.batch=6", say=lambda line: None)
     assert losses(tmp_path / "probe") == pytest.approx(losses(tmp_path / "one"), abs=1e-10)
+    tiny(tmp_path / "one encoder", *ENCODER, say=lambda line: None)
+    assert losses(tmp_path / "encoder") == pytest.approx(losses(tmp_path / "one encoder"), abs=1e-10)
     same(tmp_path / "cut", tmp_path / "whole")
 
 

@@ -30,7 +30,7 @@ class Dropout(nn.Dropout):
     def forward(self, input: Tensor) -> Tensor:
         """(B, …) → (B, …); the input itself where nothing is dropped."""
         if not self.training or self.p == 0:
-            return input
+            return super().forward(input)
         if input.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(input) if self.ranks == 1 else self._by_torch(input)
         n = self.ranks * input.numel()

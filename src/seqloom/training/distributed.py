@@ -9,191 +9,24 @@ processes that fail end together: `seqloom.training.failures`.
 """
 
 import itertools
-import json
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
-from io import StringIO
-from typing import Any, Self, TypeVar, final
+from typing import Any, Self, final
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.distributed.distributed_c10d import PrefixStore, Store, Work
+from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from seqloom.core import launch
-from seqloom.core.objective import Batch
 from seqloom.training.config import TrainConfig
-from seqloom.training.failures import Lost, Reports
-from seqloom.training.signals import Stop
+from seqloom.training.group import Group
 
-T = TypeVar("T")
 _groups = itertools.count()
-POLL = 0.02
-"""seconds between looks at the store"""
-SIGNALLED = 15.0
-"""seconds that a process waits for the others after it was asked to stop: a launcher kills after 30"""
-
-
-@final
-class Group:
-    """The processes that train one model. Alone, nothing is sent and every sum is what was given."""
-
-    def __init__(self, store: Store | None = None, rank: int = 0, size: int = 1, timeout: float = 0.0) -> None:
-        self.rank = rank
-        self.size = size
-        self._store = store
-        self._timeout = timeout
-        self._messages = 0
-        self._reports = None if store is None else Reports(store, rank, size)
-        self._stop: Stop | None = None
-
-    @property
-    def main(self) -> bool:
-        """Whether this process writes the run: rank 0."""
-        return self.rank == 0
-
-    def rows(self, part: Batch) -> Batch:
-        """This process's rows of a micro-batch."""
-        if self.size == 1:
-            return part
-        return {name: tensor.chunk(self.size)[self.rank] for name, tensor in part.items()}
-
-    def gather(self, values: list[float]) -> list[list[float]]:
-        """The numbers of each rank, in their order; equally many in each."""
-        if self.size == 1:
-            return [values]
-        mine = torch.tensor(values, dtype=torch.float64)
-        every = [torch.empty_like(mine) for _ in range(self.size)]
-        self._wait(dist.all_gather(every, mine, async_op=True))
-        return [one.tolist() for one in every]
-
-    def sum(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The sums over all ranks; each rank has the same names."""
-        if self.size == 1:
-            return dict(values)
-        sums = {name: value.clone() for name, value in values.items()}
-        for value in sums.values():
-            self._wait(dist.all_reduce(value, async_op=True))
-        return sums
-
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Gives each parameter the sum of its gradients; none where no rank has one."""
-        if self.size == 1:
-            return
-        by_dtype: dict[torch.dtype, list[nn.Parameter]] = {}
-        for parameter in parameters:
-            by_dtype.setdefault(parameter.dtype, []).append(parameter)
-        for alike in by_dtype.values():
-            self._sum_flat(alike)
-
-    def _sum_flat(self, parameters: list[nn.Parameter]) -> None:
-        """The gradients of parameters of one dtype in one tensor, and after them which there are."""
-        present = parameters[0].new_tensor([parameter.grad is not None for parameter in parameters])
-        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
-        flat = torch.cat([*(gradient.flatten() for gradient in gradients), present])
-        self._wait(dist.all_reduce(flat, async_op=True))
-        *sums, counts = flat.split([*(parameter.numel() for parameter in parameters), len(parameters)])
-        for parameter, total, count in zip(parameters, sums, counts.tolist(), strict=True):
-            parameter.grad = total.view_as(parameter) if count else None
-
-    def agreed(self, stop: Stop) -> bool:
-        """Whether any rank was asked to stop; then `stop` says so in each, after the same step."""
-        if self.size == 1:
-            return stop.asked is not None
-        self._stop = stop
-        number = max(int(one) for (one,) in self.gather([float(stop.asked or 0)]))
-        if number:
-            stop.ask(number)
-        return bool(number)
-
-    def of_main(self, compute: Callable[[], T], patient: bool = False) -> T:
-        """What rank 0 computes, as plain JSON; the others wait for it, with `patient` as long as it takes."""
-        if self._store is None:
-            return compute()
-        key = self._key()
-        if self.main:
-            value = compute()
-            self._store.set(f"{key}/0", json.dumps(value))
-            return value
-        return json.loads(self._read(f"{key}/0", patient))
-
-    @contextmanager
-    def main_first(self) -> Iterator[None]:
-        """The block runs in rank 0, and then in the others, which report nothing of what they do again."""
-        if self.main:
-            yield
-            self.of_main(lambda: None)
-            return
-        self.of_main(lambda: None, patient=True)
-        with redirect_stderr(StringIO()):
-            yield
-
-    def require_same(self, facts: Mapping[str, Any]) -> None:
-        """Raises ValueError, the same in each rank, where one has other facts than rank 0."""
-        if self._store is None:
-            return
-        key = self._key()
-        self._store.set(f"{key}/{self.rank}", json.dumps(_flat(facts)))
-        first, *others = (json.loads(self._read(f"{key}/{rank}")) for rank in range(self.size))
-        for rank, other in enumerate(others, 1):
-            names = [name for name in {**first, **other} if first.get(name) != other.get(name)]
-            if names:
-                shown = ", ".join(f"{name} is {first.get(name)} there and {other.get(name)} here" for name in names[:3])
-                more = f", and {len(names) - 3} more" if len(names) > 3 else ""
-                raise ValueError(
-                    f"rank {rank} differs from rank 0: {shown}{more}; start all with one command, data and torch"
-                )
-
-    def meet(self) -> None:
-        """Waits until every rank is here."""
-        if self.size > 1:
-            self._stop = None  # rank 0 may still be saving
-            self._wait(dist.barrier(async_op=True))
-
-    def ending(self, error: BaseException) -> BaseException:
-        """What this rank raises in place of an error, when all have reported theirs: see `Reports.ending`."""
-        return error if self._reports is None else self._reports.ending(error)
-
-    def _wait(self, work: Work | None) -> None:
-        """Waits for all ranks to take part. Raises Lost where one does not."""
-        assert work is not None
-        assert self._reports is not None
-        began = looked = time.monotonic()
-        while not work.is_completed():
-            now = time.monotonic()
-            waited = now - began
-            stopping = self._stop is not None and self._stop.asked is not None
-            if waited > self._timeout or (stopping and waited > SIGNALLED):
-                raise Lost(waited)
-            if now - looked > 1:
-                looked = now
-                self._reports.require_none()
-            time.sleep(min(waited / 4, 0.001))
-        try:
-            work.wait()
-        except RuntimeError as error:
-            raise Lost(self._timeout if "imed out" in str(error) else 0.0) from error
-
-    def _read(self, key: str, patient: bool = False) -> bytes:
-        """What a rank put into the store, as soon as it is there. Raises Lost where it does not come."""
-        assert self._store is not None
-        assert self._reports is not None
-        until = time.monotonic() + self._timeout
-        while not self._store.check([key]):
-            self._reports.require_none()
-            if not patient and time.monotonic() > until:
-                raise Lost(self._timeout)
-            time.sleep(POLL)
-        return self._store.get(key)
-
-    def _key(self) -> str:
-        self._messages += 1
-        return str(self._messages)
 
 
 @final
@@ -277,14 +110,3 @@ def _device(name: str) -> str:
     elif kind != "cpu":
         raise ValueError(f"several processes train on cpu or cuda, not training.device={name}")
     return kind
-
-
-def _flat(values: Mapping[str, Any], place: str = "") -> dict[str, Any]:
-    """Nested values by dotted name."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{place}{name}.")
-        else:
-            flat[f"{place}{name}"] = value
-    return flat

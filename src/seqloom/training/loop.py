@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from seqloom.core.extras import added
 from seqloom.core.objective import Batch, Carried, Pass
 from seqloom.training.config import TrainConfig
-from seqloom.training.distributed import Group
+from seqloom.training.group import Group
 from seqloom.training.learner import Learner
 from seqloom.training.optimizers import Optimizer
 

@@ -27,8 +27,9 @@ from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
 from seqloom.training.config import RunConfig
-from seqloom.training.distributed import Group, Unwritten, digest, joined
+from seqloom.training.distributed import Unwritten, digest, joined
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
+from seqloom.training.group import Group
 from seqloom.training.learner import Learner
 from seqloom.training.loop import Updates, micro_batches, require_finite
 from seqloom.training.memory import keep_freed_memory
