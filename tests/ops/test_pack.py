@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops.pack import join, pack, separate, unpack
+from seqloom.ops.pack import by_length, join, pack, separate, unpack
 
 
 def numbers(*shape: int) -> Tensor:
@@ -93,3 +93,22 @@ def test_gradients_through_documents() -> None:
 def test_no_document_at_all_is_refused() -> None:
     with pytest.raises(ValueError, match="no token belongs to a document"):
         separate(numbers(1, 3, 2), torch.full((1, 3), -1))
+
+
+def test_groups_hold_documents_of_similar_lengths() -> None:
+    lengths = [1, 2, 3, 4, 5, 6, 9, 10, 17, 18, 2]
+    width = sum(lengths) + 2
+    first = torch.cat([torch.full((n,), number) for number, n in enumerate(lengths)] + [torch.tensor([-1, -1])])
+    second = torch.cat([torch.zeros(5, dtype=torch.long), torch.full((width - 5,), -1)])
+    document = torch.stack([first, second])
+    groups = by_length(document)
+    assert [sorted(separate(document[:, :, None], group)[1].sum(1).tolist()) for group in groups] == [
+        [1, 2, 2],
+        [3],
+        [4, 5, 5],
+        [6, 9],
+        [10, 17],
+        [18],
+    ]
+    assert torch.equal(torch.stack(groups).amax(0), document)
+    assert by_length(torch.full((2, 3), -1)) == []

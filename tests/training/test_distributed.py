@@ -30,6 +30,7 @@ RUNS = {
     "double": (*LONG, DOUBLE, mixer("attention")),
     "single": (*LONG, mixer("attention")),
     "pieces": (DOUBLE, mixer("attention"), "training.accumulate=2", "training.clip=0.5"),
+    "packed": (DOUBLE, mixer("attention"), "data.packed=true", "model.dropout=0.0", "training.accumulate=2"),
 }
 PROBE = (DOUBLE, mixer("linear"), "model.dropout=0.1", "training.objective.kind=probe", "training.batches=3")
 ENCODER = (

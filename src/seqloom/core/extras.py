@@ -39,6 +39,16 @@ def merged(parts: Iterable[Extras]) -> Extras:
     return Extras(losses, statistics)
 
 
+def weighted(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
+    """The extras of several passes of one model, each with its share of the kept tokens: means, and sums."""
+    losses: dict[str, Tensor] = {}
+    statistics: dict[str, Tensor] = {}
+    for extras, share in passes:
+        losses = added(losses, {name: share * loss for name, loss in extras.losses.items()})
+        statistics = added(statistics, extras.statistics)
+    return Extras(losses, statistics)
+
+
 def within(values: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The values under `prefix.`, with the prefix taken off: those of one part of a model."""
     start = f"{prefix}."
@@ -46,7 +56,7 @@ def within(values: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def added(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The statistics of two passes together; a name that one of them lacks counts as 0 there."""
+    """The sums of two passes together; a name that one of them lacks counts as 0 there."""
     total = dict(first)
     for name, value in second.items():
         total[name] = total[name] + value if name in total else value

@@ -72,6 +72,10 @@ class Objective(nn.Module, ABC):
         """How many targets the losses of these rows are means over; by default one per row. At least 1."""
         return len(next(iter(batch.values())))
 
+    def description(self, seed: int) -> str:
+        """What its batches hold, in a few words, where the run's settings leave it open; by default nothing."""
+        return ""
+
     def check(self, model: nn.Module, step: int) -> Check | None:
         """What is to be said after so many steps; None, as by default, where it is not looked at."""
         return None

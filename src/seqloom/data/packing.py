@@ -3,10 +3,10 @@
     piece:  <eos> t1 … tn <eos> of one document, cut where it is longer than a row (`windows.cut`)
     row:    pieces one after the other; each, in a shuffled order, goes to the fullest row that has room for it
 
-Every id of the text is the target of one piece: the pieces are the windows of `held_out`. Sample s = step · batch +
-row; its epoch is s // rows, and it is where the shuffle of that epoch sends s mod rows. Which pieces share a row
-depends on the seed alone: nothing crosses a border, so that they need not change from epoch to epoch, and a batch needs
-(seed, step) alone.
+Every id of the text is the target of one piece: the pieces are the windows of `held_out`. Which of them share a row
+depends on the seed alone: nothing crosses a border, so that it need not change from epoch to epoch. Sample
+s = step · batch + row; its epoch is s // rows, and it is the row to which the shuffle of that epoch sends s mod rows.
+So a batch needs (seed, step) alone.
 
 Source: best fit (Johnson, Near-optimal bin packing algorithms, 1973); here the order is shuffled and not by size.
 """

@@ -7,7 +7,7 @@ mixer writes for a kept token cannot depend on the padding.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from seqloom.core.shapes import Keep, Lengths, Stream
@@ -48,8 +48,8 @@ def unpack(rows: Stream, places: Places) -> Stream:
 
 
 def separate(
-    x: Stream, document: Int[Tensor, "B T"]
-) -> tuple[Float[Tensor, "N M D"], Bool[Tensor, "N M"], tuple[Int[Tensor, " P"], Int[Tensor, " P"]]]:
+    x: Shaped[Tensor, "B T D"], document: Int[Tensor, "B T"]
+) -> tuple[Shaped[Tensor, "N M D"], Bool[Tensor, "N M"], tuple[Int[Tensor, " P"], Int[Tensor, " P"]]]:
     """Rows that hold several documents, one row a document: (N, M, D), its keep (N, M), and where tokens went.
 
     `document` (B, T) numbers the documents of a row; a negative number is padding. What comes back last is, for each
@@ -79,3 +79,18 @@ def join(
     """The documents of `separate` back in the rows that they came from (B, T, D), with 0 at padding."""
     real = document >= 0
     return rows.new_zeros(*document.shape, rows.shape[2]).masked_scatter(real[:, :, None], rows[where])
+
+
+def by_length(document: Int[Tensor, "B T"]) -> list[Int[Tensor, "B T"]]:
+    """`document`, with numbers below T, once for each group of documents of similar lengths, and -1 at all others.
+
+    Lengths up to 2 are one group, those in (2^n + 1, 2^(n + 1) + 1] another for each n: laid out by `separate`, a
+    group's rows are padded to at most twice their tokens, whatever the other lengths are. Empty where no token belongs
+    to a document.
+    """
+    real = document >= 0
+    number = document.clamp(min=0)
+    counts = torch.zeros_like(document).scatter_add(1, number, real.long())
+    length = counts.gather(1, number)
+    group = torch.frexp((length - 2).clamp(min=0).double()).exponent  # bits of the number
+    return [torch.where(real & (group == bits), document, -1) for bits in torch.unique(group[real]).tolist()]

@@ -111,6 +111,19 @@ class RunConfig(Config):
             )
         return self
 
+    @model_validator(mode="after")
+    def _packs(self) -> "RunConfig":
+        if not self.data.packed:
+            return self
+        if not self.training.objective.packs:
+            kind = self.training.objective.kind
+            raise ValueError(f"training.objective.kind={kind} reads no packed documents: leave data.packed out")
+        if self.training.compile:
+            raise ValueError(
+                "data.packed gives each batch other shapes, which training.compile would compile anew: choose one"
+            )
+        return self
+
     @field_validator("format", mode="before")
     @classmethod
     def _number(cls, number: Any) -> Any:

@@ -23,7 +23,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from seqloom.core import launch
-from seqloom.training.config import TrainConfig
+from seqloom.training.config import RunConfig, TrainConfig
 from seqloom.training.group import Group
 
 _groups = itertools.count()
@@ -88,6 +88,18 @@ def require_even(config: TrainConfig, size: int) -> None:
         raise ValueError(
             f"{size} processes cannot share training.batch={config.batch}{pieces} evenly: "
             f"choose a multiple of {size * config.accumulate}"
+        )
+
+
+def require_one_dropout(config: RunConfig, size: int) -> None:
+    """ValueError where the dropout of `size` processes would not be that of one.
+
+    Packed documents are read in rows of their own, whose number and length differ between the processes.
+    """
+    if size > 1 and config.data.packed and config.model.dropout:
+        raise ValueError(
+            f"the dropout of packed documents would depend on the number of processes, which is {size}: "
+            "choose model.dropout=0, or train in one process"
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from seqloom.core.device import chosen
+from seqloom.data.packing import require_documents
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
@@ -28,6 +29,8 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
         seed=data.seed,
         unwrap=data.unwrap,
     )
+    if data.packed:
+        require_documents(corpus.train, data.source)
     vocab = training.objective.vocab(corpus.tokenizer.vocab)
     model = config.model.model_copy(update={"vocab": vocab})
     return config.model_copy(update={"model": model}), corpus

@@ -27,7 +27,7 @@ from seqloom.runs.metrics import Metrics, read
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
 from seqloom.training.config import RunConfig
-from seqloom.training.distributed import Unwritten, digest, joined
+from seqloom.training.distributed import Unwritten, digest, joined, require_one_dropout
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.group import Group
 from seqloom.training.learner import Learner
@@ -82,6 +82,7 @@ def train(
 
 def _train(config: RunConfig, folder: Path, allow_drift: bool, say: Say, show: Show, group: Group) -> Outcome:
     """`train` in one process of a group."""
+    require_one_dropout(config, group.size)
     keep_freed_memory(say)
     with group.main_first():
         config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
@@ -90,8 +91,9 @@ def _train(config: RunConfig, folder: Path, allow_drift: bool, say: Say, show: S
         with group.main_first():
             run = _opened(folder, config, corpus) if group.main else Run(folder)
         count = sum(weights.numel() for weights in learner.parameters())
-        data = f"{corpus.description}; " if corpus is not None else ""
-        say(f"{data}{count:,} parameters; in {run.folder}")
+        data = "" if corpus is None else corpus.description
+        batches = learner.objective.description(config.data.seed)
+        say("; ".join(text for text in (data, batches, f"{count:,} parameters", f"in {run.folder}") if text))
         training = _Training(config, run, learner, None if corpus is None else corpus.held, say, group)
         backends, mark = training.go_on(stack, allow_drift)
         group.require_same({**identity(config, corpus), **training.facts()})

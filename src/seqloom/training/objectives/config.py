@@ -18,6 +18,8 @@ class ObjectiveConfig(Config, ABC):
     """whether the run has a text: `data.source`"""
     causal: ClassVar[bool] = True
     """whether it is for models that predict a position from those before it alone, or for those that read all"""
+    packs: ClassVar[bool] = False
+    """whether it reads packed documents: `data.packed`"""
     uses_length: ClassVar[bool] = False
     """whether a run of another number of steps is another run"""
 

@@ -1,25 +1,31 @@
 """Next token: every token of a window predicted from those before it.
 
-    loss = -1/(B T) Σ ln p(token t+1 | tokens 1 … t)          nats per token
+    loss = -1/n Σ ln p(token t+1 | tokens 1 … t)          nats per token, over the n targets of a batch
 
-Source: the Extractor paper's section 6: windows of the text at stride 1, shuffled (`seqloom.data.windows`).
+Source: the Extractor paper's section 6: windows of the text at stride 1, shuffled (`seqloom.data.windows`). With
+`data.packed` the rows hold whole documents (`seqloom.data.packing`), which the paper does not do: tokens 1 … t are
+those of the document, so that loss and gradient are those of the documents read one by one.
 """
 
+from abc import ABC
 from functools import cache
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from seqloom.core.extras import Extras, weighted
 from seqloom.core.model import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
+from seqloom.data.packing import PackedRows
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import score
+from seqloom.ops.pack import by_length, separate
 from seqloom.training.objectives.config import ObjectiveConfig
 
 
@@ -28,19 +34,39 @@ class NextTokenConfig(ObjectiveConfig):
     """Predicts every token of a text from those before it."""
 
     kind: Literal["next_token"] = "next_token"
+    packs: ClassVar = True
 
     @override
-    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "NextToken":
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ScoredByToken":
+        if data.packed:
+            return PackedNextToken(tokens, model.context, rows)
         return NextToken(tokens, model.context, rows, data.within_documents)
 
 
+class ScoredByToken(Objective, ABC):
+    """What is scored by the mean loss of every held-out token; `rows` per step."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+
+    @override
+    def score(self, model: Any, held_out: Any) -> Row:
+        """Every held-out token predicted once: see `seqloom.evaluation.scores`."""
+        return score(model, held_out, batch=self.rows).row()
+
+    @override
+    def summary(self, row: Row) -> str:
+        """The held-out cost, by token and by byte."""
+        return f"held-out cost {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
+
+
 @final
-class NextToken(Objective):
+class NextToken(ScoredByToken):
     """Windows of `context` + 1 ids of a text, `rows` per step."""
 
     def __init__(self, tokens: Tokens | None, context: int, rows: int, within_documents: bool = False) -> None:
-        super().__init__()
-        self.rows = rows
+        super().__init__(rows)
 
         @cache
         def windows(seed: int) -> Windows:
@@ -64,16 +90,66 @@ class NextToken(Objective):
         """The mean loss of a token; the logits are taken in float32 at least."""
         ids = batch["ids"]
         logits, extras = model.forward_with_extras(ids[:, :-1])
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        loss = cross_entropy(logits.to(wide).flatten(0, 1), ids[:, 1:].flatten())
-        return Pass({"loss": loss}, extras)
+        return Pass({"loss": cross_entropy(_wide(logits).flatten(0, 1), ids[:, 1:].flatten())}, extras)
+
+
+@final
+class PackedNextToken(ScoredByToken):
+    """Whole documents in rows of `context` + 1 ids, `rows` per step."""
+
+    def __init__(self, tokens: Tokens | None, context: int, rows: int) -> None:
+        super().__init__(rows)
+
+        @cache
+        def packed(seed: int) -> PackedRows:
+            assert tokens is not None, "it was built to score"
+            return PackedRows(tokens, context, seed)
+
+        self._packed = packed
 
     @override
-    def score(self, model: Any, held_out: Any) -> Row:
-        """Every held-out token predicted once: see `seqloom.evaluation.scores`."""
-        return score(model, held_out, batch=self.rows).row()
+    def description(self, seed: int) -> str:
+        """Documents, rows, and the share of padding."""
+        return self._packed(seed).description
 
     @override
-    def summary(self, row: Row) -> str:
-        """The held-out cost, by token and by byte."""
-        return f"held-out cost {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
+    def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
+        """`ids` (B, T + 1) and `document` (B, T + 1), its number in the row from 0, or -1 at padding."""
+        ids, document = self._packed(seed).batch(step, self.rows)
+        return {"ids": ids, "document": document}
+
+    @override
+    def targets(self, batch: Batch) -> int:
+        """All ids but the first of each document."""
+        return int(_follows(batch["document"]).sum())
+
+    @override
+    def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
+        """The mean loss of a token, each document read by itself: documents of similar lengths in one pass.
+
+        The shapes depend on the documents, so that the device is waited for.
+        """
+        ids, document = batch["ids"], batch["document"]
+        count = _follows(document).sum()
+        losses: list[Tensor] = []
+        extras: list[tuple[Extras, Tensor]] = []
+        for group in by_length(document):
+            rows, keep, _ = separate(ids[:, :, None], group)
+            inputs = rows[:, :-1, 0]
+            targets = rows[:, 1:, 0]
+            keep = keep[:, 1:]  # a document's last token is a target alone
+            x, found = model.features_with_extras(inputs, keep)
+            logits = model.logits(x[keep][None])[0]
+            losses.append(cross_entropy(_wide(logits), targets[keep], reduction="sum") / count)
+            extras.append((found, keep.sum() / count))
+        return Pass({"loss": torch.stack(losses).sum()}, weighted(extras))
+
+
+def _follows(document: Tensor) -> Tensor:
+    """(B, T), True where the next token belongs to the same document."""
+    return (document[:, 1:] == document[:, :-1]) & (document[:, 1:] >= 0)
+
+
+def _wide(logits: Tensor) -> Tensor:
+    """The logits in float32 at least."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
