@@ -58,9 +58,9 @@ def test_of_me_it_is_its_taps_by_lag() -> None:
 
 def test_attention_that_asks_nothing_reads_all_alike() -> None:
     mixer = built("attention", heads=1)
-    for name in ("w_q", "w_k"):
-        nn.init.zeros_(mixer.get_parameter(f"{name}.weight"))
-    through = mixer.get_parameter("w_out.weight") @ mixer.get_parameter("w_v.weight")
+    w_qkv = mixer.get_parameter("w_qkv.weight")
+    nn.init.zeros_(w_qkv[: 2 * DIM].detach())
+    through = mixer.get_parameter("w_out.weight") @ w_qkv[2 * DIM :]
     wanted = through.norm().detach() / torch.arange(1, T + 1, dtype=torch.float64)
     torch.testing.assert_close(reach(mixer, T), wanted[:, None].expand(T, T).tril())
 

@@ -34,7 +34,7 @@ def test_attention_shows_its_weights() -> None:
     x = draw(1, 7, 8)
     with torch.no_grad():
         mean, *heads = (view.values for view in mixer.views(x))
-        value = mixer.w_v(x)[0].view(7, 2, 4)
+        value = mixer.w_qkv(x)[0].chunk(3, -1)[2].view(7, 2, 4)
         y = mixer.w_out(torch.cat([a @ value[:, h] for h, a in enumerate(heads)], -1))
         assert torch.allclose(y, mixer(x)[0], atol=1e-12), "the weights are not those that it reads with"
     assert torch.allclose(mean, (heads[0] + heads[1]) / 2)

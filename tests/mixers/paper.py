@@ -18,10 +18,11 @@ D = 8
 def eq_10_to_17(x: Array, w: Weights, heads: int) -> Array:
     """Multi-head self-attention of one row (T, D)."""
     T, h = len(x), D // heads
+    w_q, w_k, w_v = np.split(w["w_qkv"], 3, 1)
     concatenated = np.zeros((T, D))
     for n in range(heads):
         part = slice(n * h, (n + 1) * h)
-        Q, K, V = x @ w["w_q"][:, part], x @ w["w_k"][:, part], x @ w["w_v"][:, part]  # Eq. 10-12
+        Q, K, V = x @ w_q[:, part], x @ w_k[:, part], x @ w_v[:, part]  # Eq. 10-12
         for i in range(T):
             z = [sum(Q[i, c] * K[k, c] for c in range(h)) / math.sqrt(h) for k in range(i + 1)]  # Eq. 13
             total = sum(math.exp(f) for f in z)

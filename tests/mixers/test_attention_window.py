@@ -26,7 +26,7 @@ def draw(*shape: int) -> Tensor:
 
 def defined(mixer: Attention, x: Tensor, window: int) -> Tensor:
     """Query by query over one row (T, D)."""
-    q, k, v = (project(x).unflatten(-1, (mixer.heads, -1)) for project in (mixer.w_q, mixer.w_k, mixer.w_v))
+    q, k, v = mixer.w_qkv(x).unflatten(-1, (3, mixer.heads, -1)).unbind(-3)
     rows = []
     for i in range(len(x)):
         heads = []

@@ -28,7 +28,8 @@ def built(context: int | None = None, window: int | None = None) -> Bidirectiona
 
 def as_written(mixer: BidirectionalAttention, x: np.ndarray, reach: int) -> np.ndarray:
     """The equation for one row (T, D), token by token and head by head."""
-    w_q, w_k, w_v, w_out = (w.weight.detach().numpy().T for w in (mixer.w_q, mixer.w_k, mixer.w_v, mixer.w_out))
+    w_q, w_k, w_v = (w.detach().numpy().T for w in mixer.w_qkv.weight.chunk(3))
+    w_out = mixer.w_out.weight.detach().numpy().T
     y, K = np.zeros_like(x), D // H
     for i in range(len(x)):
         near = [j for j in range(len(x)) if abs(i - j) < reach]

@@ -55,9 +55,8 @@ def test_002_scales_a_head_by_the_width_of_all() -> None:
     mixer = mixer_config({"kind": "attention", "heads": H}).build(D, None).double()
     x = torch.randn(1, T, D, dtype=torch.float64)
     with torch.no_grad():
-        for matrix in (mixer.w_q, mixer.w_k):
-            matrix.weight.copy_(torch.randn(D, D))
-        q, k, v = (w(x)[0].numpy() for w in (mixer.w_q, mixer.w_k, mixer.w_v))
+        mixer.w_qkv.weight[: 2 * D].copy_(torch.randn(2 * D, D))
+        q, k, v = (each[0].numpy() for each in mixer.w_qkv(x).chunk(3, -1))
         found = mixer(x)[0].numpy()
 
     def heads(width: float) -> Array:

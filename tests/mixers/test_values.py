@@ -111,7 +111,7 @@ def test_attention_is_torchs(heads: int) -> None:
     peer = nn.MultiheadAttention(D, heads, bias=False, batch_first=True).double()
     own = dict(mixer.named_parameters())
     with torch.no_grad():
-        peer.in_proj_weight.copy_(torch.cat([own[f"w_{part}.weight"] for part in "qkv"]))
+        peer.in_proj_weight.copy_(own["w_qkv.weight"])
         peer.out_proj.weight.copy_(own["w_out.weight"])
     x = torch.randn(2, 7, D, dtype=torch.float64)
     hidden = torch.ones(7, 7, dtype=torch.bool).triu(1)
@@ -121,7 +121,7 @@ def test_attention_is_torchs(heads: int) -> None:
         y = read(tokens)
         y.square().sum().backward()
         grads.append([y, tokens.grad])
-    grads[0] += [torch.cat([own[f"w_{part}.weight"].grad for part in "qkv"]), own["w_out.weight"].grad]
+    grads[0] += [own["w_qkv.weight"].grad, own["w_out.weight"].grad]
     grads[1] += [peer.in_proj_weight.grad, peer.out_proj.weight.grad]
     for found, wanted in zip(*grads, strict=True):
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)

@@ -20,7 +20,7 @@ def self_attention(x: Tensor, w: Weights, name: str, n: int) -> Tensor:
     """Eq. 10-17."""
     t, d = x.shape
     h = d // n
-    q, k, v = (x @ w[f"{name}.{which}.weight"].T for which in ("w_q", "w_k", "w_v"))
+    q, k, v = (x @ w[f"{name}.w_qkv.weight"].T).chunk(3, 1)
     r = torch.zeros_like(x)
     for j in range(n):
         head = slice(j * h, (j + 1) * h)

@@ -34,8 +34,8 @@ def test_the_mixers_of_the_layers(mixer: Any, depth: int, kinds: list[str]) -> N
     model = Decoder(made)
     assert len(model.blocks) == depth
     own = [{name for name, _ in block.mixer.named_parameters()} for block in model.blocks]
-    assert [("w_q.weight" in names, len(names)) for names in own] == [
-        {"she": (False, 3), "me": (False, 1), "attention": (True, 4)}[kind] for kind in kinds
+    assert [("w_qkv.weight" in names, len(names)) for names in own] == [
+        {"she": (False, 3), "me": (False, 1), "attention": (True, 2)}[kind] for kind in kinds
     ]
     assert len({id(block.mixer) for block in model.blocks}) == depth, "layers share no weights"
     said = made.model_dump(mode="json")

@@ -156,7 +156,7 @@ def test_a_first_step_of_muon() -> None:
     torch.nn.functional.cross_entropy(grads(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten()).backward()
     config = resolve("tiny", [MUON, "training.weight_decay=0.5"]).training
     updates(model, optimizer(model, config), windows(), config)(0)
-    for name in ("layers.1.ffn.w_1.weight", "layers.0.mixer.w_q.weight"):  # (16, 8) and (8, 8)
+    for name in ("layers.1.ffn.w_1.weight", "layers.0.mixer.w_qkv.weight"):  # (16, 8) and (24, 8)
         p, grad = before.get_parameter(name).detach(), grads.get_parameter(name).grad
         assert grad is not None
         x = grad / grad.norm()
@@ -232,6 +232,7 @@ def test_the_memory_of_another_optimizer_is_an_error() -> None:
     model = decoder("attention")
     adam, muon = (optimizer(model, resolve("tiny", changes).training) for changes in ([], [MUON]))
     updates(model, muon, windows(), resolve("tiny").training)(0)
-    with pytest.raises(ValueError, match=r"has no 'layers\.0\.mixer\.w_q\.weight\.momentum_buffer' of shape \(8, 8\)"):
+    missing = r"has no 'layers\.0\.mixer\.w_qkv\.weight\.momentum_buffer' of shape \(24, 8\)"
+    with pytest.raises(ValueError, match=missing):
         adam.load(muon.tensors())
     assert not adam.tensors(), "nothing was taken up"

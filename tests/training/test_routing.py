@@ -12,7 +12,7 @@ from seqloom.core.roles import roles
 
 QKV = "w_k w_out w_q w_v"
 MATRICES = {
-    "attention": QKV,
+    "attention": "w_out w_qkv",
     "she": "w_adj w_out",
     "he": "w_adj w_in w_out",
     "we": "w_adj w_out",

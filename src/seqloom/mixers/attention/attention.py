@@ -1,6 +1,6 @@
 """Multi-head self-attention: every token reads all before it, weighted by how well they answer its query.
 
-    q = x W_q,  k = x W_k,  v = x W_v                     cut into H heads of width K = D/H; no biases
+    [q k v] = x W_qkv                         W_qkv = [W_q W_k W_v]; each cut into H heads of width K = D/H; no biases
     z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head
     y = concat_h(Σ_{j≤i} a_ij v_j) W_out
 
@@ -50,7 +50,7 @@ class Heads(Mixer, ABC):
             divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
         self.dim, self.heads = dim, heads
-        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+        self.w_qkv, self.w_out = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
         acting = None if position is None else position.build(dim // heads, None, heads)
         assert acting is None or isinstance(acting, QueriesKeysPosition)  # as `places` says
         self.position = acting
@@ -62,7 +62,8 @@ class Heads(Mixer, ABC):
 
     def projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K) of tokens that follow `before` (B,) others; None for none."""
-        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        qkv = self.w_qkv(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, H, K)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()
         if self.position is not None:
             time = torch.arange(x.shape[1], device=x.device)
             q, k = self.position(q, k, time if before is None else before[:, None] + time)
@@ -149,7 +150,7 @@ class Attention(Heads, PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         weighted = price(span.rows, span.terms(self.context), self.dim, self.heads)
-        return self.w_q, self.position, weighted, self.w_out
+        return self.w_qkv, self.position, weighted, self.w_out
 
     def _pattern(self, T: int) -> Pattern:
         return causal if self.context is None or self.context >= T else banded(self.context)
@@ -219,7 +220,7 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         weighted = price(span.rows, span.terms_around(self.reach), self.dim, self.heads)
-        return self.w_q, self.position, weighted, self.w_out
+        return self.w_qkv, self.position, weighted, self.w_out
 
     def _pattern(self, T: int) -> Pattern:
         return everywhere if self.reach is None or self.reach >= T else around(self.reach)
