@@ -21,7 +21,7 @@ from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
@@ -52,7 +52,9 @@ class DynamicConv(PackedMixer):
         return {"past": Entry((self.kernel - 1, self.dim))}
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+    def read(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
         u = gated_unit.gated(self.w_in(x))
         p = self._taps(u)
         if state is None:
@@ -60,7 +62,16 @@ class DynamicConv(PackedMixer):
         length = length_of(state)
         past = ring.latest(state["past"], length.tokens, ring.held(self.kernel - 1, length))
         y = _summed(u, p, past.to(u.dtype))
-        return self.w_out(y), {"past": ring.write(state["past"], length.tokens, u, lengths)}
+        if reuse:
+            after = ring.write_(state["past"], length.tokens, u[:, 0].detach())
+        else:
+            after = ring.write(state["past"], length.tokens, u, lengths)
+        return self.w_out(y), {"past": after}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        y, entries = self.read(x[:, None], state, reuse=reuse)  # the window is written in place, not copied
+        return y[:, 0], entries
 
     @override
     def views(self, x: Stream) -> list[View]:

@@ -56,12 +56,12 @@ def positions(kind: str, context: int, x: Stream, state: State | None = None, le
     Raises ValueError where there are more than `context`; without a state dropped tokens count as well.
     """
     T = x.shape[1]
-    now = torch.arange(T, device=x.device)
     if state is None:
         within(kind, context, T)
-        return now[None]
+        return torch.arange(T, device=x.device)[None]
     within_after(kind, context, length_of(state), T if lengths is None else lengths, T)
-    return state["length"][:, None] + now
+    first = state["length"][:, None]
+    return first if T == 1 else first + torch.arange(T, device=x.device)
 
 
 def over_keys(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
