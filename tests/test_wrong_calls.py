@@ -92,6 +92,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "read": (MODEL.read, {"ids": IDS, "state": MODEL.start(B)}),
     "step": (MODEL.step, {"ids": IDS[:, 0], "state": MODEL.start(B)}),
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
+    "cost": (MODEL.cost, {"T": 2}),
+    "inner_cost": (MODEL.inner_cost, {"T": 2}),
     "crop": (MODEL.crop, {"state": MODEL.start(B), "tokens": 1}),
 }
 """each function with arguments that it takes"""
@@ -162,6 +164,9 @@ WRONG: dict[str, list[Any]] = {
         *(decoder(depth=1).start(B), decoder(depth=3).start(B), {1: 2}),
     ],
     "capacity": COUNTS[1:],
+    "T": COUNTS,
+    "per": [*WORDS, "batch"],
+    "outputs": COUNTS[1:],
     "reuse": [None, 1, "yes"],
 }
 """malformed values by the name of the parameter"""
@@ -238,8 +243,10 @@ def test_the_right_call_passes(name: str) -> None:
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
     verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim", "crop"}
-    verbs |= {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
-    own = {name for name, value in vars(Decoder).items() if inspect.isfunction(value) and not name.startswith("_")}
+    verbs |= {"cost", "inner_cost"} | {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
+    classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
+    members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}
+    own = {name for name in members if not name.startswith("_")}
     assert own - {"reset", "after_update"} == verbs <= set(CALLS)
 
 

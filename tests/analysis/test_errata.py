@@ -96,7 +96,7 @@ def test_a_slide_of_the_window_changes_every_input(position: str, same: bool) ->
     }
     model, ids = Decoder(DecoderConfig.model_validate(config)).eval(), torch.randint(11, (1, 7))
     inputs: list[torch.Tensor] = []
-    model.blocks[0].register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    model.blocks[0].norm_1.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     model(ids[:, :6]), model(ids[:, 1:])
     shared_before, shared_after = inputs[0][:, 1:], inputs[1][:, :5]
     moved = (shared_before != shared_after).any(-1)

@@ -7,7 +7,9 @@ Source: Chen, Attention Is Not All You Need Anymore, arXiv:2308.07661, section 7
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final, get_args
+
+from seqloom.core.arguments import count, described
 
 Step: TypeAlias = Literal["multiplication", "cumulation", "division", "exponentiation", "addition", "other"]
 Per: TypeAlias = Literal["sequence", "token"]
@@ -49,6 +51,14 @@ class Span:
         """How many tokens all T look at together: each at itself and at those less than `reach` away on both sides."""
         near = self.T if reach is None else min(self.T, reach)
         return self.T + max(near - 1, 0) * (2 * self.T - near)
+
+
+def span(T: Any, per: Any) -> Span:
+    """A user's T and `per`; TypeError or ValueError for those that are neither."""
+    if per not in get_args(Per):
+        raise ValueError(f"a price is per 'sequence' or per 'token', not {described(per)}")
+    count("T", T, least=int(per == "token"))
+    return Span(T, per)
 
 
 @dataclass(frozen=True)

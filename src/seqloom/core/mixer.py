@@ -8,15 +8,15 @@ every registered mixer to it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, final, get_args
+from typing import Any, ClassVar, Literal, Self, final
 
 import torch
 from torch import Tensor, nn
 
 from seqloom.core import memory as declared
-from seqloom.core.arguments import autocasts, count, described, deviation, mask, stream
+from seqloom.core.arguments import autocasts, count, deviation, mask, stream
 from seqloom.core.config import SizedConfig, near, read
-from seqloom.core.cost import Cost, Per, Span
+from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
@@ -98,12 +98,10 @@ class Mixer(nn.Module, ABC):
         Its parameters are counted, the size of its state is that of `memory`, its operations are those of `price`.
         Raises TypeError or ValueError for a T or `per` that is neither.
         """
-        if per not in get_args(Per):
-            raise ValueError(f"a price is per 'sequence' or per 'token', not {described(per)}")
-        count("T", T, least=int(per == "token"))
+        priced = span(T, per)
         params = sum(parameter.numel() for parameter in self.parameters())
         size = sum(entry.numbers(T) for entry in self.memory.values())
-        return replace(self.price(Span(T, per)), params=params, state=size)
+        return replace(self.price(priced), params=params, state=size)
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path of `chain`, and the operations of the parts that it does not name."""

@@ -97,7 +97,8 @@ class Model(nn.Module, ABC):
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
         """The price of one row of T tokens, or of the token at place T alone, with `outputs` positions predicted.
 
-        By default all positions that are read are predicted. The model may be on the meta device.
+        By default all positions that are read are predicted. The model may be on the meta device. TypeError or
+        ValueError for numbers that are none.
         """
 
     @abstractmethod

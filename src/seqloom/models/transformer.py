@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core import extras as named
-from seqloom.core.arguments import mask
-from seqloom.core.cost import Cost, Per
+from seqloom.core.arguments import count, mask
+from seqloom.core.cost import Cost, Per, span
 from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer, plain
 from seqloom.core.model import Model
@@ -143,13 +143,17 @@ class Transformer(Model, ABC):
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
-        rows = T if per == "sequence" else 1
+        rows = span(T, per).rows
+        if outputs is not None:
+            count("outputs", outputs)
+            rows = outputs
         blocks = self.blocks
         layers = [blocks[layer % len(blocks)] for layer in range(self.config.depth)]
-        return layers_cost(self.config, layers, T, per) + output_cost(self.config, outputs or rows)
+        return layers_cost(self.config, layers, T, per) + output_cost(self.config, rows)
 
     @override
     def inner_cost(self, T: int) -> Cost:
+        count("T", T)
         return inner_cost(self.config, self.blocks, T)
 
     def _check_piece(self, ids: Tensor, keep: Tensor | None) -> None:
