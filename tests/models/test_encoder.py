@@ -1,6 +1,8 @@
 """An encoder: every position reads all others, padding changes nothing, and what it lacks raises one line."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,3 +109,12 @@ def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
     again = seqloom.load(tmp_path / "encoder")
     assert again.config == model.config
     assert torch.equal(again(ids_of(2, 6)), model(ids_of(2, 6)))
+
+
+def test_no_file_outside_models_names_a_class_of_it() -> None:
+    """But the public face, which offers `seqloom.decoder`."""
+    package = Path(seqloom.__file__).parent
+    names = re.compile(r"^from seqloom\.models\.(decoder|encoder) import|\b(Decoder|Encoder)(Config)?\(", re.MULTILINE)
+    files = [path for path in package.rglob("*.py") if names.search(path.read_text(encoding="utf-8"))]
+    outside = {path.relative_to(package).as_posix() for path in files if path.parent != package / "models"}
+    assert outside == {"face.py"}
