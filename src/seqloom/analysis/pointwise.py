@@ -61,6 +61,7 @@ EACH: dict[str, Cost] = {
     "silu": Cost(add=1, div=1, exp=1),
     "tanh": Cost(mul=1, add=2, div=1, exp=1),
     "softplus": Cost(add=1, exp=1, other=1),
+    "log_sigmoid_forward": Cost(add=1, exp=1, other=1),
     "logaddexp": Cost(add=3, exp=1, other=2),
     "lerp": Cost(mul=1, add=2),
     "leaky_relu": Cost(mul=1, other=1),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, silu
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span, gate, sigmoid
+from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import MixerConfig, Traits, register
@@ -71,8 +71,9 @@ class GLA(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, H, K = span.rows, self.dim, self.heads, self.dim // 2 // self.heads
-        rates = sigmoid(rows * D // 2) + Cost(div=rows * D // 2, other=rows * D // 2, path=("division",))  # log σ / τ
-        scaled = Cost(div=rows * D // 2).parallel()
+        n = rows * D // 2
+        rates = Cost(add=n, div=n, exp=n, other=n, path=("exponentiation", "addition", "division"))  # log σ(·) / τ
+        scaled = Cost(div=n).parallel()
         forgetting = price(rows, H, K, 2 * K, "channel")
         return self.w_1, self.w_2, rates, scaled, forgetting, self.norm, gate(rows * D), self.w_o
 
