@@ -16,6 +16,7 @@ from harness import append, gate
 from tokens import DIM, MATRICES, MIXERS, PEER, Reading
 
 from seqloom.analysis.others import loaded, watch
+from seqloom.core.state import bounded
 from seqloom.ops.lag_sum import online
 
 CONTEXTS, BATCHES = (512, 4096), (1, 16)
@@ -27,15 +28,19 @@ def latency(reading):
 
     `reading` is one of an Extractor, see `tokens.Reading`.
     """
-    mixer, x, state = reading.mixer, reading.token, reading.state
+    mixer, x, state = reading.mixer, reading.token, bounded(reading.state)
     times = []
     for _ in range(reading.tokens):
         begun = perf_counter()
-        mixer.w_out(mixer.w_adj(x) * online.read(mixer.w_in(x), mixer.w_ext, state))
+        e = online.read(x if mixer.w_in is None else mixer.w_in(x), mixer.w_ext, state)
+        y = e if mixer.w_adj is None else mixer.w_adj(x) * e
+        if mixer.w_out is not None:
+            mixer.w_out(y)
         out = perf_counter()
         online.push(mixer.w_ext, state)
         state["length"] += 1
         times.append((out - begun, perf_counter() - out))
+    reading.state = state
     return torch.tensor(times, dtype=torch.float64).unbind(1)
 
 

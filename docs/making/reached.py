@@ -24,7 +24,7 @@ MEANING = {
     "now": "of an output's slopes, on its own token",
     "half": "tokens back within which half of them lie",
     "most": "tokens back within which nine tenths lie",
-    "length": "of the tokens so far, read at a thousandth of the largest slope or more",
+    "seen": "of the tokens so far, read at a thousandth of the largest slope or more",
 }
 
 
@@ -90,4 +90,4 @@ def _read(rows: list[list[int]]) -> Tensor:
 
 
 def _said(name: str, value: float) -> str:
-    return f"{100 * value:.0f}%" if name in ("now", "length") else f"{value:.1f}"
+    return f"{100 * value:.0f}%" if name in ("now", "seen") else f"{value:.1f}"

@@ -64,7 +64,7 @@ def test_nothing_else_is_random(kind: str) -> None:
 
 
 def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = decoder("attention")
+    model = decoder("attention").train()
     x = torch.randn(2, 5, DIM, dtype=torch.float64)
     nothing: Any = lambda self, given: torch.zeros_like(given)  # noqa: E731
     monkeypatch.setattr(nn.Dropout, "forward", nothing)

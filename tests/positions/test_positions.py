@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
-from seqloom.analysis.cost import model_cost
 
 from seqloom.analysis.count import count
 from seqloom.contracts import PROMISES
@@ -153,7 +152,7 @@ def test_a_model_of_it_is_priced_as_counted() -> None:
     ids = torch.randint(VOCAB, (1, 5))
     with torch.no_grad(), use(**{op: "reference" for op, names in known().items() if "reference" in names}):
         executed = count(lambda: model(ids).softmax(-1))
-    price = model_cost(model, 5)
+    price = model.cost(5)
     assert (price.mul, price.add, price.exp) == (executed.mul, executed.add, executed.exp)
     assert price.params == sum(parameter.numel() for parameter in model.parameters())
 

@@ -35,7 +35,7 @@ def test_every_recipe_resolves_and_is_free_to_be_changed(name: str) -> None:
     values = recipe(name)
     values["model"]["dim"] = 0
     assert resolve(name).model.dim > 0
-    assert resolve(name, ["training.batches=3"]).training.batches == 3
+    assert resolve(name, ["training.batches=2000"]).training.batches == 2000
 
 
 def test_a_file_is_a_preset(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ def quantity(config: ModelConfig, equal: Counted) -> int:
     Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
     """
     with torch.device("meta"):
+        for mixer in config.pattern:  # one that does not fit says so before the rest is built: a search asks thousands
+            mixer.build(config.dim, config.context, config.causal)
         model = config.build(layers=len(config.pattern))
     return int(getattr(model.inner_cost(config.context), equal))
 

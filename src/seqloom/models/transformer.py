@@ -52,7 +52,8 @@ class Transformer(Model, ABC):
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
         self.norm = normalisation(config.norm, config.dim)
         self.head = Linear(config.dim, config.vocab)
-        self.reset()
+        if not self.token.weight.is_meta:  # there is nothing to draw, and a search of sizes builds hundreds
+            self.reset()
 
     def reset(self) -> None:
         """Draws all weights anew: matrices, embeddings and taps N(0, std²), biases 0, norms at gain 1."""
