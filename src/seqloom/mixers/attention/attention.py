@@ -129,7 +129,9 @@ class Attention(Heads, PackedMixer):
         count = length.bound if length.even else None
         needed = self._room(ring.held(size, length) + 1, size)
         room = self._room(2 * size, needed) if reuse and needed > size else needed
-        q, k, v = self.projected(x[:, None], length.tokens)
+        q, k, v = self.w_qkv(x).unflatten(-1, (3, self.heads, 1, -1)).unbind(1)  # (B, H, 1, K) each
+        if self.position is not None:
+            q, k = self.position(q, k, length.tokens[:, None])
         keys, values = (_written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         if count is not None:  # every row looks at all places in use, in whichever order they lie
             used = min(count + 1, room)
@@ -140,7 +142,7 @@ class Attention(Heads, PackedMixer):
             k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
             then = ring.times(room, length.tokens + 1)[:, :used]
             y = attend(q, k, v, query_time=length.tokens[:, None], key_time=then)
-        return self.out(y)[:, 0], {"k": keys, "v": values}
+        return self.w_out(y.flatten(1)), {"k": keys, "v": values}
 
     @override
     def views(self, x: Stream) -> list[View]:
