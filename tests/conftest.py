@@ -7,6 +7,7 @@ others, and whoever lacks it compares nothing.
 import gc
 import os
 import random
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -25,6 +26,7 @@ import torch  # noqa: E402
 
 import seqloom.ops  # noqa: E402  # after the hook
 from seqloom.ops import native  # noqa: E402  # after the hook
+from tests.quick import EVERY, LATER  # noqa: E402
 
 torch.set_num_threads(1)
 for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
@@ -36,6 +38,12 @@ Reported: TypeAlias = Generator[None, Report, Report]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    counts: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.removeprefix("tests/").partition("[")[0]
+        if test in LATER or counts[test] % EVERY.get(test, 1):
+            item.add_marker(pytest.mark.slow)
+        counts[test] += 1
     if SHAPES:
         skip = pytest.mark.skip(reason="torch.compile cannot trace functions that the shape hook has wrapped")
         for item in items:
