@@ -1,4 +1,4 @@
-"""What `make test` leaves to `make test-all`, so that it stays quick: whole tests, and all but every n-th case of a table.
+"""What `make test` leaves to `make test-all`, to stay quick: whole tests, and all but every n-th case of a table.
 
 Promises of the contract are not here: each is checked for every mixer, under its first example, in `make test`.
 """
