@@ -130,9 +130,9 @@ def _alike(mixer: Mixer, state: State, fits: State) -> bool:
 
 
 def _growing(mixer: Mixer, name: str) -> int:
-    small, large = mixer.start(1, capacity=16), mixer.start(1, capacity=64)
-    found = [n for n, (a, b) in enumerate(zip(small[name].shape, large[name].shape, strict=True)) if a != b]
-    return found[0] if found else -1
+    """The axis of an entry that grows; -1 for the others."""
+    entry = mixer.memory.get(name)
+    return -1 if entry is None or not entry.grows else 1 + entry.axis
 
 
 def _tokens(rows: int, count: int, dtype: torch.dtype, chance: random.Random) -> Tensor:
