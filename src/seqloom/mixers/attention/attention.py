@@ -34,7 +34,7 @@ from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import Pattern, around, attend, banded, causal, everywhere, weights
 from seqloom.ops.attention.price import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, project
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 
@@ -62,8 +62,8 @@ class Heads(Mixer, ABC):
 
     def projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K) of tokens that follow `before` (B,) others; None for none."""
-        qkv = self.w_qkv(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, H, K)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()
+        parts = self.w_qkv.weight.chunk(3)  # three products: of one, each part would lie with gaps, which costs more
+        q, k, v = (project(x, w).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in parts)
         if self.position is not None:
             time = torch.arange(x.shape[1], device=x.device)
             q, k = self.position(q, k, time if before is None else before[:, None] + time)
