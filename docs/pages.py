@@ -18,7 +18,7 @@ from docs.making.paper import page as replication
 from docs.making.prices import by_length
 from docs.making.tables import table
 from seqloom.analysis.rounding import EPS
-from seqloom.core.mixer import MixerConfig, Rounding
+from seqloom.core.mixer_config import MixerConfig, Rounding
 from seqloom.mixers import kinds
 
 FOLDER = Path(__file__).parent / "mixers"

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from seqloom.cli import command
-from seqloom.core import mixer as registry
-from seqloom.core.mixer import Mixer, MixerConfig
+from seqloom.core import mixer_config as registry
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.data.stories import corpus
 from tests.contract.test_broken import CHECKS
 
@@ -104,7 +105,7 @@ def added(text: str, folder: Path) -> Iterator[type[MixerConfig]]:
             yield registry.kinds()[name]
         finally:
             for name in registry.kinds().keys() - before.keys():
-                del registry._kinds[name]
+                registry.unregister(name)
             sys.modules.pop("added_mixer", None)
 
 

@@ -4,7 +4,7 @@ import torch
 
 from docs.making.tables import table
 from seqloom.core.cost import Cost
-from seqloom.core.mixer import MixerConfig
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds
 from seqloom.report.figures import Axis, Series, lines, standalone
 

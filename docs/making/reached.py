@@ -14,7 +14,7 @@ from torch import Tensor
 
 from docs.making.tables import table
 from seqloom.analysis.reach import reach, span
-from seqloom.core.mixer import MixerConfig
+from seqloom.core.mixer_config import MixerConfig
 
 MAPS = Path(__file__).parents[1] / "maps"
 DIM, TOKENS, ROWS = 16, 64, 2

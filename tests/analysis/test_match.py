@@ -16,7 +16,8 @@ from seqloom.analysis.count import count
 from seqloom.analysis.match import By, Match, match, quantity
 from seqloom.analysis.sizes import Counted
 from seqloom.core.layer import Layer
-from seqloom.core.mixer import Mixer, MixerConfig
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers.attention.attention import TRAITS, AttentionConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import known, use

@@ -10,8 +10,8 @@ import pytest
 
 from seqloom.cli import registry
 from seqloom.cli.checked import require_contenders, require_mixer, require_settings
-from seqloom.core import mixer as core
-from seqloom.core.mixer import mixer_config
+from seqloom.core import mixer_config as core
+from seqloom.core.mixer_config import mixer_config
 from seqloom.mixers import kinds, plugins
 from seqloom.training.settings import resolve
 from tests.cli.bad_training import SETTINGS, TRAINING
@@ -84,7 +84,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     sys.modules.pop("plugged_mixer", None)
     plugins._loaded.clear()
-    core._kinds.pop("plugged", None)
+    core.unregister("plugged")
 
 
 def test_an_installed_mixer_is_imported_when_it_is_used(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.analysis.rounding import errors, worst
-from seqloom.core.mixer import Mixer, Rounding
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import Rounding
 from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
 from tests.contract.broken_numbers import RoundsInside

@@ -68,7 +68,8 @@ def windowed() -> Any:
     from typing import ClassVar, Literal
 
     from seqloom.core.layer import Layer
-    from seqloom.core.mixer import MixerConfig, Traits
+    from seqloom.core.mixer import Traits
+    from seqloom.core.mixer_config import MixerConfig
     from seqloom.mixers.attention.attention import Attention
 
     class Whole(MixerConfig):

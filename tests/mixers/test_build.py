@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from seqloom.core.layer import Layer
-from seqloom.core.mixer import Mixer, MixerConfig, Traits
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds, mixer_config
 from seqloom.mixers.attention.attention import BidirectionalAttention
 from seqloom.models.decoder import Decoder, DecoderConfig

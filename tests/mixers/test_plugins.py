@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.core import mixer as registry
+from seqloom.core import mixer_config as registry
 from seqloom.mixers import kinds, mixer_config, plugins
 
 MIXER = """
-from seqloom.core.mixer import MixerConfig, register
+from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.mixers.linear.linear import LinearConfig
 
 @register

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.mixer import MixerConfig, Traits
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.state import Entries, State
 from seqloom.mixers.base import PackedMixer
 

@@ -10,7 +10,8 @@ from seqloom.contracts.reading import pieces, token_steps
 from seqloom.contracts.subject import Subject
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Mixer, MixerConfig, Traits
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.state import Entries, State
 from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.mixers.linear.linear import LinearConfig

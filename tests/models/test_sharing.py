@@ -14,8 +14,9 @@ from seqloom.contracts.finding import Finding
 from seqloom.contracts.price import price
 from seqloom.contracts.reading import pieces, token_steps
 from seqloom.contracts.subject import Subject
-from seqloom.core import mixer as registry
-from seqloom.core.mixer import Mixer, MixerConfig
+from seqloom.core import mixer_config as registry
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers.linear.linear import LinearConfig
 from seqloom.mixers.state_space.spade import SpadeConfig
 from seqloom.models.decoder import Decoder, DecoderConfig

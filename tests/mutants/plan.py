@@ -39,7 +39,7 @@ GROUPS = (
     Group(
         "contract",
         (
-            "src/seqloom/core/mixer.py",
+            "src/seqloom/core/mixer*.py",
             "src/seqloom/core/state.py",
             "src/seqloom/core/memory.py",
             "src/seqloom/mixers/base.py",

@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from seqloom.core.cost import NAMES, Cost
-from seqloom.core.mixer import kinds
+from seqloom.core.mixer_config import kinds
 from seqloom.data.windows import Windows
 from seqloom.experiments.compare import compare
 from seqloom.experiments.contenders import contender

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import seqloom.mixers  # noqa: F401  # registers the mixers
-from seqloom.core.mixer import kinds
+from seqloom.core.mixer_config import kinds
 from seqloom.core.roles import roles
 
 QKV = "w_k w_out w_q w_v"

@@ -25,10 +25,10 @@ def read() -> dict[str, Any]:
 def mixers() -> dict[str, dict[str, Any]]:
     """Every mixer by name, in the order of registration: family, summary, equation, source, traits, settings."""
     known = dict(read()["mixers"])
-    if "seqloom.core.mixer" in sys.modules:  # others may have been registered since
+    if "seqloom.core.mixer_config" in sys.modules:  # others may have been registered since
         from seqloom.cli.described import described
 
-        registered = sys.modules["seqloom.core.mixer"].kinds()
+        registered = sys.modules["seqloom.core.mixer_config"].kinds()
         known |= {name: described(config) for name, config in registered.items() if name not in known}
     return known
 

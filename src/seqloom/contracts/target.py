@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from seqloom.contracts.finding import first_line
 from seqloom.contracts.subject import Subject, working_dtype
 from seqloom.core.config import near, read
-from seqloom.core.mixer import Mixer, MixerConfig
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds
 
 DIM = ("dim", "d_model", "hidden_size", "embed_dim", "n_embd")

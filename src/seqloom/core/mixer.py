@@ -15,13 +15,10 @@ from torch import Tensor, nn
 
 from seqloom.core import memory as declared
 from seqloom.core.arguments import autocasts, count, deviation, mask, stream
-from seqloom.core.config import SizedConfig, near, read
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
-from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.parts import part_price, parts
-from seqloom.core.position import Place, PositionConfig
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
@@ -52,9 +49,9 @@ class Mixer(nn.Module, ABC):
     """
 
     traits: Traits
+    """of all instances, unless a setting or the context decides"""
     roles: ClassVar[Mapping[str, Role]] = {}
     """what an optimizer goes by, where it is not the default of `seqloom.core.roles`"""
-    """of all instances, unless a setting or the context decides"""
     dim: int
     shared: nn.Module | None
     """what it shares with other layers, see `MixerConfig.shared`; a submodule only of a mixer alone"""
@@ -275,108 +272,3 @@ def plain(module: nn.Module, std: float) -> None:
                 nn.init.zeros_(part.bias)
         elif isinstance(part, (nn.LayerNorm, nn.RMSNorm)):
             part.reset_parameters()
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """How far float32 may be from float64: outputs and gradients, as it begins, up to 4,096 tokens.
-
-    The largest absolute difference over the largest absolute value, see `seqloom.analysis.rounding`.
-    """
-
-    eps: int = 64
-    """the bound in eps of float32, 1.2e-7"""
-    reason: str = "√4096 eps: what rounding adds up to, in random directions, over 4,096 terms"
-
-
-class MixerConfig(SizedConfig, ABC):
-    """The settings of one kind of mixer. `dim` and `context` belong to the model and are given when it is built."""
-
-    kind: str
-    traits: ClassVar[Traits]
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
-    """settings under which the tests run the mixer, at dim 8"""
-    rounding: ClassVar[Rounding] = Rounding()
-
-    @final
-    def build(
-        self,
-        dim: int,
-        context: int | None,
-        causal: bool = True,
-        layer: int = 0,
-        depth: int = 1,
-        shared: nn.Module | None = None,
-        position: PositionConfig | None = None,
-    ) -> Mixer:
-        """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialized.
-
-        `layer` counts from 0 over the `depth` layers of its kind; a mixer alone is the only one. `shared` is what
-        the method of that name made for all layers of these settings; a mixer alone makes its own. `position` acts in
-        one of its `places`. Raises ValueError where it has no causal or no bidirectional form or no place for the
-        position, and for sizes that it does not take.
-        """
-        if causal and self.traits.causal == "never":
-            raise ValueError(f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it")
-        if not causal and self.traits.causal == "always":
-            both = ", ".join(name for name, config in _kinds.items() if config.traits.causal != "always")
-            raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
-        if position is not None and position.place not in self.places:
-            raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
-        part = self.shared(dim, context, depth) if shared is None else shared
-        mixer = self.make(Layer(dim, context, causal, layer, depth, position, part))
-        if part is not None:
-            mixer.share(part, owned=shared is None)
-        return mixer
-
-    @property
-    def places(self) -> frozenset[Place]:
-        """Where a position can act in this mixer; by default nowhere."""
-        return frozenset()
-
-    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
-        """What all layers of these settings share, in a model with `depth` layers of this kind; by default nothing.
-
-        A model builds, draws, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
-        """
-        return None
-
-    @abstractmethod
-    def make(self, layer: Layer) -> Mixer:
-        """The mixer of these settings for a layer whose causal or bidirectional form it has; called by `build`."""
-
-
-_kinds: dict[str, type[MixerConfig]] = {}
-
-
-def register(config: type[MixerConfig]) -> type[MixerConfig]:
-    """Adds a kind of mixer to the registry, under the default of its `kind`; returns it, as a decorator does.
-
-    Raises ValueError where another has that name.
-    """
-    name = config.model_fields["kind"].default
-    if name in _kinds:
-        raise ValueError(f"a mixer is called {name!r} already, by {_kinds[name].__module__}: choose another kind")
-    _kinds[name] = config
-    return config
-
-
-def unregister(name: str) -> None:
-    """Takes a kind of mixer out of the registry."""
-    del _kinds[name]
-
-
-def kinds() -> dict[str, type[MixerConfig]]:
-    """Every registered kind of mixer by name, in the order of registration; `seqloom.mixers` registers ours."""
-    return dict(_kinds)
-
-
-def mixer_config(values: dict[str, Any]) -> MixerConfig:
-    """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting."""
-    if "kind" not in values:
-        raise ValueError(f"a mixer needs a kind; there is {', '.join(kinds())}")
-    kind = values["kind"]
-    if not isinstance(kind, str) or kind not in kinds():
-        raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), kinds())}")
-    config: MixerConfig = read(kinds()[kind], values)
-    return config

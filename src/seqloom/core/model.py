@@ -19,7 +19,8 @@ from seqloom.core.arguments import described
 from seqloom.core.config import Config
 from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras
-from seqloom.core.mixer import Mixer, MixerConfig
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.position import PositionConfig
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import ModelState

@@ -17,6 +17,7 @@ from torch import Tensor, device, nn
 
 from seqloom.core.config import SizedConfig
 from seqloom.core.cost import Cost, Span
+from seqloom.core.registry import Registry
 
 Place: TypeAlias = Literal["embedding", "queries_keys", "scores", "keys_values"]
 
@@ -70,21 +71,7 @@ class PositionConfig(SizedConfig, ABC):
         return Cost()
 
 
-_kinds: dict[str, type[PositionConfig]] = {}
-
-
-def register(config: type[PositionConfig]) -> type[PositionConfig]:
-    """Adds a kind of position under the default of its `kind`; returns it, as a decorator does.
-
-    Raises ValueError where another has that name.
-    """
-    name = config.model_fields["kind"].default
-    if name in _kinds:
-        raise ValueError(f"a position is called {name!r} already, by {_kinds[name].__module__}: choose another kind")
-    _kinds[name] = config
-    return config
-
-
-def kinds() -> dict[str, type[PositionConfig]]:
-    """Every registered kind of position by name, in the order of registration; `seqloom.positions` registers ours."""
-    return dict(_kinds)
+_registry: Registry[PositionConfig] = Registry("position")
+register = _registry.register
+kinds = _registry.kinds
+"""every registered kind of position by name; `seqloom.positions` registers ours"""

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count, described
@@ -40,6 +41,11 @@ class Scores:
         return {"held_out": values.pop("cost"), **values}
 
 
+def widened(logits: Tensor) -> Tensor:
+    """The logits in float32 at least, as losses are computed."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
 def score(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
@@ -65,8 +71,7 @@ def score(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
         with torch.no_grad():
             for inputs, targets, keep in held_out(tokens, context, batch):
                 logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
-                wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-                nats = cross_entropy(wide.transpose(1, 2), targets.to(device), reduction="none").cpu()
+                nats = cross_entropy(widened(logits).transpose(1, 2), targets.to(device), reduction="none").cpu()
                 sums += torch.where(keep, nats.double(), 0.0).sum(0)
                 counts += keep.sum(0)
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, final
 
 from seqloom.core.config import read
-from seqloom.core.mixer import MixerConfig
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model, ModelConfig
 from seqloom.core.progress import progress
 from seqloom.evaluation.scores import Scores, score

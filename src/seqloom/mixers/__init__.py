@@ -7,8 +7,8 @@ of other installed packages follow (`plugins`).
 from importlib import import_module
 from typing import Any
 
-from seqloom.core import mixer as registry
-from seqloom.core.mixer import MixerConfig
+from seqloom.core import mixer_config as registry
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers.plugins import load_plugins
 
 __all__ = ["FAMILIES", "kinds", "mixer_config"]

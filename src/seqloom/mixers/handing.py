@@ -67,11 +67,11 @@ class HandingMixer(PackedMixer):
     def step_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, State, Handed]:
         """As `step`, given what earlier layers handed over of this token (B, …); with what later ones are given."""
         x = self.check_step(x, state, reuse)
-        if len(x) == 0:
+        if x.shape[0] == 0:
             return x.clone(), copied(state), handed
         state = bounded(state)
         y, entries, given = self.advance_handed(x, state, reuse, handed)
-        return y, counted(entries, length_of(state).after(1, 1)), given
+        return y, self.owned(counted(entries, length_of(state).after(1, 1))), given
 
     @final
     @override

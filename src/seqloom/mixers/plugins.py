@@ -10,7 +10,7 @@ is reported in one line on standard error, registers nothing, and the others loa
 import sys
 from importlib.metadata import EntryPoint, entry_points
 
-from seqloom.core.mixer import kinds, unregister
+from seqloom.core.mixer_config import kinds, unregister
 
 GROUP = "seqloom.mixers"
 _loaded: set[str] = set()

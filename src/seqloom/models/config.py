@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
-from seqloom.core.mixer import MixerConfig
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import ModelConfig
 from seqloom.mixers import mixer_config
 from seqloom.models.block import Block

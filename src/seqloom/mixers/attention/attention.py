@@ -24,7 +24,8 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Mixer, MixerConfig, Traits, register
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of

@@ -20,7 +20,8 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View

@@ -27,7 +27,8 @@ from seqloom.core.arguments import deviation
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
-from seqloom.core.mixer import MixerConfig, Traits, register
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View

@@ -22,7 +22,8 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
-from seqloom.core.mixer import Mixer, MixerConfig, Rounding, Traits, mixer_config, register
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, register
 from seqloom.core.position import Place
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import Entries, State, bounded, counted, length_of

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
@@ -26,7 +26,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.masking import hidden
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows, held_out
-from seqloom.evaluation.scores import require_tokens
+from seqloom.evaluation.scores import require_tokens, widened
 from seqloom.training.objectives.config import ObjectiveConfig
 
 JUDGED = 2**40
@@ -93,7 +93,7 @@ class MaskedToken(Objective):
         x, extras = model.features_with_extras(batch["ids"])
         positions = batch["chosen"][:, :, None].expand(-1, -1, x.shape[2])
         logits = model.logits(x.gather(1, positions))
-        return Pass({"loss": cross_entropy(_wide(logits).flatten(0, 1), batch["targets"].flatten())}, extras)
+        return Pass({"loss": cross_entropy(widened(logits).flatten(0, 1), batch["targets"].flatten())}, extras)
 
     @override
     def score(self, model: Any, held_out: Any) -> Row:
@@ -123,7 +123,7 @@ class MaskedToken(Objective):
             chosen = torch.from_numpy(hiding)
             targets = ids[chosen]
             x = model.features(torch.from_numpy(inputs).to(model.device), keep.to(model.device))
-            logits = _wide(model.logits(x[chosen.to(model.device)][None]))[0].cpu()
+            logits = widened(model.logits(x[chosen.to(model.device)][None]))[0].cpu()
             nats += float(cross_entropy(logits.double(), targets, reduction="sum"))
             right += int((logits.argmax(1) == targets).sum())
             count += len(targets)
@@ -132,8 +132,3 @@ class MaskedToken(Objective):
 
     def _hidden(self, ids: Any, keep: Any, seed: int, first: int) -> tuple[Any, Any]:
         return hidden(ids, keep, share=self.share, vocab=self.mask, mask=self.mask, seed=seed, first=first)
-
-
-def _wide(logits: Tensor) -> Tensor:
-    """The logits in float32 at least."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -24,7 +24,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.packing import PackedRows
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
-from seqloom.evaluation.scores import score
+from seqloom.evaluation.scores import score, widened
 from seqloom.ops.pack import by_length, separate
 from seqloom.training.objectives.config import ObjectiveConfig
 
@@ -90,7 +90,7 @@ class NextToken(ScoredByToken):
         """The mean loss of a token; the logits are taken in float32 at least."""
         ids = batch["ids"]
         logits, extras = model.forward_with_extras(ids[:, :-1])
-        return Pass({"loss": cross_entropy(_wide(logits).flatten(0, 1), ids[:, 1:].flatten())}, extras)
+        return Pass({"loss": cross_entropy(widened(logits).flatten(0, 1), ids[:, 1:].flatten())}, extras)
 
 
 @final
@@ -140,7 +140,7 @@ class PackedNextToken(ScoredByToken):
             keep = keep[:, 1:]  # a document's last token is a target alone
             x, found = model.features_with_extras(inputs, keep)
             logits = model.logits(x[keep][None])[0]
-            losses.append(cross_entropy(_wide(logits), targets[keep], reduction="sum") / count)
+            losses.append(cross_entropy(widened(logits), targets[keep], reduction="sum") / count)
             extras.append((found, keep.sum() / count))
         return Pass({"loss": torch.stack(losses).sum()}, weighted(extras))
 
@@ -148,8 +148,3 @@ class PackedNextToken(ScoredByToken):
 def _follows(document: Tensor) -> Tensor:
     """(B, T), True where the next token belongs to the same document."""
     return (document[:, 1:] == document[:, :-1]) & (document[:, 1:] >= 0)
-
-
-def _wide(logits: Tensor) -> Tensor:
-    """The logits in float32 at least."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -28,6 +28,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.probes import HARDEST, Probe, probe
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.answers import score
+from seqloom.evaluation.scores import widened
 from seqloom.training.objectives.config import ObjectiveConfig
 
 ROWS = 1024
@@ -110,8 +111,7 @@ class ProbeObjective(Objective):
     def losses(self, model: nn.Module, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a question; the logits are taken in float32 at least."""
         logits, extras = self.answers(model, batch["ids"])
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        loss = cross_entropy(logits.to(wide).flatten(0, 1), batch["targets"].flatten())
+        loss = cross_entropy(widened(logits).flatten(0, 1), batch["targets"].flatten())
         return Pass({"loss": loss}, extras)
 
     def answers(self, model: Any, ids: Int[Tensor, "B T"]) -> tuple[Logits, Extras]:
@@ -144,12 +144,15 @@ class ProbeObjective(Objective):
 
     def _score(self, model: nn.Module, rows: int, first: int) -> Any:
         device = next(model.parameters()).device
+
+        def predict(ids: Tensor) -> Tensor:
+            return self.answers(model, ids.to(device))[0].cpu()
+
         learning = [part for part in (model, self) if part.training]
         for part in learning:
             part.eval()
         try:
-            answers = lambda ids: self.answers(model, ids.to(device))[0].cpu()  # noqa: E731
-            return score(answers, self.probe, self.seed, rows, batch=self.rows, first=first)
+            return score(predict, self.probe, self.seed, rows, batch=self.rows, first=first)
         finally:
             for part in learning:
                 part.train()

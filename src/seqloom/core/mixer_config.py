@@ -1,0 +1,100 @@
+"""The settings of a mixer, and the registry of its kinds."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from torch import nn
+
+from seqloom.core.config import SizedConfig, near, read
+from seqloom.core.layer import Layer
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.position import Place, PositionConfig
+from seqloom.core.registry import Registry
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far float32 may be from float64: outputs and gradients, as it begins, up to 4,096 tokens.
+
+    The largest absolute difference over the largest absolute value, see `seqloom.analysis.rounding`.
+    """
+
+    eps: int = 64
+    """the bound in eps of float32, 1.2e-7"""
+    reason: str = "√4096 eps: what rounding adds up to, in random directions, over 4,096 terms"
+
+
+class MixerConfig(SizedConfig, ABC):
+    """The settings of one kind of mixer. `dim` and `context` belong to the model and are given when it is built."""
+
+    kind: str
+    traits: ClassVar[Traits]
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    """settings under which the tests run the mixer, at dim 8"""
+    rounding: ClassVar[Rounding] = Rounding()
+
+    @final
+    def build(
+        self,
+        dim: int,
+        context: int | None,
+        causal: bool = True,
+        layer: int = 0,
+        depth: int = 1,
+        shared: nn.Module | None = None,
+        position: PositionConfig | None = None,
+    ) -> Mixer:
+        """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialized.
+
+        `layer` counts from 0 over the `depth` layers of its kind; a mixer alone is the only one. `shared` is what
+        the method of that name made for all layers of these settings; a mixer alone makes its own. `position` acts in
+        one of its `places`. Raises ValueError where it has no causal or no bidirectional form or no place for the
+        position, and for sizes that it does not take.
+        """
+        if causal and self.traits.causal == "never":
+            raise ValueError(f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it")
+        if not causal and self.traits.causal == "always":
+            both = ", ".join(name for name, config in kinds().items() if config.traits.causal != "always")
+            raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
+        if position is not None and position.place not in self.places:
+            raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
+        part = self.shared(dim, context, depth) if shared is None else shared
+        mixer = self.make(Layer(dim, context, causal, layer, depth, position, part))
+        if part is not None:
+            mixer.share(part, owned=shared is None)
+        return mixer
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Where a position can act in this mixer; by default nowhere."""
+        return frozenset()
+
+    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
+        """What all layers of these settings share, in a model with `depth` layers of this kind; by default nothing.
+
+        A model builds, draws, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
+        """
+        return None
+
+    @abstractmethod
+    def make(self, layer: Layer) -> Mixer:
+        """The mixer of these settings for a layer whose causal or bidirectional form it has; called by `build`."""
+
+
+_registry: Registry[MixerConfig] = Registry("mixer")
+register = _registry.register
+unregister = _registry.unregister
+kinds = _registry.kinds
+"""every registered kind of mixer by name; `seqloom.mixers` registers ours"""
+
+
+def mixer_config(values: dict[str, Any]) -> MixerConfig:
+    """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting."""
+    if "kind" not in values:
+        raise ValueError(f"a mixer needs a kind; there is {', '.join(kinds())}")
+    kind = values["kind"]
+    if not isinstance(kind, str) or kind not in kinds():
+        raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), kinds())}")
+    config: MixerConfig = read(kinds()[kind], values)
+    return config
