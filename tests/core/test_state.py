@@ -127,5 +127,5 @@ def test_a_cache_can_be_cropped(kind: str) -> None:
 def test_a_sum_cannot_be_cropped() -> None:
     mixer = build("linear")
     _, state = mixer.extend(draw(2, 4, DIM), mixer.start(2))
-    with pytest.raises(ValueError, match="entry 'sum' of the state does not remember what it was after 2 tokens"):
+    with pytest.raises(ValueError, match="entry 'sum' of the state does not hold what it was after 2 tokens"):
         mixer.crop(state, 2)

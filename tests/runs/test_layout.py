@@ -76,7 +76,7 @@ def test_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", [b"", b'{"a": 1', b"\xff\xfe", b"[1]", b"nonsense"])
 def test_broken_settings(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "config.json").write_bytes(text)
-    with pytest.raises(ValueError, match="mend or remove it") as raised:
+    with pytest.raises(ValueError, match="repair or remove it") as raised:
         open_run(tmp_path, CONFIG)
     assert str(tmp_path / "config.json") in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def count(name: str, value: Any, least: int = 0) -> None:
-    """Raises TypeError unless the value is a whole number (a bool is not), and ValueError where it is below `least`."""
+    """Raises TypeError unless the value is an int (a bool is not), and ValueError where it is below `least`."""
     if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
         raise TypeError(f"{name} must be a whole number, not {described(value)}")
     if value < least:

@@ -3,7 +3,7 @@
     need   a lower bound in bytes, known before anything is built
     have   min(MemAvailable, limit - usage of each control group above this process)
 
-SEQLOOM_MEMORY_CHECK=0 in the environment, or `--try-anyway` on the command line, goes without the check.
+SEQLOOM_MEMORY_CHECK=0 in the environment, or `--try-anyway` on the command line, turns the check off.
 """
 
 import os
@@ -20,10 +20,10 @@ def available_memory(proc: Path = Path("/proc"), groups: Path = _GROUPS) -> int:
 
     Physical memory where the kernel does not say (not Linux).
     """
-    found = _kernel(proc / "meminfo")
-    if found is None:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(0, min([found, *_left(proc / "self/cgroup", groups)]))
+    free = _kernel(proc / "meminfo")
+    if free is None:
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(0, min([free, *_left(proc / "self/cgroup", groups)]))
 
 
 def require_memory(what: str, need: int, advice: str, *, available: int | None = None, where: str = "") -> None:
@@ -36,16 +36,16 @@ def require_memory(what: str, need: int, advice: str, *, available: int | None =
         return
     have = available_memory() if available is None else available
     if need > have:
-        place = f" on {where}" if where else ""
+        on = f" on {where}" if where else ""
         raise ValueError(
-            f"{what} needs at least {written(need)} of memory, and {written(have)} are available{place}: {advice}, "
+            f"{what} needs at least {written(need)} of memory, and {written(have)} are available{on}: {advice}, "
             "or pass --try-anyway"
         )
 
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Goes without the check, in processes that are started meanwhile too."""
+    """Turns the check off, also in processes started meanwhile."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = "0"
     try:
@@ -58,7 +58,7 @@ def unchecked() -> Iterator[None]:
 
 
 def written(size: int) -> str:
-    """A number of bytes as people write it: 3.5 GiB, 12,000 TiB. Any whole number, however large."""
+    """A number of bytes in words: 3.5 GiB, 12,000 TiB. Any int, however large."""
     for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
         if size >= 2**power:
             whole, tenths = divmod(size * 10 >> power, 10)
@@ -98,16 +98,16 @@ def _left(membership: Path, groups: Path) -> Iterator[int]:
         else:
             continue
         folder = root / name.lstrip("/")
-        for each in (folder, *folder.parents):
-            most, used = _number(each / limit), _number(each / usage)
+        for group in (folder, *folder.parents):
+            most, used = _number(group / limit), _number(group / usage)
             if most is not None and used is not None:
-                yield most - used + _field(each / "memory.stat", cache)
-            if each == root:
+                yield most - used + _field(group / "memory.stat", cache)
+            if group == root:
                 break
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None where there is none, such as the word "max"."""
+    """The number in a file; None where it has none, such as "max"."""
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):

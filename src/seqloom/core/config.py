@@ -22,15 +22,15 @@ LARGEST = 2**24
 
 
 class Config(BaseModel):
-    """Settings of one thing: immutable, of no name that it does not know, and each value of its field's own type.
+    """Settings of one thing: immutable, without unknown names, each value of its field's own type.
 
-    A whole number may stand for a fraction; nothing else is converted, and a boolean is no number.
+    An int may stand for a float; nothing else is converted, and a bool is not a number.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
     later: ClassVar[tuple[str, ...]] = ()
-    """fields that came after runs were kept: said where they differ from their default alone, so that a run of before
-    says what it said, and its identity is what it was"""
+    """fields that were added after runs had been saved: written only where they differ from their default, so that the
+    settings of an older run, and its identity, stay what they are"""
 
     @model_validator(mode="before")
     @classmethod
@@ -39,12 +39,12 @@ class Config(BaseModel):
         return {name: _python(value) for name, value in values.items()} if isinstance(values, dict) else values
 
     @model_serializer(mode="wrap")
-    def _said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        said: dict[str, Any] = write(self)
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = write(self)
         for name in self.later:
             if getattr(self, name) == type(self).model_fields[name].default:
-                said.pop(name, None)
-        return said
+                values.pop(name, None)
+        return values
 
 
 def _python(value: Any) -> Any:
@@ -64,7 +64,7 @@ class SizedConfig(Config):
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: what was near, or all there is."""
+    """The end of an error about an unknown name: the nearest known name, or all of them."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"there is {', '.join(known)}"
@@ -72,7 +72,7 @@ def near(name: str, known: Iterable[str]) -> str:
 
 @final
 class InvalidSettings(ValueError):
-    """What is wrong with some settings, as one line; settings around them name each place from outside."""
+    """What is wrong with some settings, in one line; the settings that hold them name each field from outside."""
 
     def __init__(self, kind: type[Config], error: ValidationError) -> None:
         super().__init__(described(kind, error))
@@ -89,7 +89,7 @@ def read(kind: type[Config], values: dict[str, Any]) -> Any:
 
 
 def read_inside(kind: type[Config], values: dict[str, Any]) -> Any:
-    """As `read`, for a validator of other settings: their error names the places from outside, as in `model.dim`."""
+    """As `read`, for a validator of other settings: their error names the fields from outside, as in `model.dim`."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -111,34 +111,34 @@ def _lines(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
 
 
 def _line(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
-    within, inside, choices = _locate(kind, problem["loc"])
-    names = [*outside, *within]
-    place = ".".join(names)
+    path, inside, choices = _locate(kind, problem["loc"])
+    names = [*outside, *path]
+    field = ".".join(names)
     match problem["type"]:
         case "extra_forbidden":
-            return f"unknown setting {place!r}; {near(names[-1], inside.model_fields)}"
+            return f"unknown setting {field!r}; {near(names[-1], inside.model_fields)}"
         case "missing":
-            return f"setting {place!r} is missing"
+            return f"setting {field!r} is missing"
         case "union_tag_invalid":
             tag = str(problem["ctx"]["tag"])
-            return f"unknown {place} {tag!r}; {near(tag, choices)}"
+            return f"unknown {field} {tag!r}; {near(tag, choices)}"
         case "union_tag_not_found":
-            return f"{place} needs a kind; there is {', '.join(choices)}"
+            return f"{field} needs a kind; there is {', '.join(choices)}"
         case "model_attributes_type" if choices:
-            return f"{place} is given by its settings, such as {{kind: {min(choices)}}}, not {problem['input']!r}"
-    said = str(problem["msg"]).removeprefix("Value error, ")
-    found = "" if isinstance(problem["input"], dict | list) else f", not {problem['input']!r}"
-    return f"{place}: {said[:1].lower()}{said[1:]}{found}" if place else said
+            return f"{field} is given by its settings, such as {{kind: {min(choices)}}}, not {problem['input']!r}"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    given = "" if isinstance(problem["input"], dict | list) else f", not {problem['input']!r}"
+    return f"{field}: {message[:1].lower()}{message[1:]}{given}" if field else message
 
 
 def _locate(
     kind: type[BaseModel], location: tuple[int | str, ...]
 ) -> tuple[list[str], type[BaseModel], dict[str, type[BaseModel]]]:
-    """A place as the user writes it, the settings that it lies in, and the kinds that it chooses between, if any."""
+    """A field's path as the user writes it, the settings that it lies in, and the kinds that it chooses between."""
     names: list[str] = []
     choices: dict[str, type[BaseModel]] = {}
     for part in map(str, location):
-        if part in choices:  # pydantic writes the kind that was chosen into the place
+        if part in choices:  # pydantic writes the chosen kind into the path
             kind, choices = choices[part], {}
             continue
         names.append(part)

@@ -1,4 +1,4 @@
-"""What an equation costs, in the conventions of the Extractor paper's section 7.
+"""The price of an equation, in the conventions of the Extractor paper's section 7.
 
     a sum of n terms is n-1 additions; masked terms are not computed; a scale 1/√h is a division;
     the maximum that stabilises a softmax is not counted; `path` lists the operations that must follow each other
@@ -41,20 +41,20 @@ class Span:
         return min(self.T, 1) if self.per == "sequence" else int(self.T == 1)
 
     def terms(self, context: int | None = None) -> int:
-        """How many tokens they look back on together, each on itself too, and none on more than `context`."""
+        """The number of (query, key) pairs: each position looks back on itself and others, on at most `context`."""
         reach = self.T if context is None else min(self.T, context)
         if self.per == "token":
             return reach
         return reach * (reach + 1) // 2 + (self.T - reach) * reach
 
     def terms_around(self, reach: int | None = None) -> int:
-        """How many tokens all T look at together: each at itself and at those less than `reach` away on both sides."""
+        """The number of (query, key) pairs of all T positions that are less than `reach` apart, on both sides."""
         near = self.T if reach is None else min(self.T, reach)
         return self.T + max(near - 1, 0) * (2 * self.T - near)
 
 
 def span(T: Any, per: Any) -> Span:
-    """A user's T and `per`; TypeError or ValueError for those that are neither."""
+    """The span of a user's T and `per`; TypeError or ValueError where they are not valid."""
     if per not in get_args(Per):
         raise ValueError(f"a price is per 'sequence' or per 'token', not {described(per)}")
     count("T", T, least=int(per == "token"))
@@ -63,7 +63,7 @@ def span(T: Any, per: Any) -> Span:
 
 @dataclass(frozen=True)
 class Cost:
-    """A price: operations in numbers, memory in numbers held (not bytes)."""
+    """A price: scalar operations, and memory as a count of scalars (not bytes)."""
 
     mul: int = 0
     """multiplications"""
@@ -76,9 +76,9 @@ class Cost:
     other: int = 0
     """comparisons, roots and whatever the paper does not name"""
     params: int = 0
-    """trainable numbers"""
+    """trainable parameters"""
     state: int = 0
-    """numbers that one row keeps for the next token, after T tokens"""
+    """scalars in the state of one row after T tokens"""
     path: tuple[Step, ...] = ()
     """the critical path of one token"""
 
@@ -88,16 +88,16 @@ class Cost:
         return self.mul + self.add + self.div + self.exp
 
     def __add__(self, then: "Cost") -> "Cost":
-        """Both, one after the other: counts add, paths follow each other."""
+        """One after the other: counts add, paths are concatenated."""
         counts = {name: getattr(self, name) + getattr(then, name) for name in NAMES}
         return Cost(**counts, path=self.path + then.path)
 
     def times(self, n: int) -> "Cost":
-        """The same n times, one after the other, each with parameters and a state of its own."""
+        """n copies, one after the other, each with its own parameters and state."""
         return Cost(**{name: n * getattr(self, name) for name in NAMES}, path=n * self.path)
 
     def __rmul__(self, n: int) -> "Cost":
-        """The operations n times over, in parallel; parameters, state and path once."""
+        """The operations n times, in parallel; parameters, state and path once."""
         return replace(self, **{name: n * getattr(self, name) for name in OPERATIONS})
 
     def parallel(self) -> "Cost":
@@ -120,11 +120,11 @@ def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
 
 
 def layernorm(rows: int, dim: int, gain: bool = True, bias: bool = True) -> Cost:
-    """Layer normalisation of `rows` vectors: mean, variance, root, division, and gain and bias (the paper's Eq. 8)."""
+    """Layer normalization of `rows` vectors: mean, variance, root, division, and gain and bias (the paper's Eq. 8)."""
     return Cost(
         mul=rows * (1 + gain) * dim,  # squares, gain
         add=rows * (2 * (dim - 1) + (1 + bias) * dim + 1),  # two sums; the differences and the bias; eps
-        div=rows * (dim + 2),  # by the deviation; two means
+        div=rows * (dim + 2),  # by the standard deviation; two means
         other=rows,  # the root
         params=(gain + bias) * dim,
         path=(
@@ -151,18 +151,18 @@ def rootnorm(rows: int, dim: int, gain: bool = True) -> Cost:
 
 
 def gelu(numbers: int) -> Cost:
-    """x/2 (1 + erf(x/√2)), of so many numbers; the error function is counted in `other`."""
+    """x/2 (1 + erf(x/√2)), of `numbers` scalars; the error function is counted in `other`."""
     path: tuple[Step, ...] = ("multiplication", "other", "addition", "multiplication")
     return Cost(mul=3 * numbers, add=numbers, other=numbers, path=path)
 
 
 def sigmoid(numbers: int) -> Cost:
-    """1 / (1 + e^-x), or x / (1 + e^-x), of so many numbers."""
+    """1 / (1 + e^-x), or x / (1 + e^-x), of `numbers` scalars."""
     return Cost(add=numbers, div=numbers, exp=numbers, path=("exponentiation", "addition", "division"))
 
 
 def gate(numbers: int) -> Cost:
-    """σ(q) ∘ y of so many numbers, q known before y is: its sigmoid is not on the critical path."""
+    """σ(q) ∘ y of `numbers` scalars; q is known before y, so its sigmoid is not on the critical path."""
     return sigmoid(numbers).parallel() + Cost(mul=numbers, path=("multiplication",))
 
 

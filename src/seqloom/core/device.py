@@ -1,4 +1,4 @@
-"""The device that a name means here."""
+"""Devices by name."""
 
 import torch
 
@@ -11,7 +11,7 @@ def chosen(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
         if device.type == "meta":
-            raise RuntimeError("it computes nothing")
+            raise RuntimeError("it does not compute")
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"no device {name!r} here ({str(error).splitlines()[0]}): use cpu or auto") from None
     return device

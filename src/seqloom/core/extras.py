@@ -1,7 +1,7 @@
 """What a pass in training gives next to its output: auxiliary losses and statistics, by name.
 
-They are results of the pass and are left on no module, so that they survive compilation, recomputation and batches that
-are read in pieces. The settings of a mixer alone decide which names there are.
+They are returned by the pass and stored on no module, so that they survive compilation, recomputation and batches read
+in pieces. Which names there are depends on the settings of the mixer alone.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Files that others wrote, read without trust: regular files alone, of bounded size, JSON of bounded depth.
+"""Files that others wrote, read as untrusted input: regular files alone, of bounded size, JSON of bounded depth.
 
 A FIFO would block, `/dev/zero` would never end, and a document of gigabytes would take as much memory: each of them is
 a ValueError in one line instead. A file that is not there stays a FileNotFoundError, a forbidden one a PermissionError.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 DOCUMENT = 16 << 20
-"""bytes that a document may have which is read whole, such as settings; as JSON objects they take some 20 times that"""
+"""the most bytes of a document that is read whole, such as settings; as JSON objects they take some 20 times that"""
 DEPTH = 100
 """how deep a JSON document may be nested"""
 
@@ -72,7 +72,7 @@ def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -
     try:
         return parse_json(data)
     except ValueError as error:
-        raise ValueError(f"{path} is not readable JSON ({error}): mend or remove it") from None
+        raise ValueError(f"{path} is not readable JSON ({error}): repair or remove it") from None
 
 
 def parse_json(data: bytes | str) -> Any:

@@ -1,4 +1,4 @@
-"""Where a mixer stands: what it is built for."""
+"""The layer that a mixer is built for."""
 
 from dataclasses import dataclass
 from typing import final
@@ -12,7 +12,7 @@ from seqloom.core.position import PositionConfig
 @final
 @dataclass(frozen=True)
 class Layer:
-    """What a model asks of a mixer when it builds it. The defaults are those of a mixer alone."""
+    """What a model asks of a mixer when it builds it. The defaults are those of a mixer outside a model."""
 
     dim: int
     """channels, D"""
@@ -25,7 +25,7 @@ class Layer:
     depth: int = 1
     """the number of layers of its kind"""
     position: PositionConfig | None = None
-    """what tells the mixer where a token is, in one of its `places`; None for nothing"""
+    """the position that acts in one of the mixer's `places`; None for none"""
     shared: nn.Module | None = None
     """what `MixerConfig.shared` made for all layers of these settings"""
 

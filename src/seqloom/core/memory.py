@@ -23,21 +23,21 @@ class Entry:
     """One tensor of a state."""
 
     shape: tuple[int, ...]
-    """sizes without the batch; where it grows, the size of that axis is the number of places that it begins with"""
+    """sizes without the batch; where it grows, the size of that axis is its size at the start"""
     dtype: Kind = "own"
     """that of the parameters; float32 or better (`wide`); int64 (`count`)"""
     fill: float | tuple[float, ...] = 0.0
-    """what it holds before the first token: one number, or one for each index of the first axis"""
+    """its values before the first token: one number, or one for each index of the first axis"""
     grows: bool = False
-    """whether one axis has a place for each token that was read"""
+    """whether one axis has a slot for each token that was read"""
     axis: int = 0
     """that axis, where it grows, counted without the batch"""
     most: int | None = None
-    """the largest number of places, where it grows; None for any"""
+    """the largest number of slots, where it grows; None for any"""
 
     def init(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
         """The entry of `batch` rows before the first token, for parameters of `dtype`; `capacity` as in `start`."""
-        tensor = torch.zeros(batch, *self.sizes(self.places(capacity)), dtype=self.stored(dtype), device=device)
+        tensor = torch.zeros(batch, *self.sizes(self.slots(capacity)), dtype=self.stored(dtype), device=device)
         if isinstance(self.fill, tuple):
             for index, number in enumerate(self.fill):
                 tensor[:, index] = number
@@ -51,17 +51,17 @@ class Entry:
             return torch.long
         return dtype if self.dtype == "own" else torch.promote_types(dtype, torch.float32)
 
-    def places(self, tokens: int) -> int:
-        """The places with room for `tokens` tokens; 0 where it does not grow."""
+    def slots(self, tokens: int) -> int:
+        """The slots with room for `tokens` tokens; 0 where it does not grow."""
         return max(self.shape[self.axis], tokens if self.most is None else min(tokens, self.most)) if self.grows else 0
 
-    def sizes(self, places: int) -> tuple[int, ...]:
-        """The sizes without the batch, with so many places where it grows."""
-        return (*self.shape[: self.axis], places, *self.shape[self.axis + 1 :]) if self.grows else self.shape
+    def sizes(self, slots: int) -> tuple[int, ...]:
+        """The sizes without the batch, with `slots` slots where it grows."""
+        return (*self.shape[: self.axis], slots, *self.shape[self.axis + 1 :]) if self.grows else self.shape
 
     def numbers(self, T: int) -> int:
-        """The numbers of one row after T tokens."""
-        return int(torch.Size(self.sizes(self.places(T))).numel())
+        """The scalars of one row after T tokens."""
+        return int(torch.Size(self.sizes(self.slots(T))).numel())
 
 
 Memory: TypeAlias = Mapping[str, Entry]
@@ -77,11 +77,11 @@ def start(memory: Memory, batch: int, capacity: int, dtype: torch.dtype, device:
 def trim(memory: Memory, state: State) -> State:
     """The same state, contiguous and without unused room."""
     length = measured(state["length"])
-    found = dict(state)
+    trimmed = dict(state)
     for name, entry in memory.items():
         if entry.grows and length.bound is not None:
-            found[name] = _first(state[name], 1 + entry.axis, entry.places(length.bound))
-    return State({name: tensor.contiguous() for name, tensor in found.items()}, length.bound, length.even)
+            trimmed[name] = _first(state[name], 1 + entry.axis, entry.slots(length.bound))
+    return State({name: tensor.contiguous() for name, tensor in trimmed.items()}, length.bound, length.even)
 
 
 def crop(memory: Memory, state: State, tokens: int) -> State:
@@ -95,11 +95,11 @@ def crop(memory: Memory, state: State, tokens: int) -> State:
     for name, entry in memory.items():
         lost = not entry.grows or (entry.most is not None and (length.bound is None or length.bound > entry.most))
         if lost:
-            raise ValueError(f"entry {name!r} of the state does not remember what it was after {tokens} tokens")
-    entries = {name: _first(state[name], 1 + entry.axis, entry.places(tokens)) for name, entry in memory.items()}
-    kept = length.tokens.clamp(max=tokens)
-    exact = Length(kept, tokens, length.even) if length.bound is not None else Length(kept)
-    return counted(entries, exact)
+            raise ValueError(f"entry {name!r} of the state does not hold what it was after {tokens} tokens")
+    entries = {name: _first(state[name], 1 + entry.axis, entry.slots(tokens)) for name, entry in memory.items()}
+    read = length.tokens.clamp(max=tokens)
+    cropped = Length(read) if length.bound is None else Length(read, tokens, length.even)
+    return counted(entries, cropped)
 
 
 def check(
@@ -129,39 +129,39 @@ def check(
             f"the state is of {len(length)} rows, the input of {batch}; make it with start({batch}) "
             "or choose rows with seqloom.core.state.select"
         )
-    places: int | None = None
+    slots: int | None = None
     for name, tensor in (("length", length), *state.items()):
         entry = memory.get(name, LENGTH)
         wanted = entry.shape
         if entry.grows and tensor.ndim == 1 + len(wanted):
-            places = tensor.shape[1 + entry.axis] if places is None else places
-            inside = places >= wanted[entry.axis] and (entry.most is None or places <= entry.most)
-            wanted = entry.sizes(places) if inside else wanted
+            slots = tensor.shape[1 + entry.axis] if slots is None else slots
+            inside = slots >= wanted[entry.axis] and (entry.most is None or slots <= entry.most)
+            wanted = entry.sizes(slots) if inside else wanted
         stored = entry.stored(dtype)
         floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
         fits = tensor.shape == (batch, *wanted) and (tensor.dtype == stored or floats)
         if not fits or tensor.device != device or tensor.layout != torch.strided:
             raise ValueError(
-                f"state entry {name!r} is {described(tensor)}, this mixer's is {_wanted(entry, batch, places)} "
+                f"state entry {name!r} is {described(tensor)}, this mixer's is {_wanted(entry, batch, slots)} "
                 f"{short(stored)} on {device}: {again}"
             )
 
 
-def _first(tensor: Tensor, axis: int, places: int) -> Tensor:
-    """The tensor without the places after the first `places`, which may be more than it has."""
-    return tensor.narrow(axis, 0, min(places, tensor.shape[axis]))
+def _first(tensor: Tensor, axis: int, slots: int) -> Tensor:
+    """The first `slots` slots of the tensor, or all where it has fewer."""
+    return tensor.narrow(axis, 0, min(slots, tensor.shape[axis]))
 
 
 def _listed(memory: Memory) -> str:
     return ", ".join((*memory, "length"))
 
 
-def _wanted(entry: Entry, batch: int | None, places: int | None) -> str:
+def _wanted(entry: Entry, batch: int | None, slots: int | None) -> str:
     """The sizes that an entry may have, such as (2, 0 to 5, 8)."""
     sizes = [str(size) for size in entry.shape]
     if entry.grows:
         least = sizes[entry.axis]
         sizes[entry.axis] = f"{least} or more" if entry.most is None else f"{least} to {entry.most}"
-        if places is not None:
+        if slots is not None:
             sizes[entry.axis] += ", the same in all that grow"
     return f"({', '.join(['B' if batch is None else str(batch), *sizes])}{'' if sizes else ','})"

@@ -1,4 +1,4 @@
-"""The contract of a sequence mixer: all that a model knows of other tokens.
+"""The contract of a sequence mixer: the only part of a model that reads other tokens.
 
 A mixer reads a stream (B, T, D) and writes one of the same shape, for training in one piece (`forward`), for reading on
 in pieces (`extend`), and token by token (`step`). `docs/contract.md` lists what it promises; `tests/contract` holds
@@ -27,14 +27,14 @@ from seqloom.core.view import View
 
 @dataclass(frozen=True)
 class Traits:
-    """What a mixer can do; whatever it cannot, it refuses with the reason and the nearest way out."""
+    """What a mixer can do; anything else raises an error with the reason and the nearest alternative."""
 
     causal: Literal["always", "never", "either"]
     """whether an output may depend on later tokens"""
     streams: bool
     """whether it can read on from a state: `start`, `extend`, `step`"""
     state: Literal["constant", "window", "grows", "none"]
-    """how its memory depends on the tokens read"""
+    """how the size of its state depends on the number of tokens"""
     longest: int | None = None
     """the longest sequence it takes, in tokens; None for any"""
     selects_ahead: bool = False
@@ -51,10 +51,10 @@ class Mixer(nn.Module, ABC):
     traits: Traits
     """of all instances, unless a setting or the context decides"""
     roles: ClassVar[Mapping[str, Role]] = {}
-    """what an optimizer goes by, where it is not the default of `seqloom.core.roles`"""
+    """the roles of parameters that are not the defaults of `seqloom.core.roles`"""
     dim: int
     shared: nn.Module | None
-    """what it shares with other layers, see `MixerConfig.shared`; a submodule only of a mixer alone"""
+    """what it shares with other layers, see `MixerConfig.shared`; a submodule only of a mixer outside a model"""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,17 +64,17 @@ class Mixer(nn.Module, ABC):
 
     @property
     def memory(self) -> Memory:
-        """What the state holds besides `length`; by default nothing."""
+        """The entries of the state, without `length`; by default none."""
         return {}
 
     @abstractmethod
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """The whole sequence at once. `keep` (B, T) is True for a real token; others are as if never written, and 0."""
+        """The whole sequence at once. `keep` (B, T) is False for dropped tokens, which change nothing and are 0."""
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows.
 
-        Raises TypeError or ValueError unless both are whole numbers of 0 or more.
+        Raises TypeError or ValueError unless both are ints of 0 or more.
         """
         count("batch", batch)
         if capacity is not None:
@@ -83,17 +83,17 @@ class Mixer(nn.Module, ABC):
 
     @abstractmethod
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
-        """Reads a further piece (B, T, D); differentiable through pieces. The given state stays what it was."""
+        """Reads a further piece (B, T, D); differentiable through pieces. The given state does not change."""
 
     @abstractmethod
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        """Reads one token (B, D). With `reuse` the caller gives the old state up, and it may be written into."""
+        """Reads one token (B, D). With `reuse` the old state may be overwritten, and the caller must not use it."""
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         """The price of the equation for one row of T tokens, or for the token at position T alone (`per="token"`).
 
-        Its parameters are counted, the size of its state is that of `memory`, its operations are those of `price`.
-        Raises TypeError or ValueError for a T or `per` that is neither.
+        Parameters are counted, the size of the state is that of `memory`, the operations are those of `price`.
+        Raises TypeError or ValueError for a T or `per` that is not valid.
         """
         priced = span(T, per)
         params = sum(parameter.numel() for parameter in self.parameters())
@@ -104,19 +104,19 @@ class Mixer(nn.Module, ABC):
         """The operations and the critical path of `chain`, and the operations of the parts that it does not name."""
         chain = [part for part in self.chain(span) if part is not None]
         critical = [part if isinstance(part, Cost) else part_price(part, span) for part in chain]
-        others = [part_price(part, span).parallel() for part in self.parts if all(part is not each for each in chain)]
+        others = [part_price(part, span).parallel() for part in self.parts if all(part is not link for link in chain)]
         return sum([*critical, *others], Cost())
 
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        """What follows each other on the critical path: parts by themselves, the mixer's own lines by their cost.
+        """The critical path in order: parts by themselves, the mixer's own lines by their `Cost`.
 
-        A part that is left out is computed in parallel; None is nothing. By default the parts, one after the other.
+        A part that is left out is computed in parallel; None is skipped. By default the parts, one after the other.
         """
         return self.parts
 
     @property
     def parts(self) -> list[nn.Module]:
-        """The parts that are priced by themselves, each computed once for each token. By default all."""
+        """The parts that are priced by themselves, each computed once per token. By default all."""
         return list(parts(self))
 
     @final
@@ -128,52 +128,52 @@ class Mixer(nn.Module, ABC):
             self.__dict__["shared"] = module
 
     def reset(self, std: float) -> None:
-        """Draws the plain projections and embeddings anew: weights N(0, std²), biases 0, norms at gain 1.
+        """Initializes the plain projections and embeddings: weights N(0, std²), biases 0, norms at gain 1.
 
-        Parameters of a mixer's own (taps, decays) stay as they are; a mixer that wants otherwise overrides this.
+        The mixer's own parameters (taps, decays) stay as they are, unless it overrides this.
         Raises TypeError or ValueError unless `std` is a finite number of 0 or more.
         """
         deviation(std)
         plain(self, std)
 
     def rebuild(self) -> None:
-        """Computes the buffers that are not saved, on the device of the parameters; by default there are none.
+        """Computes the buffers that are not saved, on the device of the parameters; by default none.
 
-        Called after the module was moved or converted and after weights were loaded, so that a mixer that was built on
-        the meta device computes the same once it is loaded.
+        Called after the module was moved or converted and after weights were loaded, so that a mixer built on the meta
+        device computes the same after loading.
         """
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameters with the optimizer settings that they want; by default one group that wants nothing special."""
+        """Parameters with their own optimizer settings; by default one group without any."""
         return [{"params": list(self.parameters())}]
 
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        """`forward`, and what training takes next to its output; by default nothing."""
+        """`forward`, and auxiliary losses and statistics for training; by default none."""
         return self(x, keep), Extras()
 
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        """`extend`, and what training takes next to its output; by default nothing."""
+        """`extend`, and auxiliary losses and statistics for training; by default none."""
         return *self.extend(x, state, keep), Extras()
 
     @property
     def loss_weights(self) -> Mapping[str, float]:
-        """What training multiplies the auxiliary losses by, as the settings say; 1 for a name that is not there."""
+        """The weights of the auxiliary losses in training, by name; 1 for a name that is missing."""
         return {}
 
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Called after each optimizer step, from 1, with the sums of all its passes' statistics.
 
-        The only place where buffers change. Does nothing by default.
+        The only method that may change buffers. Does nothing by default.
         """
 
     def views(self, x: Stream) -> list[View]:
-        """What can be looked at: of the weights, and of how the first row of `x` was read; by default nothing."""
+        """What can be drawn: of the weights, and of how the first row of `x` was read; by default nothing."""
         return []
 
     def crop(self, state: State, tokens: int) -> State:
-        """The state after the first `tokens` tokens of each row, where it is still known; ValueError where it is not.
+        """The state after the first `tokens` tokens of each row; ValueError where it cannot be told from the state.
 
-        A mixer that keeps keys and values can; one that sums them up cannot. The given state stays.
+        A cache of keys and values can be cropped, a sum of them cannot. The given state does not change.
         """
         count("tokens", tokens)
         self.check_state(state)
@@ -185,7 +185,7 @@ class Mixer(nn.Module, ABC):
         return declared.trim(self.memory, state)
 
     def owned(self, state: State) -> State:
-        """The state, marked as returned by a step of this mixer: the next step need not check it."""
+        """The state, marked as returned by a step of this mixer, so that the next step does not check it."""
         if type(state) is State:
             state.owner = self._accepted
         return state
@@ -211,7 +211,7 @@ class Mixer(nn.Module, ABC):
     def check_step(self, x: Token, state: State, reuse: bool) -> Token:
         """As `check_input` and `check_state` for a token, and ValueError where a state with gradients is to be reused.
 
-        A state that this mixer has just returned from a step, with a token like the one before, is not looked at again.
+        A state that a step of this mixer returned is not checked again for a token of the same shape and dtype.
         """
         accepted = self._accepted
         if not (type(state) is State and state.owner is accepted and accepted.takes(x)):
@@ -239,13 +239,13 @@ class Mixer(nn.Module, ABC):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The number type of the parameters, and so of the state."""
+        """The dtype of the parameters, and so of the state."""
         return next(self.parameters()).dtype
 
 
 @final
 class Accepted:
-    """The last token that passed every check of `step`, and the mark of the states that follow it."""
+    """What the last token that passed every check of `step` looked like; the mark of the states that follow it."""
 
     token: tuple[object, ...] | None = None
 
@@ -259,12 +259,12 @@ def _rebuild(mixer: Mixer, keys: Any) -> None:
 
 
 def parameters(module: nn.Module | None) -> int:
-    """The numbers that are learned in a module."""
+    """The number of parameters of a module; 0 for None."""
     return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
 def plain(module: nn.Module, std: float) -> None:
-    """Draws a module's linear layers and embeddings anew, N(0, std²), with biases 0 and layer norms at gain 1."""
+    """Initializes linear layers and embeddings as N(0, std²), biases as 0, norms at gain 1."""
     for part in module.modules():
         if isinstance(part, (nn.Linear, nn.Embedding)):
             nn.init.normal_(part.weight, std=std)

@@ -15,14 +15,14 @@ from seqloom.core.registry import Registry
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far float32 may be from float64: outputs and gradients, as it begins, up to 4,096 tokens.
+    """How far float32 may be from float64: outputs and gradients at initialization, up to 4,096 tokens.
 
     The largest absolute difference over the largest absolute value, see `seqloom.analysis.rounding`.
     """
 
     eps: int = 64
     """the bound in eps of float32, 1.2e-7"""
-    reason: str = "√4096 eps: what rounding adds up to, in random directions, over 4,096 terms"
+    reason: str = "√4096 eps: the sum of rounding errors, in random directions, over 4,096 terms"
 
 
 class MixerConfig(SizedConfig, ABC):
@@ -47,10 +47,10 @@ class MixerConfig(SizedConfig, ABC):
     ) -> Mixer:
         """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialized.
 
-        `layer` counts from 0 over the `depth` layers of its kind; a mixer alone is the only one. `shared` is what
-        the method of that name made for all layers of these settings; a mixer alone makes its own. `position` acts in
-        one of its `places`. Raises ValueError where it has no causal or no bidirectional form or no place for the
-        position, and for sizes that it does not take.
+        `layer` counts from 0 over the `depth` layers of its kind; outside a model it is 0 of 1. `shared` is what
+        the method of that name made for all layers of these settings; None makes it here. `position` acts in one of its
+        `places`. Raises ValueError where there is no causal or no bidirectional form or no place for the position, and
+        for sizes that do not fit.
         """
         if causal and self.traits.causal == "never":
             raise ValueError(f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it")
@@ -67,19 +67,19 @@ class MixerConfig(SizedConfig, ABC):
 
     @property
     def places(self) -> frozenset[Place]:
-        """Where a position can act in this mixer; by default nowhere."""
+        """Where a position can act in this mixer; by default empty."""
         return frozenset()
 
     def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
-        """What all layers of these settings share, in a model with `depth` layers of this kind; by default nothing.
+        """The module that all layers of these settings share, in a model with `depth` of them; by default None.
 
-        A model builds, draws, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
+        A model builds, initializes, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
         """
         return None
 
     @abstractmethod
     def make(self, layer: Layer) -> Mixer:
-        """The mixer of these settings for a layer whose causal or bidirectional form it has; called by `build`."""
+        """The mixer of these settings for a layer; called by `build`, which has checked that the form exists."""
 
 
 _registry: Registry[MixerConfig] = Registry("mixer")

@@ -96,10 +96,10 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
-        """The price of one row of T tokens, or of the token at place T alone, with `outputs` positions predicted.
+        """The price of one row of T tokens, or of the token at position T alone, with `outputs` positions predicted.
 
-        By default all positions that are read are predicted. The model may be on the meta device. TypeError or
-        ValueError for numbers that are none.
+        By default every position is predicted. The model may be on the meta device. TypeError or
+        ValueError for a T, `per` or `outputs` that is not valid.
         """
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Model(nn.Module, ABC):
         self._lacks("read on from a state")
 
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
-        """As `extend`, up to the features (B, T, D): for those who want the logits of few positions."""
+        """As `extend`, up to the features (B, T, D): for callers that want the logits of few positions."""
         self._lacks("read on from a state")
 
     def step(

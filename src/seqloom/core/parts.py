@@ -1,4 +1,4 @@
-"""What the parts of a module cost: linear layers, norms, and everything that has a `price` of its own."""
+"""The prices of a module's parts: linear layers, norms, and everything that has a `price` of its own."""
 
 import math
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ class Priced(Protocol):
 
 
 def parts(module: nn.Module) -> Iterator[nn.Module]:
-    """The parts of a module in the order in which they were made; lists and sequences are opened.
+    """The parts of a module in the order of registration; lists and sequences are flattened.
 
-    What a mixer shares with other layers is none: the mixer's own lines say what they compute with it.
+    A module shared between layers is not a part: the mixer prices what it computes with it.
     """
     for name, part in module.named_children():
         if name == "shared" and isinstance(module, Priced):

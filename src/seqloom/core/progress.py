@@ -1,4 +1,4 @@
-"""Progress that people can watch: a live bar on a terminal, one plain line every few seconds elsewhere.
+"""Progress: a live bar on a terminal, one plain line every few seconds elsewhere.
 
 Both go to standard error, so that standard output stays free for results.
 """
@@ -12,19 +12,19 @@ from typing import Protocol, TextIO, runtime_checkable
 
 @runtime_checkable
 class Advance(Protocol):
-    """Reports that work went on: `amount` units more, with an optional note such as the current loss."""
+    """Reports that `amount` units more are done, with an optional note such as the current loss."""
 
     def __call__(self, amount: float = 1, note: str = "") -> None:
-        """Goes on by `amount`."""
+        """Advances by `amount`."""
 
 
 @contextmanager
 def progress(
     label: str, total: float, unit: str = "", *, start: float = 0, every: float = 5.0, stream: TextIO | None = None
 ) -> Iterator[Advance]:
-    """Shows how far `label` is, its rate in `unit` a second and the time left; yields the function that advances it.
+    """Shows how far `label` is, its rate in `unit` per second and the time left; yields the function that advances it.
 
-    `start` is what was done before (a resumed run), and does not count for the rate. `every`: seconds between plain
+    `start` units were done before (a resumed run) and do not count for the rate. `every`: seconds between plain
     lines.
     """
     out = stream or sys.stderr
@@ -37,17 +37,17 @@ def progress(
 
 def _lines(label: str, total: float, unit: str, start: float, every: float, out: TextIO) -> Advance:
     done = start
-    began = said = time.monotonic()
+    began = printed = time.monotonic()
 
     def advance(amount: float = 1, note: str = "") -> None:
-        nonlocal done, said
+        nonlocal done, printed
         done += amount
         now = time.monotonic()
-        if now - said < every and done < total:
+        if now - printed < every and done < total:
             return
-        if done >= total and now - began < every and said == began:
+        if done >= total and now - began < every and printed == began:
             return
-        said = now
+        printed = now
         rate = (done - start) / max(now - began, 1e-9)
         left = (total - done) / rate if rate else 0.0
         words = [
@@ -89,7 +89,7 @@ def _bar(label: str, total: float, unit: str, start: float, out: TextIO) -> Iter
 
 
 def clock(seconds: float) -> str:
-    """A length of time as people write it: 1:05, 2:00:10."""
+    """A duration in words: 1:05, 2:00:10."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,4 +1,4 @@
-"""The role of a parameter in its model: what an optimizer goes by.
+"""The role of a parameter in its model, by which optimizers group parameters.
 
     matrix      the 2-D weight of a linear layer
     embedding   a table with a row per token or position
@@ -26,12 +26,12 @@ _OF_TORCH: dict[type[nn.Module], Role] = {nn.Linear: "matrix", nn.Embedding: "em
 def roles(named_modules: Iterable[tuple[str, nn.Module]]) -> dict[str, Role]:
     """The role of every parameter of a model by name, given the model's `named_modules()`."""
     modules = dict(named_modules)
-    found: dict[str, Role] = {}
+    of_parameters: dict[str, Role] = {}
     for prefix, module in modules.items():
         for name, _ in module.named_parameters(recurse=False):
             path = [*prefix.split("."), name] if prefix else [name]
-            found[".".join(path)] = _declared(modules, path) or _of_torch(module, name)
-    return found
+            of_parameters[".".join(path)] = _declared(modules, path) or _of_torch(module, name)
+    return of_parameters
 
 
 def _declared(modules: dict[str, nn.Module], path: list[str]) -> Role | None:

@@ -1,7 +1,7 @@
 """The letters of every shape in seqloom, each with one meaning.
 
 B  batch            rows read side by side
-T  tokens           places of a sequence
+T  tokens           positions of a sequence
 D  dim              channels of a token
 H  heads            K  width of a key     V  width of a value
 L  context          tokens that a mixer looks back on, the current one included

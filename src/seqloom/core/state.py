@@ -1,10 +1,10 @@
-"""What a mixer or a model remembers between tokens.
+"""The state of a mixer or a model between tokens.
 
     State        the tensors of one layer by name, batch first; `length` (B,) counts the tokens that each row has read
     ModelState   the states of a model's sublayers, layer by layer, and an `extra` of its kind
 
-`select`, `repeat`, `nbytes`, `flat` and `filled` take either. Whoever reads on gets a new state; with `reuse=False` the
-tensors of the old one stay bit for bit what they were.
+`select`, `repeat`, `nbytes`, `flat` and `filled` take either. Reading on returns a new state; with `reuse=False` the
+tensors of the old one stay bit for bit unchanged.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ class Length(NamedTuple):
 
     tokens: Int[Tensor, " B"]
     bound: int | None = None
-    """the host's knowledge: no row has read more; None in compiled and exported calls, which use whole buffers"""
+    """known on the host: no row has read more; None in compiled and exported calls, which use whole buffers"""
     even: bool = False
     """whether every row has read exactly `bound`"""
 
@@ -59,7 +59,7 @@ class State(dict[str, Tensor]):
             self.bound = None
 
     def update(self, *entries: Any, **named: Tensor) -> None:
-        """Sets each entry by itself, so that nothing is known any more that may have changed."""
+        """Sets each entry by itself, so that `bound` and `owner` are reset where they may not hold any more."""
         for name, tensor in dict(*entries, **named).items():
             self[name] = tensor
 
@@ -77,10 +77,10 @@ class ModelState(NamedTuple):
 
     layers: tuple[LayerState, ...]
     extra: State
-    """what the model itself counts and remembers; `length` of a decoder"""
+    """what the model itself counts; `length` of a decoder"""
 
 
-# To torch a State is a dict of tensors: what passes through a graph forgets `bound`, which would be a constant there.
+# To torch a State is a dict of tensors: passing through a graph drops `bound`, which would be a constant there.
 _pytree.register_pytree_node(
     State,
     lambda state: (list(state.values()), tuple(state)),
@@ -99,7 +99,7 @@ def known(tokens: Tensor) -> bool:
 
 
 def bounded(state: dict[str, Tensor]) -> State:
-    """The state with a `bound`, which is read from the device where nothing is known of it and values can be read."""
+    """The state with a `bound`, which is read from the device where it is unknown and values can be read."""
     if torch.compiler.is_compiling() or (type(state) is State and state.bound is not None):
         return state  # type: ignore[return-value]  # in a graph a plain dict will do
     length = measured(state["length"])
@@ -130,7 +130,7 @@ def counted(entries: Entries, length: Length) -> State:
 
 
 def unread(batch: int, device: torch.device | None) -> State:
-    """The state before the first token of something that remembers nothing else."""
+    """The state, before the first token, of a part without other entries."""
     return State({"length": torch.zeros(batch, dtype=torch.long, device=device)}, 0, True)
 
 
@@ -154,7 +154,7 @@ def _mapped(fn: Callable[[Tensor], Tensor], state: Any) -> Any:
 
 
 def copied(state: Tree) -> Tree:
-    """The same state in tensors of its own."""
+    """A copy of the state."""
     return mapped(torch.clone, state)
 
 
@@ -171,13 +171,13 @@ def repeat(state: Tree, times: int) -> Tree:
 def flat(state: State | ModelState) -> dict[str, Tensor]:
     """Every tensor by its path: `k` in a layer's state, `layers.0.0.k` and `extra.length` in a model's."""
     if isinstance(state, ModelState):
-        found = {
+        of_layers = {
             f"layers.{n}.{m}.{name}": tensor
             for n, layer in enumerate(state.layers)
             for m, part in enumerate(layer)
             for name, tensor in part.items()
         }
-        return {**found, **{f"extra.{name}": tensor for name, tensor in state.extra.items()}}
+        return {**of_layers, **{f"extra.{name}": tensor for name, tensor in state.extra.items()}}
     return dict(state)
 
 
@@ -192,13 +192,13 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
         raise ValueError(f"the state {'lacks' if wrong in names else 'has a foreign'} entry {wrong!r}")
 
     def part(prefix: str, layer: State) -> State:
-        found = {name: tensors[prefix + name] for name in layer}
-        length = measured(found["length"])
-        return State(found, length.bound, length.even)
+        entries = {name: tensors[prefix + name] for name in layer}
+        length = measured(entries["length"])
+        return State(entries, length.bound, length.even)
 
     if isinstance(template, ModelState):
         layers = tuple(
-            tuple(part(f"layers.{n}.{m}.", each) for m, each in enumerate(layer))
+            tuple(part(f"layers.{n}.{m}.", sublayer) for m, sublayer in enumerate(layer))
             for n, layer in enumerate(template.layers)
         )
         return ModelState(layers, part("extra.", template.extra))  # type: ignore[return-value]
@@ -207,5 +207,5 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
 
 def nbytes(state: State | ModelState) -> int:
     """Bytes that the state holds, `length` counters aside."""
-    held = (tensor for name, tensor in flat(state).items() if name.rsplit(".", 1)[-1] != "length")
-    return sum(tensor.numel() * tensor.element_size() for tensor in held)
+    entries = (tensor for name, tensor in flat(state).items() if name.rsplit(".", 1)[-1] != "length")
+    return sum(tensor.numel() * tensor.element_size() for tensor in entries)

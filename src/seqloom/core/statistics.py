@@ -1,4 +1,4 @@
-"""What several seeds say of a loss: intervals of means, differences to a baseline, and which of them are settled.
+"""Statistics of a loss over seeds: intervals of means, differences to a baseline, and which of them are settled.
 
     mean of n runs       x̄ ± t_ν s / √n,   ν = n-1                                                Student
     contrast             d = Σ_m w_m x̄_m,   e² = Σ_m v_m,   v_m = w_m² s_m² / n_m                   Welch

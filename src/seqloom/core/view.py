@@ -1,4 +1,4 @@
-"""What can be looked at of a mixer: numbers over one or two axes, and the words that belong to them."""
+"""Views of a mixer: values over one or two axes, with names for a chart."""
 
 from dataclasses import dataclass
 from typing import final
@@ -10,12 +10,12 @@ from torch import Tensor
 @final
 @dataclass(frozen=True)
 class View:
-    """A picture's worth of numbers: of the weights, or of what the mixer did with an input."""
+    """Values to draw: of the weights, or of what the mixer computed from an input."""
 
     name: str
-    """what it is called, such as `taps`; two views of one mixer differ in it"""
+    """such as `taps`; unique among the views of one mixer"""
     meaning: str
-    """one sentence that says what a number of it is"""
+    """one sentence: what a value of it is"""
     axes: tuple[str, ...]
     """what each dimension of `values` counts: one or two of the field's nouns, such as lag, channel, query, key"""
     values: Tensor
@@ -25,7 +25,7 @@ class View:
 def of_heads(weights: Float[Tensor, "H T T"], note: str = "") -> list[View]:
     """The weights of each head over queries and keys, after their mean where there are several."""
     meaning, axes = f"how much of each key's value a query takes{note}", ("query", "key")
-    heads = [View(f"weights of head {h}", meaning, axes, each) for h, each in enumerate(weights)]
+    heads = [View(f"weights of head {h}", meaning, axes, head) for h, head in enumerate(weights)]
     if len(heads) == 1:
         return heads
     return [View(f"mean weights of {len(heads)} heads", meaning, axes, weights.mean(0)), *heads]

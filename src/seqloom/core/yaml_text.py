@@ -60,7 +60,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+012345
 
 
 def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], depth: int) -> tuple[int, int]:
-    """How many values a node stands for, and how deep they are nested; `known` holds those that were measured."""
+    """The number of values that a node stands for, and their depth; `known` holds those measured before."""
     if id(node) in known:
         return known[id(node)]
     if depth > DEEPEST:

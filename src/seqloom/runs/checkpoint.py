@@ -118,7 +118,7 @@ def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Chec
     folder, say = Path(folder), say or _to_stderr
     if not folder.is_dir():
         return None
-    steps.mend(folder)
+    steps.repair(folder)
     for path in reversed(steps.whole(folder).values()):
         try:
             return load(path)

@@ -69,12 +69,12 @@ class Run:
         try:
             settings = parse_json(data)
         except ValueError as error:
-            raise ValueError(f"{self.config} is not readable JSON ({error}): mend or remove it") from None
+            raise ValueError(f"{self.config} is not readable JSON ({error}): repair or remove it") from None
         if not isinstance(settings, dict):
-            raise ValueError(f"{self.config} does not hold settings (a JSON object): mend or remove it")
+            raise ValueError(f"{self.config} does not hold settings (a JSON object): repair or remove it")
         settings.pop("sha256", None)
         if data != sealed(settings):
-            raise ValueError(f"{self.config} is altered: its sha256 is not that of its settings: mend or remove it")
+            raise ValueError(f"{self.config} is altered: its sha256 is not that of its settings: repair or remove it")
         return settings
 
     @property

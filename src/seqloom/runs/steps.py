@@ -68,7 +68,7 @@ def put(temporary: Path, target: Path) -> None:
         delete([aside])
 
 
-def mend(folder: Path) -> None:
+def repair(folder: Path) -> None:
     """Ends what a killed process had begun: gives a half-replaced checkpoint its name back, removes leftovers."""
     for step, path in half_replaced(folder).items():
         os.rename(path, folder / name_of(step))
