@@ -114,6 +114,9 @@ def train(
     within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
     allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
     processes: Annotated[int, typer.Option(help="processes of this machine that train together", min=1)] = 1,
+    log: Annotated[
+        list[str] | None, typer.Option(help="a tracker that gets a copy of the rows: tensorboard, wandb, trackio")
+    ] = None,
 ) -> int:
     """Trains a model, or goes on with its training; Ctrl-C saves.
 
@@ -137,7 +140,7 @@ def train(
 
         require_even(config.training, processes)
         return launched(processes)
-    outcome = run(config, out, allow_drift=allow_drift)
+    outcome = run(config, out, allow_drift=allow_drift, trackers=log or [])
     if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)
     if outcome.asked is not None:

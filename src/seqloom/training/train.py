@@ -6,7 +6,7 @@ The same call goes on where the run stopped.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from seqloom.training.preparation import identity, learner_of, prepared
 from seqloom.training.resume import resume
 from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
+from seqloom.training.trackers import flattened, require_trackers, tracked
 
 Say = Callable[[str], None]
 Show = Callable[..., AbstractContextManager[Advance]]
@@ -62,25 +63,41 @@ class Outcome:
 
 
 def train(
-    config: RunConfig, folder: str | Path, *, allow_drift: bool = False, say: Say | None = None, show: Show = progress
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    allow_drift: bool = False,
+    say: Say | None = None,
+    show: Show = progress,
+    trackers: Sequence[str] = (),
 ) -> Outcome:
     """Trains in `folder`, from its newest good checkpoint on, until all batches are read or a signal asks to stop.
 
     It also ends where the objective says that it is solved. `say` takes what there is to tell, a line at a time; `show`
     shows how far the training is, as `progress` does. Processes that torchrun started together train one model
-    (`seqloom.training.distributed`); rank 0 writes the run, and it alone says and shows.
+    (`seqloom.training.distributed`); rank 0 writes the run, and it alone says and shows. `trackers` names those that
+    get a copy of each row (`seqloom.training.trackers`).
 
     ValueError, in one line, for settings that do not fit, a folder in use or of other settings, and a changed machine
     (unless `allow_drift`); NotFinite where the loss explodes.
     """
+    require_trackers(trackers)
     with joined(config.training) as group:
         if group.main:
             say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-            return _train(config, Path(folder), allow_drift, say, show, group)
-        return _train(config, Path(folder), allow_drift, lambda line: None, _unshown, group)
+            return _train(config, Path(folder), allow_drift, say, show, group, trackers)
+        return _train(config, Path(folder), allow_drift, lambda line: None, _unshown, group, ())
 
 
-def _train(config: RunConfig, folder: Path, allow_drift: bool, say: Say, show: Show, group: Group) -> Outcome:
+def _train(
+    config: RunConfig,
+    folder: Path,
+    allow_drift: bool,
+    say: Say,
+    show: Show,
+    group: Group,
+    trackers: Sequence[str],
+) -> Outcome:
     """`train` in one process of a group."""
     require_one_dropout(config, group.size)
     keep_freed_memory(say)
@@ -99,6 +116,8 @@ def _train(config: RunConfig, folder: Path, allow_drift: bool, say: Say, show: S
         group.require_same({**identity(config, corpus), **training.facts()})
         stack.enter_context(rows_of(learner, group.rank, group.size))
         first = training.step
+        settings = flattened(config.model_dump(mode="json"))
+        training.track = stack.enter_context(tracked(trackers, run.folder, settings, first, say))
         with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, Stop() as stop:
             with show("training", config.training.batches, "batches", start=first) as advance:
                 training.train(rows, stop, backends, advance)
@@ -150,6 +169,8 @@ class _Training:
         self.best: dict[str, Any] | None = None
         """the step of the lowest held-out loss so far, and that loss"""
         self.score: Row | None = None
+        self.track: Callable[[Row], None] = lambda row: None
+        """takes a copy of each row"""
         self.surroundings: dict[str, Any] = {}
 
     @property
@@ -189,7 +210,7 @@ class _Training:
             self.step += 1
             rate = {} if settings.schedule == Constant() else {"lr": done.lr}
             row = {"step": self.step, "cost": done.cost, **rate}
-            rows.append({**row, "seconds": done.seconds, "compute": done.compute})
+            self._record(rows, {**row, "seconds": done.seconds, "compute": done.compute})
             advance(note=f"cost {done.cost:.3f}{self._check()}")
             if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
                 self.evaluate(rows)
@@ -201,7 +222,7 @@ class _Training:
         own = self.learner.objective.score(self.learner.model, self.held_out)
         score = self.group.of_main(lambda: own)
         require_finite(self.learner.model, self.step, score["held_out"])
-        rows.append({"step": self.step, **score})
+        self._record(rows, {"step": self.step, **score})
         if self.best is None or score["held_out"] < self.best["cost"]:
             self.best = {"step": self.step, "cost": score["held_out"]}
         self.score = score
@@ -221,6 +242,10 @@ class _Training:
         meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
         checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
+
+    def _record(self, rows: Metrics | Unwritten, row: Row) -> None:
+        rows.append(row)
+        self.track(row)
 
     def _check(self) -> str:
         """What the objective says of the model as it is now; whether it is solved is what rank 0 found."""
