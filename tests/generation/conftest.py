@@ -70,14 +70,14 @@ def windowed() -> Any:
     from seqloom.core.layer import Layer
     from seqloom.core.mixer import Traits
     from seqloom.core.mixer_config import MixerConfig
-    from seqloom.mixers.attention.attention import Attention
+    from seqloom.mixers.attention.attention import Attention, AttentionConfig
 
     class Whole(MixerConfig):
         kind: Literal["whole"] = "whole"
         traits: ClassVar = Traits(causal="always", streams=False, state="none")
 
         def make(self, layer: Layer) -> Attention:
-            mixer = Attention(layer.dim, 2, layer.context)
+            mixer = Attention(AttentionConfig(heads=2), layer)
             mixer.traits = self.traits  # type: ignore[misc]
             mixer.start = mixer.extend = mixer.step = None  # type: ignore[assignment, method-assign]
             return mixer

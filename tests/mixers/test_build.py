@@ -8,7 +8,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds, mixer_config
-from seqloom.mixers.attention.attention import BidirectionalAttention
+from seqloom.mixers.attention.attention import AttentionConfig, BidirectionalAttention
 from seqloom.models.decoder import Decoder, DecoderConfig
 
 
@@ -19,7 +19,7 @@ class Whole(MixerConfig):
     traits: ClassVar = Traits(causal="never", streams=False, state="none")
 
     def make(self, layer: Layer) -> Mixer:
-        mixer = BidirectionalAttention(layer.dim, 2)
+        mixer = BidirectionalAttention(AttentionConfig(heads=2), layer)
         mixer.asked = layer  # type: ignore[assignment]
         return mixer
 

@@ -1,23 +1,26 @@
 """Multi-head self-attention: every token reads all before it, weighted by how well they answer its query.
 
-    [q k v] = x W_qkv                         W_qkv = [W_q W_k W_v]; each cut into H heads of width K = D/H; no biases
-    z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head
-    y = concat_h(Σ_{j≤i} a_ij v_j) W_out
+    [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K = D/H
+    z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head h of q, with head ⌊hG/H⌋ of k and v
+    y = concat_h(Σ_{j≤i} a_ij v_j) W_out + b_out
+
+By default G = H and there are no biases. Grouped queries (G < H, or G = 1: multi-query) make the cache smaller.
 
 With a `context` L, a token looks back on the L latest tokens, itself included; up to L tokens that is the same. A
 `window` is a smaller L, for local attention. The bidirectional form looks as far ahead as it looks back.
 
-Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17. The paper never reads more than L tokens, so
+Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17; Ainslie et al., arXiv:2305.13245 (G < H) and
+Shazeer, arXiv:1911.02150 (G = 1). The Extractor paper never reads more than L tokens, so
 looking back on L is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
 """
 
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Literal, Self, final
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -26,7 +29,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition
+from seqloom.core.position import Place, QueriesKeysPosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
@@ -45,14 +48,18 @@ class Heads(Mixer, ABC):
 
     position: QueriesKeysPosition | None
 
-    def __init__(self, dim: int, heads: int, position: PositionConfig | None) -> None:
+    def __init__(self, config: "AttentionConfig", layer: Layer) -> None:
         super().__init__()
+        dim, heads = layer.dim, config.heads
         if dim % heads:
             divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
-        self.dim, self.heads = dim, heads
-        self.w_qkv, self.w_out = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
-        acting = None if position is None else position.build(dim // heads, None, heads)
+        self.dim, self.heads, self.kv_heads, self.width = dim, heads, config.kv_heads or heads, dim // heads
+        self.sizes = [dim, self.kv_heads * self.width, self.kv_heads * self.width]
+        """rows of W_q, W_k and W_v"""
+        self.w_qkv = Linear(dim, sum(self.sizes), bias=config.bias != "none")
+        self.w_out = Linear(dim, dim, bias=config.bias == "all")
+        acting = None if layer.position is None else layer.position.build(self.width, None, heads)
         assert acting is None or isinstance(acting, QueriesKeysPosition)  # as `places` says
         self.position = acting
 
@@ -62,9 +69,11 @@ class Heads(Mixer, ABC):
             self.position.rebuild(self.device)
 
     def projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values (B, H, T, K) of tokens that follow `before` (B,) others; None for none."""
-        parts = self.w_qkv.weight.chunk(3)  # three products: of one, each part would lie with gaps, which costs more
-        q, k, v = (project(x, w).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in parts)
+        """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens after `before` (B,) others; None for none."""
+        weights = self.w_qkv.weight.split(self.sizes)  # three products: of one, each part would lie with gaps
+        biases = [None] * 3 if self.w_qkv.bias is None else self.w_qkv.bias.split(self.sizes)
+        products = (project(x, w, b) for w, b in zip(weights, biases, strict=True))
+        q, k, v = (y.unflatten(-1, (-1, self.width)).transpose(1, 2) for y in products)
         if self.position is not None:
             time = torch.arange(x.shape[1], device=x.device)
             q, k = self.position(q, k, time if before is None else before[:, None] + time)
@@ -85,25 +94,18 @@ class Attention(Heads, PackedMixer):
 
     traits = TRAITS
 
-    def __init__(
-        self,
-        dim: int,
-        heads: int,
-        context: int | None = None,
-        window: int | None = None,
-        position: PositionConfig | None = None,
-    ) -> None:
-        super().__init__(dim, heads, position)
-        self.context, self.least = context, 0
-        if window is not None:
-            self.context = self.least = min(window, context or window)
+    def __init__(self, config: "AttentionConfig", layer: Layer) -> None:
+        super().__init__(config, layer)
+        self.context, self.least = layer.context, 0
+        if config.window is not None:
+            self.context = self.least = min(config.window, layer.context or config.window)
             self.traits = replace(TRAITS, state="window")
 
     @property
     @override
     def memory(self) -> Memory:
-        """Keys and values (B, H, C, K), C places of which `length` are used."""
-        sizes = (self.heads, self.least, self.dim // self.heads)
+        """Keys and values (B, G, C, K), C places of which `length` are used."""
+        sizes = (self.kv_heads, self.least, self.width)
         cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.context)
         return {"k": cache, "v": cache}
 
@@ -130,7 +132,8 @@ class Attention(Heads, PackedMixer):
         count = length.bound if length.even else None
         needed = self._room(ring.held(size, length) + 1, size)
         room = self._room(2 * size, needed) if reuse and needed > size else needed
-        q, k, v = self.w_qkv(x).unflatten(-1, (3, self.heads, 1, -1)).unbind(1)  # (B, H, 1, K) each
+        H, G = self.heads, self.kv_heads
+        q, k, v = self.w_qkv(x).view(len(x), H + 2 * G, 1, -1).split([H, G, G], 1)  # (B, H or G, 1, K)
         if self.position is not None:
             q, k = self.position(q, k, length.tokens[:, None])
         keys, values = (_written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
@@ -168,15 +171,15 @@ class Attention(Heads, PackedMixer):
 
 
 def _extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
-    """The cache (B, H, C, K) with `room` places, after each row read new (B, H, T, K), or its first `lengths` (B,)."""
-    H = cache.shape[1]
-    of_heads = None if lengths is None else lengths.repeat_interleave(H)
+    """The cache (B, G, C, K) with `room` places, after each row read new (B, G, T, K), or its first `lengths` (B,)."""
+    G = cache.shape[1]
+    of_heads = None if lengths is None else lengths.repeat_interleave(G)
     grown = ring.grow(cache.flatten(0, 1), room)
-    return ring.write(grown, length.repeat_interleave(H), new.flatten(0, 1), of_heads).unflatten(0, (-1, H))
+    return ring.write(grown, length.repeat_interleave(G), new.flatten(0, 1), of_heads).unflatten(0, (-1, G))
 
 
 def _written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
-    """The cache with `room` places and one more token (B, H, 1, K); with `reuse` it is written where it has room.
+    """The cache with `room` places and one more token (B, G, 1, K); with `reuse` it is written where it has room.
 
     `count` tokens were read by every row; None where rows differ.
     """
@@ -201,9 +204,10 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
 
     traits = Traits(causal="never", streams=False, state="none")
 
-    def __init__(self, dim: int, heads: int, reach: int | None = None, position: PositionConfig | None = None) -> None:
-        super().__init__(dim, heads, position)
-        self.reach = reach
+    def __init__(self, config: "AttentionConfig", layer: Layer) -> None:
+        super().__init__(config, layer)
+        reaches = [reach for reach in (layer.context, config.window) if reach is not None]
+        self.reach = min(reaches, default=None)
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
@@ -236,16 +240,33 @@ class AttentionConfig(MixerConfig):
     kind: Literal["attention"] = "attention"
     heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
     window: int | None = Field(None, ge=1, description="tokens looked back on, itself included; unset, the context")
+    kv_heads: int | None = Field(None, ge=1, description="heads of keys and values; divides heads; unset, as many")
+    bias: Literal["none", "qkv", "all"] = Field(
+        "none",
+        description="biases: of no projection, of queries, keys and values (Qwen2), or of the output too (GPT-2)",
+    )
     traits: ClassVar = replace(TRAITS, causal="either")
-    later: ClassVar = ("window",)
-    examples: ClassVar = ({"heads": 1}, {"heads": 2}, {"heads": 8}, {"heads": 2, "window": 3})
+    later: ClassVar = ("window", "kv_heads", "bias")
+    examples: ClassVar = (
+        {"heads": 1},
+        {"heads": 2},
+        {"heads": 8},
+        {"heads": 2, "window": 3},
+        {"heads": 4, "kv_heads": 2, "bias": "all"},
+    )
+
+    @model_validator(mode="after")
+    def _grouped(self) -> Self:
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            divisors = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
+            raise ValueError(
+                f"heads {self.heads} are not divisible by kv_heads {self.kv_heads}: choose from {divisors}"
+            )
+        return self
 
     @override
     def make(self, layer: Layer) -> Attention | BidirectionalAttention:
-        if not layer.causal:
-            reaches = [reach for reach in (layer.context, self.window) if reach is not None]
-            return BidirectionalAttention(layer.dim, self.heads, min(reaches, default=None), layer.position)
-        return Attention(layer.dim, self.heads, layer.context, self.window, layer.position)
+        return Attention(self, layer) if layer.causal else BidirectionalAttention(self, layer)
 
     @property
     @override

@@ -59,8 +59,8 @@ def around(width: int) -> Pattern:
 
 def attend(
     q: Float[Tensor, "B H Tq K"],
-    k: Float[Tensor, "B H Tk K"],
-    v: Float[Tensor, "B H Tk V"],
+    k: Float[Tensor, "B G Tk K"],
+    v: Float[Tensor, "B G Tk V"],
     *,
     pattern: Pattern = causal,
     score_change: ScoreChange | None = None,
@@ -68,7 +68,7 @@ def attend(
     query_time: Int[Tensor, "B Tq"] | None = None,
     key_time: Int[Tensor, "B Tk"] | None = None,
 ) -> Float[Tensor, "B H Tq V"]:
-    """Attention of each query over the keys that `pattern` lets through.
+    """Attention of each query over the keys that `pattern` lets through; H/G heads of queries share a head of keys.
 
     Times are 0, 1, … where they are not given; a key with a negative time is empty and never looked at. A query that
     may look at nothing gives 0. All backends are differentiable; changes need `formed` or `reference`.
@@ -87,7 +87,7 @@ def attend(
 
 
 def weights(
-    q: Float[Tensor, "B H Tq K"], k: Float[Tensor, "B H Tk K"], *, pattern: Pattern = causal
+    q: Float[Tensor, "B H Tq K"], k: Float[Tensor, "B G Tk K"], *, pattern: Pattern = causal
 ) -> Float[Tensor, "B H Tq Tk"]:
     """The a_ij of the equation, to be looked at: how much each query takes of each key; 0 where it may not look."""
     looked: list[Tensor] = []

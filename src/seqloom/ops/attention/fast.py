@@ -52,7 +52,7 @@ def formed(
     key_time: Tensor | None,
 ) -> Tensor:
     """The equation of `seqloom.ops.attention`, all of it; shapes as in `attend` there."""
-    k, v, seen, blind, now, then = _seen(q, k, v, pattern, query_time, key_time)
+    k, v, seen, blind, now, then = _seen(q, of_queries(q, k), of_queries(q, v), pattern, query_time, key_time)
     z = q @ k.mT / math.sqrt(q.shape[-1])
     if score_change:
         z = score_change(z, now, then)
@@ -65,11 +65,19 @@ def formed(
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
     """Torch's kernel, in float32 where that is faster."""
+    grouped = q.shape[1] != k.shape[1]
+    if grouped and attn_mask is not None and q.device.type != "cpu":  # for which no kernel of a GPU takes groups
+        k, v, grouped = of_queries(q, k), of_queries(q, v), False
+    given = {"attn_mask": attn_mask, "is_causal": is_causal, "enable_gqa": grouped}
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or k.shape[2] > WIDENED:
-        return scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=is_causal)
+        return scaled_dot_product_attention(q, k, v, **given)
     with torch.autocast("cpu", enabled=False):  # which would narrow them again
-        y = scaled_dot_product_attention(q.float(), k.float(), v.float(), attn_mask=attn_mask, is_causal=is_causal)
-    return y.to(q.dtype)
+        return scaled_dot_product_attention(q.float(), k.float(), v.float(), **given).to(q.dtype)
+
+
+def of_queries(q: Tensor, kv: Tensor) -> Tensor:
+    """Keys or values (B, G, Tk, K) for each head of queries (B, H, Tq, K): H/G heads share one."""
+    return kv if kv.shape[1] == q.shape[1] else kv.repeat_interleave(q.shape[1] // kv.shape[1], 1)
 
 
 def _seen(

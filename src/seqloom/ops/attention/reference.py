@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from seqloom.ops.attention.fast import PatternLike, ScoreLike, times
+from seqloom.ops.attention.fast import PatternLike, ScoreLike, of_queries, times
 
 
 def attend(
@@ -24,6 +24,7 @@ def attend(
     key_time: Tensor | None,
 ) -> Tensor:
     """The equation of `seqloom.ops.attention`, one row and one query at a time; shapes as in `attend` there."""
+    k, v = of_queries(q, k), of_queries(q, v)
     i, j = (times(*each).expand(len(q), -1) for each in ((q, query_time), (k, key_time)))
     rows = [
         [
