@@ -1,0 +1,33 @@
+"""The rows of runs as a pandas table, to draw and compare them your own way.
+
+pip install pandas;  python examples/rows_to_pandas.py RUN …
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from seqloom.runs.layout import Run
+from seqloom.runs.metrics import read
+
+
+def table(folder: str) -> "pd.DataFrame":
+    """One line per row of the run: the step, the losses, the seconds, and the mixer."""
+    run = Run(Path(folder))
+    mixer: Any = run.settings["model"]["mixer"]
+    names = [part["kind"] for part in mixer] if isinstance(mixer, list) else [mixer["kind"]]
+    return pd.DataFrame(read(run.metrics)).assign(run=str(folder), mixer=" + ".join(names))
+
+
+def main(*folders: str) -> "pd.DataFrame":
+    """Prints the last held-out score of each run; returns all rows."""
+    rows = pd.concat([table(folder) for folder in folders], ignore_index=True)
+    scored = rows.dropna(subset=["held_out"])
+    print(scored.groupby(["run", "mixer"])[["step", "held_out", "bits_per_byte"]].last())
+    return rows
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,121 @@
+"""The examples run, at tiny scale, and do what their first lines say."""
+
+import importlib.util
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from seqloom.cli import command
+from seqloom.core import mixer_config as registry
+from seqloom.data.stories import corpus
+from seqloom.mixers import plugins
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(corpus(30, 1)))
+    return path
+
+
+TINY = (
+    *("data.vocab=300", "model.dim=16", "model.ffn=16", "model.context=16", "model.depth=1"),
+    *("training.batches=2", "training.evaluate_every=2"),
+)
+
+
+def test_a_mixer_in_your_own_module_learns() -> None:
+    assert loaded("own_module").main("gru", steps=60) < 2.0  # ln 16 = 2.77 before it learns
+
+
+def test_streaming_equals_whole_reading() -> None:
+    differences = loaded("streaming").main("he", "rwkv", dim=16, tokens=160)
+    assert set(differences) == {"he", "rwkv"}
+    assert max(differences.values()) < 1e-4
+
+
+def test_your_own_text(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = loaded("own_text").main(str(text), str(tmp_path / "run"), TINY)
+    assert story
+    assert f"Once upon a time{story}" in capsys.readouterr().out
+
+
+def test_rows_into_pandas(text: Path, tmp_path: Path) -> None:
+    loaded("own_text").main(str(text), str(tmp_path / "run"), TINY)
+    rows = loaded("rows_to_pandas").main(str(tmp_path / "run"))
+    assert list(rows["step"]) == [1, 2, 2]
+    assert set(rows["mixer"]) == {"he"}
+
+
+def test_a_fair_comparison(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = (EXAMPLES / "fair_comparison.sh").read_text().replace("\\\n", " ")
+    (line,) = (line for line in script.splitlines() if line.startswith("seqloom "))
+    words = shlex.split(line.replace('"$1"', str(text)).replace('"$2"', str(tmp_path / "fair")))[1:]
+    words = [word for word in words if word not in ("rwkv", "mamba")]
+    words[words.index("time")] = "params"  # at tiny sizes the time of a step is all overhead
+    changes = [word for change in TINY for word in ("--set", change)]
+    assert command([*words, "--seeds", "1", *changes]) == 0
+    assert "he" in capsys.readouterr().out
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The package `my_mixer`, as pip would install it; its mixer's name."""
+    project = tomllib.loads((EXAMPLES / "my_mixer" / "pyproject.toml").read_text())
+    ((group, points),) = project["project"]["entry-points"].items()
+    info = tmp_path / "my_mixer-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-mixer\nVersion: 0.1.0\n")
+    lines = "\n".join(f"{name} = {module}" for name, module in points.items())
+    (info / "entry_points.txt").write_text(f"[{group}]\n{lines}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES / "my_mixer")
+    yield "decayed_mean"
+    plugins._loaded.clear()
+    if "decayed_mean" in registry.kinds():
+        registry.unregister("decayed_mean")
+    sys.modules.pop("my_mixer", None)
+
+
+def test_the_package_is_found_and_keeps_the_contract(installed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["list", installed]) == 0
+    assert "exponential moving average" in capsys.readouterr().out
+    code = command(["verify", installed, "--dim", "8", "--set", "decay=0.5"])
+    assert "breaks" not in capsys.readouterr().out
+    assert code == 0
+
+
+def test_compare_takes_the_package(installed: str, text: Path, tmp_path: Path) -> None:
+    changes = [word for change in TINY for word in ("--set", change)]
+    out = str(tmp_path / "compare")
+    assert command(["compare", installed, "--preset", "tiny", "--data", str(text), "--out", out, *changes]) == 0
+
+
+@pytest.mark.slow
+def test_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import nbclient
+    import nbformat
+
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    notebook = nbformat.read(EXAMPLES / "tour.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "outputs are not committed"
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+    assert "Once upon a time" in printed
