@@ -25,6 +25,8 @@ __all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
 
 MOST = {"dim": 2**17, "context": 2**24}
 """the largest sizes of a mixer, as of `DecoderConfig`"""
+FURTHER = DecoderConfig.model_fields.keys() - {"kind", "mixer"}
+"""settings of a decoder that stand among those of its mixer"""
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -64,10 +66,12 @@ def decoder(
 ) -> Decoder:
     """The paper's Transformer around a mixer, or around a list of mixers that the layers repeat.
 
-    `settings` are the mixer's own. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with position="none",
+    `settings` are the mixer's own and further ones of the model, as `seqloom settings model` lists them: activation,
+    glu, tie and others. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with position="none",
     channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with position="none", channel="none" and
     norm="rms". Raises ValueError or TypeError for settings that are none or do not fit into the memory.
     """
+    further = {name: settings.pop(name) for name in FURTHER if name in settings}
     for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():
         if isinstance(size, bool) or not isinstance(size, Integral):
             raise TypeError(f"{name} must be a whole number, not {described(size)}")
@@ -77,8 +81,8 @@ def decoder(
         _known(kind, settings)
     mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
     values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
-    beside = {"dropout": dropout, "position": position, "channel": channel, "embed_norm": embed_norm, "norm": norm}
-    config: DecoderConfig = read(DecoderConfig, {**values, **beside, "mixer": mixers})
+    further |= {"dropout": dropout, "position": position, "channel": channel, "embed_norm": embed_norm, "norm": norm}
+    config: DecoderConfig = read(DecoderConfig, {**values, **further, "mixer": mixers})
     return _built(lambda: Decoder(config))
 
 
@@ -127,8 +131,8 @@ def _known(kind: str, settings: dict[str, Any]) -> None:
     own = kinds()[kind].model_fields
     unknown = next((name for name in settings if name not in own), None)
     if unknown is not None:
-        beside = signature(decoder).parameters.keys() - {"settings"}
-        raise ValueError(f"unknown setting {unknown!r}; {near(unknown, {*own, *beside})}")
+        known = {*own, *FURTHER, *signature(decoder).parameters} - {"settings"}
+        raise ValueError(f"unknown setting {unknown!r}; {near(unknown, known)}")
 
 
 def _size(name: str, size: Any) -> None:

@@ -16,7 +16,7 @@ import math
 from torch import Tensor
 
 from seqloom.analysis.pointwise import Call, Rule, times
-from seqloom.core.cost import Cost, Span, gelu, layernorm
+from seqloom.core.cost import Cost, Span, gelu, gelu_tanh, layernorm
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.state_space import price as dense_price
@@ -179,11 +179,10 @@ def decayed(call: Call) -> Cost:
     return times(Cost(mul=products, add=products) + times(fading, int(fades)), B * H)
 
 
-def bent(call: Call) -> Cost | None:
-    """GELU as it is defined, x/2 (1 + erf(x/√2)); its approximation by tanh has no price."""
-    if call.kwargs.get("approximate", "none") != "none":
-        return None
-    return gelu(call.out.numel())
+def bent(call: Call) -> Cost:
+    """GELU as it is defined, x/2 (1 + erf(x/√2)), or approximated by tanh."""
+    price = gelu if call.kwargs.get("approximate", "none") == "none" else gelu_tanh
+    return price(call.out.numel())
 
 
 def dense(call: Call) -> Cost | None:

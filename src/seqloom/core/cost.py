@@ -156,6 +156,14 @@ def gelu(numbers: int) -> Cost:
     return Cost(mul=3 * numbers, add=numbers, other=numbers, path=path)
 
 
+def gelu_tanh(numbers: int) -> Cost:
+    """x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), of so many numbers; tanh z is (e^{2z} - 1) / (e^{2z} + 1)."""
+    inner: tuple[Step, ...] = ("multiplication", "multiplication", "multiplication", "addition", "multiplication")
+    tanh: tuple[Step, ...] = ("multiplication", "exponentiation", "addition", "division")
+    path = (*inner, *tanh, "addition", "multiplication")
+    return Cost(mul=7 * numbers, add=4 * numbers, div=numbers, exp=numbers, path=path)
+
+
 def sigmoid(numbers: int) -> Cost:
     """1 / (1 + e^-x), or x / (1 + e^-x), of `numbers` scalars."""
     return Cost(add=numbers, div=numbers, exp=numbers, path=("exponentiation", "addition", "division"))

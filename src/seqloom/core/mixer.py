@@ -115,6 +115,12 @@ class Mixer(nn.Module, ABC):
         return self.parts
 
     @property
+    def output_layer(self) -> nn.Linear | None:
+        """The linear layer that ends `chain`, if one does: what scaled initialization divides."""
+        chain = [part for part in self.chain(Span(1)) if part is not None]
+        return chain[-1] if chain and isinstance(chain[-1], nn.Linear) else None
+
+    @property
     def parts(self) -> list[nn.Module]:
         """The parts that are priced by themselves, each computed once per token. By default all."""
         return list(parts(self))

@@ -173,7 +173,29 @@ class ModelConfig(Config, ABC):
     norm: Literal["layer", "rms"] = Field(
         "layer", description="the norm before each sublayer and the output: of mean and variance, or rms"
     )
-    later: ClassVar = ("channel", "embed_norm", "norm")
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"] = Field(
+        "relu", description="of the feed-forward network; gelu_tanh is GPT-2's, relu2 the square of relu"
+    )
+    glu: bool = Field(False, description="a gated feed-forward network: with silu SwiGLU, with gelu GEGLU")
+    ffn_bias: bool = Field(True, description="biases in the feed-forward network")
+    norm_place: Literal["before", "after"] = Field(
+        "before",
+        description="the norm of each sublayer: of its input (pre-norm), or of the sum after it (Vaswani, BERT), "
+        "where the output has no norm of its own",
+    )
+    sublayers: Literal["serial", "parallel"] = Field(
+        "serial", description="parallel: what follows the mixer reads what the mixer reads (GPT-NeoX)"
+    )
+    embed_scale: bool = Field(True, description="embeddings are multiplied by √dim")
+    tie: bool = Field(False, description="the output layer has the weights of the embedding")
+    head_bias: bool = Field(True, description="a bias in the output layer")
+    scaled_init: bool = Field(
+        False, description="the last linear layer of each sublayer begins divided by √(number of sublayers) (GPT-2)"
+    )
+    later: ClassVar = (
+        *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "norm_place", "sublayers"),
+        *("embed_scale", "tie", "head_bias", "scaled_init"),
+    )
     causal: ClassVar[bool]
     """whether a position is predicted from those before it alone"""
 

@@ -1,14 +1,17 @@
-"""One layer of the Transformer: a mixer and a feed-forward network, each behind a norm and beside a residual.
+"""One layer of the Transformer: a mixer and a feed-forward network, each with a norm and a residual.
 
-    h = x + dropout(mixer(norm(x))),     y = h + dropout(channel(norm(h)))       channel: the feed-forward network
+    h = x + dropout(mixer(norm_1(x))),       y = h + dropout(channel(norm_2(h)))       channel: the feed-forward network
+    h = norm_1(x + dropout(mixer(x))),       y = norm_2(h + dropout(channel(h)))       `norm_place` after
+    h = x + dropout(mixer(norm_1(x))),       y = h + dropout(channel(norm_2(x)))       `sublayers` parallel
 
-Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745). Where the
-paper has the feed-forward network another `Channel` may stand, and remember what it has read: RWKV's channel mixing. Or
-none, and y = h: Mamba.
+Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745); after: Vaswani
+et al., arXiv:1706.03762, section 3.1; parallel: Black et al., GPT-NeoX-20B, arXiv:2204.06745, section 2.1, with the two
+norms of its code. Where the paper has the feed-forward network another `Channel` may stand, and remember what it has
+read: RWKV's channel mixing. Or none, and y = h: Mamba.
 """
 
 from collections.abc import Mapping
-from typing import final
+from typing import Literal, final
 
 from torch import Tensor, nn
 from typing_extensions import override
@@ -32,8 +35,18 @@ class Block(nn.Module):
     `ffn.w_1.weight`.
     """
 
-    def __init__(self, mixer: Mixer, kind: str, channel: Channel | None, dropout: float, norm: Norm) -> None:
+    def __init__(
+        self,
+        mixer: Mixer,
+        kind: str,
+        channel: Channel | None,
+        dropout: float,
+        norm: Norm,
+        norm_place: Literal["before", "after"] = "before",
+        sublayers: Literal["serial", "parallel"] = "serial",
+    ) -> None:
         super().__init__()
+        self.norm_before, self.parallel = norm_place == "before", sublayers == "parallel"
         self.norm_1, self.mixer, self.kind = normalisation(norm, mixer.dim), mixer, kind
         if channel is not None:
             self.norm_2 = normalisation(norm, mixer.dim)
@@ -61,17 +74,17 @@ class Block(nn.Module):
 
         The extras of the second half are under `channel.`.
         """
-        normed = self.norm_1(x)
+        z = self._input(self.norm_1, x)
         if isinstance(self.mixer, HandingMixer):
-            y, handed = self.mixer.forward_handed(normed, keep, handed)
+            y, handed = self.mixer.forward_handed(z, keep, handed)
             extras = Extras()
         else:
-            y, extras = self.mixer.forward_with_extras(normed, keep)
-        h = x + self.dropout(y)
+            y, extras = self.mixer.forward_with_extras(z, keep)
+        h = self._sum(self.norm_1, x, y)
         if self.channel is None:
             return h, handed, extras
-        y, further = self.channel.forward_with_extras(self.norm_2(h), keep)
-        return h + self.dropout(y), handed, merged([extras, further.under("channel")])
+        y, further = self.channel.forward_with_extras(self._input(self.norm_2, x if self.parallel else h), keep)
+        return self._sum(self.norm_2, h, y), handed, merged([extras, further.under("channel")])
 
     @property
     def loss_weights(self) -> dict[str, float]:
@@ -93,34 +106,34 @@ class Block(nn.Module):
         self, x: Stream, state: LayerState, handed: Handed, keep: Keep | None = None
     ) -> tuple[Stream, LayerState, Handed, Extras]:
         """See `Mixer.extend_with_extras` and `forward_with_extras`."""
-        normed = self.norm_1(x)
+        z = self._input(self.norm_1, x)
         if isinstance(self.mixer, HandingMixer):
-            y, after, handed = self.mixer.extend_handed(normed, state[0], keep, handed)
+            y, after, handed = self.mixer.extend_handed(z, state[0], keep, handed)
             extras = Extras()
         else:
-            y, after, extras = self.mixer.extend_with_extras(normed, state[0], keep)
-        h = x + self.dropout(y)
+            y, after, extras = self.mixer.extend_with_extras(z, state[0], keep)
+        h = self._sum(self.norm_1, x, y)
         if self.channel is None:
             return h, (after,), handed, extras
-        y, then, further = self.channel.extend_with_extras(self.norm_2(h), state[1], keep)
-        return h + self.dropout(y), (after, then), handed, merged([extras, further.under("channel")])
+        z = self._input(self.norm_2, x if self.parallel else h)
+        y, then, further = self.channel.extend_with_extras(z, state[1], keep)
+        return self._sum(self.norm_2, h, y), (after, then), handed, merged([extras, further.under("channel")])
 
     def step(
         self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
     ) -> tuple[Token, LayerState, Handed]:
         """See `Mixer.step`, and what earlier and later layers hand over of this token."""
-        normed = self.norm_1(x)
+        z = self._input(self.norm_1, x)
         if isinstance(self.mixer, HandingMixer):
-            y, after, handed = self.mixer.step_handed(normed, state[0], reuse, handed)
+            y, after, handed = self.mixer.step_handed(z, state[0], reuse, handed)
         else:
-            y, after = self.mixer.step(normed, state[0], reuse=reuse)
-        drops = self.training
-        h = x + (self.dropout(y) if drops else y)
+            y, after = self.mixer.step(z, state[0], reuse=reuse)
+        h = self._sum(self.norm_1, x, y)
         channel = self.channel
         if channel is None:
             return h, (after,), handed
-        y, then = channel.step(self.norm_2(h), state[1], reuse=reuse)
-        return h + (self.dropout(y) if drops else y), (after, then), handed
+        y, then = channel.step(self._input(self.norm_2, x if self.parallel else h), state[1], reuse=reuse)
+        return self._sum(self.norm_2, h, y), (after, then), handed
 
     def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""
@@ -129,3 +142,13 @@ class Block(nn.Module):
     def crop(self, state: LayerState, tokens: int) -> LayerState:
         """See `Mixer.crop`."""
         return tuple(sublayer.crop(part, tokens) for sublayer, part in zip(self.halves, state, strict=True))
+
+    def _input(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """What a sublayer reads of x."""
+        z: Tensor = norm(x) if self.norm_before else x
+        return z
+
+    def _sum(self, norm: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The residual x and the output y of a sublayer together."""
+        h = x + (self.dropout(y) if self.training else y)
+        return h if self.norm_before else norm(h)

@@ -61,6 +61,11 @@ class ChannelMix(Channel):
 
     @property
     @override
+    def output_layer(self) -> Linear:
+        return self.w_v  # a gate follows
+
+    @property
+    @override
     def memory(self) -> Memory:
         return {"last": Entry((self.dim,))}
 

@@ -17,6 +17,9 @@ from seqloom.models.ffn import FFN
 from seqloom.positions import AnyPosition
 from seqloom.positions.learned import LearnedConfig
 
+FFN_ONLY = ("activation", "glu", "ffn_bias")
+"""settings of the feed-forward network alone"""
+
 
 class TransformerConfig(ModelConfig, ABC):
     """The sizes of a model and the mixers of its layers."""
@@ -57,6 +60,19 @@ class TransformerConfig(ModelConfig, ABC):
             )
         return self
 
+    @model_validator(mode="after")
+    def _fit(self) -> "TransformerConfig":
+        """No setting is ignored: those of the feed-forward network need one."""
+        fields = type(self).model_fields
+        changed = [name for name in FFN_ONLY if getattr(self, name) != fields[name].default]
+        if changed and self.channel != "ffn":
+            raise ValueError(f"{changed[0]} is of the feed-forward network, and channel={self.channel} has none")
+        if self.sublayers == "parallel" and self.channel == "none":
+            raise ValueError("sublayers=parallel needs two sublayers: choose channel=ffn or channel=channel_mix")
+        if self.sublayers == "parallel" and self.norm_place == "after":
+            raise ValueError("sublayers=parallel has its norms before them: choose norm_place=before")
+        return self
+
     def shared(self) -> dict[str, nn.Module]:
         """What layers of equal settings share, by the kind of their mixer; `kind_2` for a kind's second settings."""
         kinds = [mixer.kind for mixer in self.mixers]
@@ -78,7 +94,8 @@ class TransformerConfig(ModelConfig, ABC):
         mixer = config.build(
             self.dim, self.context, self.causal, layer=number, depth=depth, shared=part, position=position
         )
-        return Block(mixer, self.channel, self._channel(layer), self.dropout, self.norm)
+        channel = self._channel(layer)
+        return Block(mixer, self.channel, channel, self.dropout, self.norm, self.norm_place, self.sublayers)
 
     @property
     def _names(self) -> dict[MixerConfig, str]:
@@ -92,7 +109,7 @@ class TransformerConfig(ModelConfig, ABC):
     def _channel(self, layer: int) -> Channel | None:
         match self.channel:
             case "ffn":
-                return FFN(self.dim, self.ffn)
+                return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias)
             case "channel_mix":
                 return ChannelMix(self.dim, self.ffn, layer, self.depth)
             case "none":

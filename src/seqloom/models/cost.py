@@ -2,6 +2,8 @@
 
     x = √D (token + position),  m times [ norm, mixer, +, norm, channel, + ],  norm,  W + b,  softmax
 
+What the settings leave out (√D, b, the last norm) is not priced, and a tied W is counted with the embedding.
+
 Conventions as in `seqloom.core.cost`; a ReLU is a comparison and a root is one operation, both counted in `other`.
 Dropout is not priced: it is nothing at inference. Mixers and what follows them (`channel`) price themselves.
 A backward is not priced either; it is taken as two forwards, having two products for each of theirs.
@@ -10,6 +12,7 @@ Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Ta
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -26,10 +29,11 @@ def block_cost(block: Block, T: int, per: Per) -> Cost:
     span = Span(T, per)
     residual = Cost(add=span.rows * block.mixer.dim, path=("addition",))
     norms = (block.norm_1, block.norm_2) if block.channel is not None else (block.norm_1,)
-    parts = (
-        part_price(norm, span) + half.cost(T, per) + residual for norm, half in zip(norms, block.halves, strict=True)
-    )
-    return sum(parts, Cost())
+    parts = [part_price(norm, span) + half.cost(T, per) for norm, half in zip(norms, block.halves, strict=True)]
+    if block.parallel:
+        shorter, longer = sorted(parts, key=lambda part: len(part.path))
+        return shorter.parallel() + longer + residual + residual
+    return sum((part + residual for part in parts), Cost())
 
 
 def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
@@ -48,7 +52,7 @@ def inner_cost(config: ModelConfig, blocks: Sequence[Block], T: int) -> Cost:
     """All layers and the norms around them, of T tokens; `blocks` are all of them, or those that the layers repeat."""
     whole, rest = divmod(config.depth, len(blocks))
     total = shared_cost(blocks)
-    for _ in range(1 + config.embed_norm):
+    for _ in range((config.norm_place == "before") + config.embed_norm):
         total += norm_cost(T, config.dim, config.norm)
     for place, block in enumerate(blocks):
         total += block_cost(block, T, "sequence").times(whole + (place < rest))
@@ -65,11 +69,16 @@ def shared_cost(blocks: Sequence[Block]) -> Cost:
 def output_cost(config: ModelConfig, rows: int) -> Cost:
     """What predicts at so many places: norm, output and softmax."""
     D, W = config.dim, config.vocab
-    return norm_cost(rows, D, config.norm) + linear(rows, D, W, bias=True) + softmax(rows, W)
+    head = linear(rows, D, W, bias=config.head_bias)
+    if config.tie:
+        head = replace(head, params=head.params - D * W)
+    normed = norm_cost(rows, D, config.norm) if config.norm_place == "before" else Cost()
+    return normed + head + softmax(rows, W)
 
 
 def _embed(config: ModelConfig, rows: int) -> Cost:
     D, W = config.dim, config.vocab
-    scaled = Cost(mul=rows * D, params=D * W, path=("multiplication",))
-    scaled = config.position.price(rows, D, config.context) + scaled
-    return scaled + norm_cost(rows, D, config.norm) if config.embed_norm else scaled
+    total = Cost(params=D * W) + config.position.price(rows, D, config.context)
+    if config.embed_scale:
+        total += Cost(mul=rows * D, path=("multiplication",))
+    return total + norm_cost(rows, D, config.norm) if config.embed_norm else total

@@ -1,14 +1,15 @@
-"""The position-wise feed-forward network.
+"""The position-wise feed-forward network, plain or gated.
 
-    ffn(x) = ReLU(x W_1 + b_1) W_2 + b_2
+    ffn(x) = φ(x W_1 + b_1) W_2 + b_2                            φ: the activation, by default max(·, 0)
+    ffn(x) = (φ(x W_gate + b_gate) ∘ (x W_1 + b_1)) W_2 + b_2    gated: SwiGLU with silu, GEGLU with gelu
 
-Source: Vaswani et al., arXiv:1706.03762, Eq. 2; the Extractor paper's Eq. 19. Nothing differs.
+Source: Vaswani et al., arXiv:1706.03762, Eq. 2; the Extractor paper's Eq. 19; gated: Shazeer, arXiv:2002.05202, Eq. 6,
+where V is our W_1 and there are no biases. Here `bias` says whether there are.
 """
 
 from collections.abc import Iterable
 from typing import final
 
-import torch
 from torch import nn
 from typing_extensions import override
 
@@ -17,24 +18,27 @@ from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
+from seqloom.ops.activations import FUNCTIONS, PRICES
 from seqloom.ops.projection import Linear
 
 
 @final
 class FFN(Channel):
-    """Two linear layers with biases and a ReLU between, `width` wide inside; each token for itself. No state."""
+    """Linear layers with an activation between, `width` wide inside; each token for itself. No state."""
 
     traits = Traits(causal="always", streams=True, state="none")
 
-    def __init__(self, dim: int, width: int) -> None:
+    def __init__(self, dim: int, width: int, activation: str = "relu", gated: bool = False, bias: bool = True) -> None:
         super().__init__()
-        self.dim, self.width = dim, width
-        self.w_1, self.w_2 = Linear(dim, width), Linear(width, dim)
+        self.dim, self.width, self.activation = dim, width, activation
+        self.w_1, self.w_2 = Linear(dim, width, bias=bias), Linear(width, dim, bias=bias)
+        self.w_gate = Linear(dim, width, bias=bias) if gated else None
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        y = self.w_2(torch.relu(self.w_1(x)))
-        return y, {}
+        activated = FUNCTIONS[self.activation]
+        hidden = activated(self.w_1(x)) if self.w_gate is None else activated(self.w_gate(x)) * self.w_1(x)
+        return self.w_2(hidden), {}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -42,4 +46,8 @@ class FFN(Channel):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_1, Cost(other=span.rows * self.width), self.w_2
+        numbers = span.rows * self.width
+        activated = PRICES[self.activation](numbers)
+        if self.w_gate is None:
+            return self.w_1, activated, self.w_2
+        return self.w_gate, activated, Cost(mul=numbers, path=("multiplication",)), self.w_2

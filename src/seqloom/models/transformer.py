@@ -3,8 +3,11 @@
     x = dropout(√D (token + position)),   m times Block,   logits = norm(x) W + b
 
 Source: the Extractor paper's Eq. 4-9 and 18-22: untied output with a bias, both embedding tables times √D at use, every
-matrix and embedding N(0, 0.01²), biases 0. Its `position` may be another or none, and its embeddings normalized
-(`embed_norm`, before the dropout), which the paper does not do and RWKV does; its norms may be others (Mamba).
+matrix and embedding N(0, 0.01²), biases 0. What else there may be: another `position` or none; embeddings normalized
+before the dropout (`embed_norm`: RWKV) or without √D (`embed_scale`); the output layer's W the embedding (`tie`) and
+without b (`head_bias`); other norms (`norm`: Mamba), or after each sublayer (`norm_place`: Vaswani et al.), where the
+last one is the output's; and, before training, the matrix that ends each of N sublayers divided by √N (`scaled_init`:
+Radford et al., GPT-2, section 2.3).
 """
 
 from abc import ABC
@@ -27,6 +30,7 @@ from seqloom.models.block import Block
 from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import inner_cost, layers_cost, output_cost
 from seqloom.models.dropout import Dropout
+from seqloom.models.head import TiedHead
 from seqloom.models.norm import normalisation
 from seqloom.ops.projection import Linear
 
@@ -50,18 +54,27 @@ class Transformer(Model, ABC):
         self.shared = nn.ModuleDict(shared)  # here alone: the layers' mixers refer to it, and do not hold it
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
-        self.norm = normalisation(config.norm, config.dim)
-        self.head = Linear(config.dim, config.vocab)
+        before = config.norm_place == "before"
+        self.norm = normalisation(config.norm, config.dim) if before else nn.Identity()
+        self.head: Linear | TiedHead
+        if config.tie:
+            self.head = TiedHead(self.token, config.head_bias)
+        else:
+            self.head = Linear(config.dim, config.vocab, bias=config.head_bias)
         if not self.token.weight.is_meta:  # there is nothing to draw, and a search of sizes builds hundreds
             self.reset()
 
     def reset(self) -> None:
-        """Draws all weights anew: matrices, embeddings and taps N(0, std²), biases 0, norms at gain 1."""
+        """Draws all weights again: matrices, embeddings and taps N(0, std²), biases 0, norms at gain 1."""
         plain(self, self.config.std)
+        if self.head.bias is not None:
+            nn.init.zeros_(self.head.bias)
         for block in self.blocks:  # a mixer has the last word on its own
             block.mixer.reset(self.config.std)
             if block.channel is not None:
                 block.channel.begin()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
+        if self.config.scaled_init:
+            self._scale()
 
     @property
     def blocks(self) -> list[Block]:
@@ -174,6 +187,15 @@ class Transformer(Model, ABC):
             else:
                 time = (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
             x = x + self.position(time)
-        x = x * self.config.dim**0.5
+        if self.config.embed_scale:
+            x = x * self.config.dim**0.5
         embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
         return embedded
+
+    @torch.no_grad()
+    def _scale(self) -> None:
+        """Divides what each sublayer adds to the stream, so that their sum begins as large as one of them."""
+        sublayers = self.config.depth * len(self.blocks[0].halves)
+        for half in self.halves:
+            if half.output_layer is not None:
+                half.output_layer.weight.div_(sublayers**0.5)

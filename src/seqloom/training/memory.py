@@ -66,7 +66,7 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
     tokens = -(-training.batch // training.accumulate) * model.context
     weight = _width(training)
     width = 2 if training.precision == "bf16" else weight
-    layer = model.dim if model.channel == "none" else 2 * model.dim + model.ffn
+    layer = model.dim if model.channel == "none" else 2 * model.dim + model.ffn * (2 if model.glu else 1)
     ids = 8 * training.batch * (model.context + 1)
     return ids + tokens * (width * model.depth * layer + 2 * weight * model.vocab)
 

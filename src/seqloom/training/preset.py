@@ -4,6 +4,7 @@
 
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
 mixer, schedule, objective or position drops the settings of the one before it; changes that follow are the new one's.
+So does another `model.channel` with those of the feed-forward network.
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,9 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
         and values.get("kind", value) != value
     ):
         values.clear()
+    if path[-1] == "channel" and value != "ffn":
+        for name in ("activation", "glu", "ffn_bias"):
+            values.pop(name, None)
     values[path[-1]] = value
 
 

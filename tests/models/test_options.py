@@ -1,0 +1,247 @@
+"""A layer's options and the model's around it: their equations written again, streaming, price, saving, graphs."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.analysis.count import count
+from seqloom.core.model import ModelConfig
+from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.encoder import EncoderConfig
+from seqloom.ops.backends import known, use
+from seqloom.runs import model as stored
+from seqloom.training.config import TrainConfig
+from seqloom.training.optimizers import optimizer
+from tests.analysis.test_whole import predict, predict_next, priced
+from tests.models.drawing import CONTEXT, DIM, VOCAB, decoder, ids
+from tests.models.test_reading import KEEP, near
+from tests.models.test_rwkv_block import Verbs
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "gelu": {"activation": "gelu"},
+    "gelu_tanh": {"activation": "gelu_tanh"},
+    "silu": {"activation": "silu"},
+    "relu2": {"activation": "relu2", "ffn_bias": False},
+    "SwiGLU": {"activation": "silu", "glu": True, "ffn_bias": False},
+    "GEGLU": {"activation": "gelu", "glu": True},
+    "after": {"norm_place": "after", "embed_norm": True},
+    "after, mixers alone": {"norm_place": "after", "channel": "none"},
+    "parallel": {"sublayers": "parallel"},
+    "parallel channel mixing": {"sublayers": "parallel", "channel": "channel_mix"},
+    "unscaled": {"embed_scale": False, "norm": "rms"},
+    "tied": {"tie": True},
+    "tied without a bias": {"tie": True, "head_bias": False},
+    "no bias in the head": {"head_bias": False},
+    "all": {
+        **{"activation": "silu", "glu": True, "ffn_bias": False, "sublayers": "parallel", "norm": "rms"},
+        **{"embed_scale": False, "tie": True, "head_bias": False},
+    },
+}
+every = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+
+
+def normalized(x: Tensor, model: Decoder, name: str) -> Tensor:
+    gain = model.get_parameter(f"{name}.weight")
+    if model.config.norm == "rms":
+        return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * gain
+    away = x - x.mean(-1, keepdim=True)
+    return away / (away.square().mean(-1, keepdim=True) + 1e-5).sqrt() * gain + model.get_parameter(f"{name}.bias")
+
+
+def activated(x: Tensor, name: str) -> Tensor:
+    match name:
+        case "relu":
+            return x.clamp(min=0)
+        case "relu2":
+            return x.clamp(min=0) ** 2
+        case "silu":
+            return x / (1 + torch.exp(-x))
+        case "gelu":
+            return x * torch.special.ndtr(x)
+        case _:
+            return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+
+
+def channel(x: Tensor, model: Decoder, layer: int) -> Tensor:
+    block, config = model.blocks[layer], model.config
+    if config.channel == "channel_mix":
+        return block.channel(x)  # type: ignore[misc]  # its equation is test_channel_mix's
+    w = dict(block.get_submodule("ffn").named_parameters())
+    hidden = x @ w["w_1.weight"].T + w.get("w_1.bias", 0)
+    if config.glu:
+        hidden = hidden * activated(x @ w["w_gate.weight"].T + w.get("w_gate.bias", 0), config.activation)
+    else:
+        hidden = activated(hidden, config.activation)
+    return hidden @ w["w_2.weight"].T + w.get("w_2.bias", 0)
+
+
+def written(model: Decoder, text: Tensor) -> Tensor:
+    """The model's equations, of one whole text."""
+    config, before = model.config, model.config.norm_place == "before"
+    x = model.token.weight[text] + model.position.table.weight[: text.shape[1]]  # type: ignore[union-attr, operator]
+    x = x * DIM**0.5 if config.embed_scale else x
+    x = normalized(x, model, "embed_norm") if config.embed_norm else x
+    for number, block in enumerate(model.blocks):
+        first, second = f"layers.{number}.norm_1", f"layers.{number}.norm_2"
+        if config.sublayers == "parallel":
+            y = block.mixer(normalized(x, model, first)) + channel(normalized(x, model, second), model, number)
+            x = x + y
+            continue
+        x = x + block.mixer(normalized(x, model, first) if before else x)
+        x = x if before else normalized(x, model, first)
+        if config.channel != "none":
+            x = x + channel(normalized(x, model, second) if before else x, model, number)
+            x = x if before else normalized(x, model, second)
+    x = normalized(x, model, "norm") if before else x
+    matrix = model.token.weight if config.tie else model.get_parameter("head.weight")
+    return x @ matrix.T + (model.get_parameter("head.bias") if config.head_bias else 0)
+
+
+@every
+def test_the_equations(options: dict[str, Any]) -> None:
+    model, text = decoder("attention", **options), ids(2, CONTEXT)
+    with torch.no_grad():
+        near(model(text), written(model, text))
+
+
+@every
+def test_pieces_and_steps_give_the_whole(options: dict[str, Any]) -> None:
+    model, text = decoder("rwkv", **options).requires_grad_(False), ids(2, 6)
+    wanted = model(text)
+    first, state = model.extend(text[:, :4], model.start(2))
+    near(first, wanted[:, :4])
+    near(model.extend(text[:, 4:], state)[0], wanted[:, 4:])
+    for reuse in (False, True):
+        for t in (4, 5):
+            logits, state = model.step(text[:, t], state, reuse=reuse)
+            near(logits, wanted[:, t])
+        _, state = model.extend(text[:, :4], model.start(2))
+    dropped, keep = ids(4, CONTEXT), KEEP[:, :CONTEXT]
+    whole = model(dropped, keep)
+    for row, kept in enumerate(keep):
+        near(whole[row][kept], model(dropped[row, kept][None])[0])
+
+
+@every
+@torch.no_grad()
+def test_the_price_is_the_count(options: dict[str, Any]) -> None:
+    with use(**{op: "reference" for op in known() if "reference" in known()[op]}):
+        model = decoder("he", position="none", **options)
+        for T in (1, 4):
+            price = model.cost(T)
+            assert priced(price) == count(lambda T=T: predict(model, ids(1, T)))
+            assert price.params == sum(p.numel() for p in model.parameters())
+            _, state = model.extend(ids(1, T), model.start(1))
+            token, counted = model.cost(T + 1, "token"), count(lambda s=state: predict_next(model, ids(1), s))
+            assert (counted.mul, counted.add, counted.div, counted.exp) == (token.mul, token.add, token.div, token.exp)
+    tables = sum(p.numel() for name, p in model.named_parameters() if name.split(".")[0] in ("token", "head"))
+    assert model.inner_cost(4).params == model.cost(4).params - tables
+
+
+def test_parallel_sublayers_shorten_the_path() -> None:
+    serial, parallel = (decoder("he", sublayers=sublayers).cost(4) for sublayers in ("serial", "parallel"))
+    assert len(parallel.path) < len(serial.path)
+    assert parallel.total == serial.total
+
+
+@every
+def test_the_encoder_has_them_too(options: dict[str, Any]) -> None:
+    if options.get("channel") == "channel_mix":
+        return
+    sizes = {"vocab": VOCAB, "dim": DIM, "depth": 2, "context": CONTEXT, "ffn": 20, "mixer": {"kind": "attention"}}
+    model = EncoderConfig.model_validate({**sizes, **options}).build().double().eval()
+    text = ids(2, CONTEXT)
+    with torch.no_grad():
+        near(model(text), written(model, text))  # type: ignore[arg-type]  # an encoder has the same parts
+    assert model.cost(CONTEXT).params == sum(p.numel() for p in model.parameters())
+
+
+def test_a_tied_matrix_is_one_parameter(tmp_path: Path) -> None:
+    model = decoder("attention", tie=True).float()
+    names = [name for name, p in model.named_parameters(remove_duplicate=False) if p is model.token.weight]
+    assert names == ["token.weight"]
+    assert "head.weight" not in model.state_dict()
+    again = copy.deepcopy(model)
+    assert again.head.weight is again.token.weight
+    stored.save(model, tmp_path / "run")
+    loaded, _ = stored.load(tmp_path / "run")
+    assert loaded(ids(1, 4)).equal(model(ids(1, 4)))
+    adam = optimizer(model, TrainConfig(decay="matrices"))
+    held = [group["weight_decay"] for group in adam.groups for p in group["params"] if p is model.token.weight]
+    assert held == [0.01]
+    bias = model.get_parameter("head.bias")
+    assert [g["weight_decay"] for g in adam.groups if any(p is bias for p in g["params"])] == [0.0]
+    wide = decoder("attention", tie=True).to(torch.float64)
+    wide(ids(2, 5)).logsumexp(-1).sum().backward()
+    assert bool((wide.token.weight.grad.abs().sum(1) > 0).all()), "each row is read as an output"  # type: ignore[union-attr]
+
+
+def test_a_tied_model_is_drawn_again() -> None:
+    model = decoder("attention", tie=True)
+    model.reset()
+    assert float(model.token.weight.detach().std()) == pytest.approx(0.01, rel=0.3)
+    assert float(model.get_parameter("head.bias").detach().abs().max()) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "sublayers", "names"),
+    [
+        ({}, 6, ("mixer.w_out", "ffn.w_2")),
+        ({"mixer": {"kind": "rwkv"}, "channel": "channel_mix"}, 6, ("mixer.w_out", "channel_mix.w_v")),
+        ({"mixer": {"kind": "mamba"}, "channel": "none"}, 3, ("mixer.out_proj",)),
+    ],
+)
+def test_scaled_initialization(settings: dict[str, Any], sublayers: int, names: tuple[str, ...]) -> None:
+    sizes = {"vocab": 50, "dim": 64, "depth": 3, "context": 8, "ffn": 256, "mixer": {"kind": "attention"}}
+    models = []
+    for scaled in (False, True):
+        torch.manual_seed(0)
+        models.append(Decoder(DecoderConfig.model_validate({**sizes, **settings, "scaled_init": scaled})))
+    plain, scaled = (dict(model.named_parameters()) for model in models)
+    for name, weight in plain.items():
+        last = name.split(".", 2)[-1].removesuffix(".weight") in names and name.endswith(".weight")
+        torch.testing.assert_close(scaled[name], weight / sublayers**0.5 if last else weight)
+    models[1].reset()
+    assert float(scaled[f"layers.1.{names[0]}.weight"].detach().std()) == pytest.approx(0.01 / sublayers**0.5, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"glu": True, "channel": "none"}, "glu is of the feed-forward network, and channel=none has none"),
+        ({"activation": "silu", "channel": "channel_mix"}, "activation is of the feed-forward network"),
+        ({"sublayers": "parallel", "channel": "none"}, "needs two sublayers: choose channel=ffn"),
+        ({"sublayers": "parallel", "norm_place": "after"}, "choose norm_place=before"),
+        ({"activation": "swish"}, "activation"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        decoder("attention", **options)
+
+
+def test_only_what_differs_from_the_default_is_said() -> None:
+    plain = decoder("attention").config.model_dump(mode="json")
+    for options in OPTIONS.values():
+        said = decoder("attention", **options).config.model_dump(mode="json")
+        assert {name: value for name, value in said.items() if name not in plain} == options
+    assert isinstance(DecoderConfig.model_validate(said), ModelConfig)
+
+
+@pytest.mark.graph
+@pytest.mark.parametrize("name", ["all", "after"])
+def test_it_is_one_graph(name: str) -> None:
+    torch._dynamo.reset()
+    model = decoder("attention", **OPTIONS[name]).requires_grad_(False)
+    text, keep = ids(2, 5), torch.tensor([[True] * 5, [False, True, True, False, True]])
+    read = Verbs(model)
+    wanted, (pieces, token, _) = read(text, keep, model.start(2))
+    found, (again, next_token, _) = torch.compile(read, fullgraph=True, backend="eager")(text, keep, model.start(2))
+    for one, other in ((found, wanted), (again, pieces), (next_token, token)):
+        near(one, other)
+    exported = torch.export.export(model, (text,), strict=False).module()
+    near(exported(ids(2, 5, seed=1)), model(ids(2, 5, seed=1)))
