@@ -19,7 +19,7 @@ from seqloom.mixers.attention.attention import Attention
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.ops import attention, lag_sum
 from seqloom.ops.op import Backend
-from seqloom.training.recipes import RECIPES
+from seqloom.training.recipes import recipe
 
 SMALL: dict[str, Any] = {"dim": 8, "context": 12, "batch": 3, "repeats": 2}
 COLUMNS = {
@@ -249,6 +249,6 @@ def test_threads_and_files_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_sizes_of_a_step_are_the_presets() -> None:
-    given = RECIPES["tiny"]()["model"]
+    given = recipe("tiny")["model"]
     (row,) = bench(["me"], "me", what="step", repeats=1, preset="tiny", context=9)
     assert (row["dim"], row["context"], row["batch"]) == (given["dim"], 9, 4)

@@ -1,11 +1,14 @@
-"""The recipes say what the paper's Table 1 and section 6 say; a change of a setting is read or refused in one line."""
+"""The recipes say what their sources say; a change of a setting is read or refused in one line."""
 
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
-from seqloom.training.recipes import RECIPES, recipe
+from seqloom.models.kinds import model_config
+from seqloom.training.memory import weightless
+from seqloom.training.recipes import FOLDER, RECIPES, recipe
 from seqloom.training.settings import resolve
 
 
@@ -36,6 +39,90 @@ def test_every_recipe_resolves_and_is_free_to_be_changed(name: str) -> None:
     values["model"]["dim"] = 0
     assert resolve(name).model.dim > 0
     assert resolve(name, ["training.batches=2000"]).training.batches == 2000
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_setting_has_its_source_next_to_it(name: str) -> None:
+    title, *lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
+    assert title.startswith("# ")
+    assert [line for line in lines if line and not line.rstrip().endswith(":") and "# " not in line] == []
+
+
+def test_gpt2_has_the_parameters_of_gpt2() -> None:
+    """At the sizes of the small one: 124,439,808."""
+    sizes = {"dim": 768, "depth": 12, "context": 1024, "ffn": 3072, "vocab": 50257}
+    values = recipe("gpt2/small")["model"]
+    values["mixer"]["heads"] = 12
+    model = model_config({**values, **sizes, "position": {"kind": "learned"}}).build
+    with torch.device("meta"):
+        assert sum(p.numel() for p in model().parameters()) == 124_439_808
+
+
+def test_llama_has_the_parameters_of_llama() -> None:
+    """At the sizes of Llama 3.2 with 3 billion parameters, whose output is tied: 3,212,749,824."""
+    sizes = {"dim": 3072, "depth": 28, "context": 8192, "ffn": 8192, "vocab": 128256, "tie": True}
+    values = {**recipe("llama/small")["model"], **sizes}
+    values["mixer"] |= {"heads": 24, "kv_heads": 8}
+    with torch.device("meta"):
+        model = model_config(values).build(layers=1)
+        layer = sum(p.numel() for p in model.layers.parameters())
+        assert sum(p.numel() for p in model.parameters()) + 27 * layer == 3_212_749_824
+
+
+def test_mamba_has_the_parameters_of_mamba() -> None:
+    """At the sizes of the one with 130 million parameters: 129,135,360."""
+    values = {**recipe("mamba/small")["model"], "dim": 768, "depth": 24, "vocab": 50280}
+    with torch.device("meta"):
+        assert sum(p.numel() for p in model_config(values).build().parameters()) == 129_135_360
+
+
+def test_rwkv_has_the_parameters_of_rwkv4() -> None:
+    """At the sizes of the one with 169 million parameters: 169,342,464."""
+    values = {**recipe("rwkv4/small")["model"], "dim": 768, "depth": 12, "vocab": 50277, "ffn": 3072}
+    with torch.device("meta"):
+        assert sum(p.numel() for p in model_config(values).build().parameters()) == 169_342_464
+
+
+@pytest.mark.parametrize("name", ["gpt2/small", "llama/small", "rwkv4/small", "mamba/small", "retnet/small"])
+def test_recipes_that_compare_are_trained_alike_and_are_of_one_size(name: str) -> None:
+    own, llama = resolve(name), resolve("llama/small")
+    assert own.training == llama.training
+    assert own.data == llama.data
+    assert (own.model.dim, own.model.context) == (llama.model.dim, llama.model.context)
+    aim = weightless(llama.model).inner_cost(1).params
+    assert weightless(own.model).inner_cost(1).params == pytest.approx(aim, rel=0.3)
+
+
+def test_the_position_of_a_recipe_is_a_default() -> None:
+    notes: list[str] = []
+    model = resolve("llama/small", ["model.mixer.kind=mamba"], log=notes.append).model
+    assert (model.position.kind, model.glu) == ("none", True)
+    assert notes == ["model.position=rotary of the recipe is left out: mamba has no place for it"]
+    mixed = "model.mixer=[{kind: mamba}, {kind: attention}]"
+    assert resolve("llama/small", [mixed], log=notes.append).model.position.kind == "rotary"
+    assert notes[1:] == ["model.position=rotary acts in attention alone: mamba has no place for it"]
+    assert resolve("llama/small", ["model.mixer.heads=2", "model.mixer.kv_heads=1"], log=notes.append)
+    assert resolve("gpt2/small", ["model.mixer.kind=he"], log=notes.append).model.position.kind == "learned"
+    assert len(notes) == 2
+
+
+@pytest.mark.parametrize("change", ["model.position=rotary", "model.position.base=500.0"])
+def test_a_position_that_the_user_sets_is_no_default(change: str) -> None:
+    with pytest.raises(ValueError, match="rotary positions act on queries_keys, and mamba has no place for them"):
+        resolve("llama/small", ["model.mixer.kind=mamba", change])
+
+
+def test_another_channel_drops_the_settings_of_the_feed_forward_network() -> None:
+    assert resolve("llama/small", ["model.channel=channel_mix"]).model.channel == "channel_mix"
+    with pytest.raises(ValueError, match="glu is of the feed-forward network"):
+        resolve("mamba/small", ["model.glu=true"])
+
+
+def test_the_model_of_one_recipe_under_the_training_of_another() -> None:
+    config = resolve("paper/small", ["model.dropout=0.2"], model="mamba/small")
+    small, mamba = resolve("paper/small"), resolve("mamba/small")
+    assert (config.training, config.data) == (small.training, small.data)
+    assert config.model == mamba.model.model_copy(update={"context": 32, "dropout": 0.2})
 
 
 def test_a_file_is_a_preset(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def cost(
 
 
 def train(
-    preset: Annotated[str, typer.Argument(help="paper/table1, paper/small, demo, tiny, or a .yaml file")],
+    preset: Annotated[str, typer.Argument(help="a recipe, as paper/small, llama/small or tiny, or a .yaml file")],
     out: Annotated[
         Path,
         typer.Option(
@@ -134,12 +134,16 @@ def train(
     from seqloom.training.settings import resolve
     from seqloom.training.train import train as run
 
-    config = resolve(preset, changes, source=data)
+    notes: list[str] = []
+    config = resolve(preset, changes, source=data, log=notes.append)
     if processes > 1 and launch.size() == 1:
         from seqloom.cli.launching import launched
 
         require_even(config.training, processes)
         return launched(processes)
+    if launch.rank() == 0:
+        for note in notes:
+            print(note, file=sys.stderr)
     outcome = run(config, out, allow_drift=allow_drift, trackers=log or [])
     if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)

@@ -5,6 +5,8 @@
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
 mixer, schedule, objective or position drops the settings of the one before it; changes that follow are the new one's.
 So does another `model.channel` with those of the feed-forward network.
+
+    preset_values("llama/small", model="mamba/small")      Mamba's model under Llama's data, context and training
 """
 
 from collections.abc import Sequence
@@ -16,12 +18,19 @@ from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.training.recipes import recipe
 
 
-def preset_values(preset: str, changes: Sequence[str] = (), source: str | None = None) -> dict[str, Any]:
+def preset_values(
+    preset: str, changes: Sequence[str] = (), source: str | None = None, model: str | None = None
+) -> dict[str, Any]:
     """The values of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
-    ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the wrong place.
+    With `model`, the name of another preset, that one's model, with the context of this one: what is compared reads
+    the same batches. ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the
+    wrong place.
     """
-    values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
+    values = _read(preset)
+    if model is not None:
+        context = {name: size for name, size in values.get("model", {}).items() if name == "context"}
+        values["model"] = {**_read(model).get("model", {}), **context}
     if isinstance(values.get("model"), dict) and isinstance(values["model"].get("position"), str):
         _put(values, ["model", "position"], values["model"]["position"])
     for change in changes:
@@ -68,6 +77,10 @@ def _value(text: str, change: str) -> Any:
 def short(text: str) -> str:
     """A text of a user's, cut to what a message has room for."""
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _read(preset: str) -> dict[str, Any]:
+    return _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
 
 
 def _file(path: Path) -> dict[str, Any]:

@@ -2,14 +2,18 @@
 
     resolve("paper/small", ["model.mixer.kind=she", "training.batches=100"])
 
-How presets and changes are read: `preset_values`.
+How presets and changes are read: `preset_values`. The position of a preset is a default: where a change gives every
+layer a mixer without a place for it, there is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
+from seqloom import positions
 from seqloom.core.config import read
+from seqloom.core.mixer_config import mixer_config
 from seqloom.core.model import ModelConfig
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
@@ -18,18 +22,57 @@ from seqloom.training.optimizers import matrices_of
 from seqloom.training.preset import preset_values, short
 
 
-def resolve(preset: str, changes: Sequence[str] = (), source: str | None = None) -> RunConfig:
+def resolve(
+    preset: str,
+    changes: Sequence[str] = (),
+    source: str | None = None,
+    *,
+    model: str | None = None,
+    log: Callable[[str], object] | None = None,
+) -> RunConfig:
     """The settings of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
-    ValueError, in one line, for what is unknown or does not fit, sizes that a mixer refuses included.
+    With `model` that preset's model, see `preset_values`. `log` takes a line where the preset's position does not act
+    in every layer. ValueError, in one line, for what is unknown or does not fit, sizes that a mixer refuses included.
     """
-    config: RunConfig = read(RunConfig, preset_values(preset, changes, source))
+    values = preset_values(preset, changes, source, model)
+    note = _drop_position(values, changes)
+    config: RunConfig = read(RunConfig, values)
+    if note is not None and log is not None:
+        log(note)
     config = config.model_copy(update={"model": config.training.objective.sized(config.model)})
     backends.check(config.backends)
     _build(config.model)
     if config.training.optimizer == "muon":
         matrices_of(weightless(config.model))
     return config
+
+
+def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None:
+    """Leaves out the preset's position where its mixers were changed and none has a place for it.
+
+    One that was set by a change stays, and is an error. Returns a line about the mixers without a place, if any.
+    """
+    names = [change.partition("=")[0] for change in changes]
+    mixers_changed = any(name == "model.mixer" or name.startswith("model.mixer.") for name in names)
+    if not mixers_changed or any(name == "model" or name.startswith("model.position") for name in names):
+        return None
+    model = values["model"]
+    try:
+        kind = positions.kinds()[model["position"]["kind"]]
+        given = model["mixer"] if isinstance(model["mixer"], list) else [model["mixer"]]
+        mixers = [mixer_config(each) for each in given]
+    except (KeyError, TypeError, ValueError):  # `read` says what is wrong
+        return None
+    if kind.place in (None, "embedding"):
+        return None
+    name = model["position"]["kind"]
+    idle = ", ".join(dict.fromkeys(mixer.kind for mixer in mixers if kind.place not in mixer.places))
+    acting = ", ".join(dict.fromkeys(mixer.kind for mixer in mixers if kind.place in mixer.places))
+    if not acting:
+        model["position"] = {"kind": "none"}
+        return f"model.position={name} of the recipe is left out: {idle} has no place for it"
+    return f"model.position={name} acts in {acting} alone: {idle} has no place for it" if idle else None
 
 
 def _build(model: ModelConfig) -> None:

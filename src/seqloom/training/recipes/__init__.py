@@ -1,0 +1,22 @@
+"""Recipes: the settings of a run by name, a YAML file each with the source of every setting. Needs no torch.
+
+recipe("llama/small")          what llama/small.yaml next to this file says
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from seqloom.core.config import near
+from seqloom.core.yaml_text import parse_yaml
+
+FOLDER: Final = Path(__file__).parent
+RECIPES: Final = tuple(sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml")))
+"""the names of all recipes"""
+
+
+def recipe(name: str) -> dict[str, Any]:
+    """The settings of a recipe, free to be changed. ValueError for an unknown one, with what was near."""
+    if name not in RECIPES:
+        raise ValueError(f"unknown preset {name!r}, and no .yaml file; {near(name, RECIPES)}")
+    values: dict[str, Any] = parse_yaml((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return values
