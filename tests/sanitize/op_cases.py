@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.ops import backends, lag_sum, scans, wkv_average
+from seqloom.ops import backends, delta_rule, lag_sum, scans, wkv_average
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry
 from seqloom.ops.selective_scan import convolution, selective, token
@@ -179,7 +179,23 @@ def _online(chance: random.Random, draw: Draw) -> Call:
     return Call(run, given, "lag_sum", "native", "reference", token=True)
 
 
-CALLS = (_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online)
+def _delta(chance: random.Random, draw: Draw) -> Call:
+    B, T, K = _sizes(chance)
+    H, V = chance.choice([1, 3]), chance.choice([0, 1, 7, 16, 33])
+    of_keys = [draw(B, H, T, K) / 4 for _ in range(4)]
+    decays = [None, -draw(B, H, T).abs(), -draw(B, H, T, K).abs()]
+    given = [*of_keys[:2], draw(B, H, T, V), *of_keys[2:], chance.choice(decays), _maybe(chance, draw(B, H, K, V))]
+    given[4] = _maybe(chance, of_keys[3])
+    return Call(
+        lambda *x: delta_rule.delta(*x[:7], lengths=x[7]),
+        [*given, _lengths(chance, B, T)],
+        "delta_rule",
+        "native",
+        "reference",
+    )
+
+
+CALLS = (_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online, _delta)
 
 
 def check(seed: int) -> str:

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gelu, gelu_tanh, layernorm
+from seqloom.core.cost import Cost, Span, gelu, layernorm
+from seqloom.ops.delta_rule import price as delta_price
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.state_space import price as dense_price
@@ -194,6 +196,22 @@ def dense(call: Call) -> Cost | None:
     return times(each, matrix.numel() // N**2)
 
 
+def solved(call: Call) -> Cost | None:
+    """Triangular systems (…, N, N) with a diagonal of ones: each row takes what the rows before it add up to."""
+    N, sides = call.out.shape[-2:]
+    if not call.kwargs.get("unitriangular", False) or call.out.is_complex():
+        return None
+    pairs = N * (N - 1) // 2
+    return times(Cost(mul=pairs * sides, add=pairs * sides), call.out.numel() // (N * sides))
+
+
+def erased(call: Call) -> Cost:
+    """Our own delta rule in C, forward: what the equation has."""
+    q, _, v, _, write, g = call.args[:6]
+    decay = "none" if g is None else "head" if g.shape[3] == 1 else "channel"
+    return delta_price.price(q.shape[0] * q.shape[1], q.shape[2], q.shape[3], v.shape[3], decay, write is not None)
+
+
 def selected(call: Call) -> Cost:
     """Our own selective scan in C, forward: Δ, a decay for each state, what comes in and goes out; its weights once."""
     D, N, given = call.args[0].numel(), call.args[2].shape[1], [each is not None for each in call.args[6:9]]
@@ -231,6 +249,8 @@ RULES: dict[str, Rule] = (
         "scan_gpu_forward": scanned,
         "selective_gpu_forward": selected,
         "decay_gpu_forward": decayed,
+        "delta_rule_forward": erased,
+        "linalg_solve_triangular": solved,
         "gelu": bent,
         "_scaled_dot_product_flash_attention_for_cpu": attention,
     }

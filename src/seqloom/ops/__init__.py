@@ -3,6 +3,7 @@
 from seqloom.ops import (
     attention,
     biased_average,
+    delta_rule,
     diagonal_states,
     lag_sum,
     linear_decay,
@@ -18,6 +19,7 @@ from seqloom.ops import (
 __all__ = [
     "attention",
     "biased_average",
+    "delta_rule",
     "diagonal_states",
     "lag_sum",
     "linear_decay",

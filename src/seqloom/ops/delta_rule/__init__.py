@@ -1,0 +1,149 @@
+"""The delta rule: a matrix that forgets, erases what it holds at a key, and writes what belongs there.
+
+    S_t = diag(e^{g_t}) S_{t-1} - write_tᵀ (erase_t S_{t-1}) + k_tᵀ v_t,     y_t = q_t S_t          per head; g ≤ 0
+
+g is nothing (no decay), one decay per head and token, or one per head, token and channel of the keys. `erase` reads the
+state *before* it decays, as RWKV-7 does. The delta rule reads it after, and its callers give erase = e^{g_t} ∘ k_t,
+write = β_t k_t and k = β_t k_t.
+
+Source: Schlag et al., arXiv:2102.11174, Eq. 24; Yang et al., arXiv:2406.06484, and with one decay per head
+arXiv:2412.06464, Eq. 10; with one per channel Kimi Team, arXiv:2510.26692, Eq. 1, and Peng et al., RWKV-7,
+arXiv:2503.14456, Eq. 17, whose state is transposed. Nothing differs.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, autocast, promote_types
+
+from seqloom.core.shapes import Lengths
+from seqloom.ops.delta_rule import chunked, native, price, reference
+from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
+from seqloom.ops.pack import within
+
+SIGNATURES = {
+    ndim: Signature(
+        "delta_rule",
+        Argument("q", "B H T K", "real"),
+        Argument("k", "B H T K", "real"),
+        Argument("v", "B H T V", "real"),
+        Argument("erase", "B H T K", "real"),
+        Argument("write", "B H T K", "real", optional=True),
+        Argument("log_decay", sizes, "real", optional=True),
+        Argument("state", "B H K V", "real", optional=True),
+        Argument("lengths", "B", "integer", optional=True),
+    )
+    for ndim, sizes in ((3, "B H T"), (4, "B H T K"))
+}
+"""by the dimensions of log_decay"""
+
+
+def delta(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    erase: Float[Tensor, "B H T K"],
+    write: Float[Tensor, "B H T K"] | None = None,
+    log_decay: Tensor | None = None,
+    state: Float[Tensor, "B H K V"] | None = None,
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
+
+    `write` None is k. `log_decay` is g: None, (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at).
+    `state` is S before the first token, None for zeros. Sums are in float32 or better, so the state is too. With
+    `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them. Raises ValueError where
+    shapes do not agree.
+
+    Backends: `reference` token by token; `chunked`, differentiable twice; `native` token by token in C, on a CPU. The
+    state grows without bound where e^g - writeᵀ erase does, as with keys longer than √2/β.
+    """
+    SIGNATURES[4 if isinstance(log_decay, Tensor) and log_decay.ndim == 4 else 3].bind(
+        q, k, v, erase, write, log_decay, state, lengths
+    )
+    B, H, T, K = q.shape
+    dtype = v.dtype
+    exact = promote_types(dtype, promote_types(q.dtype, torch.float32))
+    run = OP[OP.choose(q)]
+    q, k, v, erase = (x.to(exact) for x in (q, k, v, erase))
+    write, g, before = (None if x is None else x.to(exact) for x in (write, log_decay, state))
+    if lengths is not None:  # there nothing is written or erased, and nothing fades
+        real = within(lengths, T)[:, None, :, None]
+        q, k, v, erase = (torch.where(real, x, 0.0) for x in (q, k, v, erase))
+        write = None if write is None else torch.where(real, write, 0.0)
+        if g is not None:
+            g = torch.where(real if g.ndim == 4 else real[..., 0], g, 0.0)
+    if T == 0:
+        nothing = v.new_zeros(B, H, K, v.shape[3])
+        return v.to(dtype), nothing if before is None else before.clone()
+    with _unrounded(q.device.type):
+        y, after = run(q, k, v, erase, write, g, before)
+    return y.to(dtype), after
+
+
+def by_size(q: Tensor) -> str:
+    """The fastest backend for these queries. An exported graph must run where there is no native code."""
+    if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
+        return "native"
+    return "reference" if q.shape[2] == 1 else "chunked"
+
+
+def _unrounded(device: str) -> AbstractContextManager[object]:
+    """Autocast would round the sums again, and with them everything that was ever read."""
+    return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
+
+
+def _drawn(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
+    """q, k, v, erase and write, so short that the state stays small; in `_on` heads come last."""
+    q, k, v, erase, write = (draw(*sizes) for _ in range(5))
+    return q, k, v, erase / 4, write / 4
+
+
+def _plain(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    q, k, v, erase, _ = _drawn(draw, B, 4, T, CHANNELS // 4)
+    return delta(q, k, v, erase)
+
+
+def _by_head(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    q, k, v, erase, _ = _drawn(draw, B, 4, T, CHANNELS // 4)
+    state = draw(B, 4, CHANNELS // 4, CHANNELS // 4)
+    return delta(q, k, v, erase, log_decay=-draw(B, 4, T).square(), state=state)
+
+
+def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+    of = _drawn(draw, B, 4, T, CHANNELS // 4)
+    g = -draw(B, 4, T, CHANNELS // 4).square()
+    return delta(*of, g, draw(B, 4, CHANNELS // 4, CHANNELS // 4))
+
+
+def _on(decays: tuple[int, ...] | None, writes: bool) -> Streamed:
+    """Reading on, heads last; `decays` are the axes of g behind rows and tokens."""
+
+    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+        def run(*given: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            q, k, v, erase, write, *g = (x.transpose(1, 2) for x in given)
+            y, after = delta(q, k, v, erase, write if writes else None, g[0] if g else None, state, lengths=lengths)
+            return y.transpose(1, 2), after
+
+        of = _drawn(draw, B, T, 4, CHANNELS // 4)
+        return run, of if decays is None else (*of, -draw(B, T, *decays).square())
+
+    return streamed
+
+
+OP = Op(
+    "delta_rule",
+    {
+        "reference": Backend(reference.delta),
+        "chunked": Backend(chunked.delta),
+        "native": Backend(native.delta, native.lacking, lambda q: q.device.type == "cpu"),
+    },
+    rule=by_size,
+    examples=(_plain, _by_head, _by_channel),
+    price=price,
+    streamed=(_on(None, False), _on((4,), False), _on((4, CHANNELS // 4), True)),
+)

@@ -1,0 +1,118 @@
+"""The delta rule by chunks of C tokens: one triangular system for each, one matrix from each chunk to the next.
+
+With G the sums of g within a chunk, S the state before it, U_i = erase_i S_{i-1} what each token erases:
+
+    M_ij = Σ_c erase_i[c] write_j[c] e^{G_{i-1}[c] - G_j[c]}  for j < i,   N_ij the same with k_j for write_j
+    (I + M) U = N v + (erase ∘ e^{G_{i-1}}) S
+    y = A v - B U + (q ∘ e^{G_i}) S          A_ij = Σ_c q_i[c] k_j[c] e^{G_i[c] - G_j[c]} for j ≤ i, B with write_j
+    S ← e^{G_C} S + (k ∘ e^{G_C - G_j})ᵀ v - (write ∘ e^{G_C - G_j})ᵀ U
+
+Where write is k, W = v - U is solved for: (I + M) W = v - (erase ∘ e^{G_{i-1}}) S,  y = A W + …,  S ← … + kᵀ W. U is
+linear in S, so the system is solved for both of its parts at once, and only K × K matrices go from chunk to chunk.
+
+Every exponent is a sum of some of the g, never a difference of two sums, and nothing is divided by a cumulated decay.
+
+Source: Yang et al., arXiv:2406.06484, section 3, and arXiv:2412.06464, section 3.3, for one decay per head; Kimi Team,
+arXiv:2510.26692, section 3, for one per channel. There k is divided by a cumulated decay, here it never is.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.linalg import solve_triangular
+from torch.nn.functional import pad
+
+from seqloom.ops.delta_rule.pairs import pairs
+
+CHUNK = 64
+"""tokens of a chunk, a power of 2"""
+
+
+class _Faded(NamedTuple):
+    """What a chunk of C tokens needs besides its values."""
+
+    products: Tensor
+    """(…, X, Z, C, C): q and erase with each of what is written"""
+    q: Tensor
+    erase: Tensor
+    """as they read the state before the chunk"""
+    written: list[Tensor]
+    """as the state after the chunk holds it"""
+    across: Tensor | None
+    """what is left of the state, spread to (…, K, V)"""
+
+
+def delta(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    erase: Tensor,
+    write: Tensor | None,
+    g: Tensor | None,
+    state: Tensor | None,
+    chunk: int = CHUNK,
+) -> tuple[Tensor, Tensor]:
+    """The equation of `seqloom.ops.delta_rule`; shapes as in `delta` there, T at least 1."""
+    T = q.shape[2]
+    while chunk >= 2 * T:
+        chunk //= 2
+    q, k, v, erase = (_cut(x, chunk) for x in (q, k, v, erase))  # (B, H, N, C, ·)
+    written = [k] if write is None else [_cut(write, chunk), k]
+    of = _fading(q, erase, written, None if g is None else _cut(g, chunk))
+    (read, erased), K = of.products.unbind(-4), q.shape[-1]  # (B, H, N, Z, C, C)
+    M = erased[..., 0, :, :]
+    known = v if write is None else erased[..., 1, :, :] @ v
+    solved = solve_triangular(M, torch.cat([known, of.erase], -1), upper=False, unitriangular=True)
+    y, reads = (read[..., 0, :, :] @ solved).split((v.shape[-1], K), -1)
+    added, removed = (of.written[0].mT @ solved).split((v.shape[-1], K), -1)  # (B, H, N, K, V) and (…, K, K)
+    if write is not None:
+        y = read[..., 1, :, :] @ v - y
+        added = of.written[1].mT @ v - added
+    before, after = _carried(added, removed, of.across, state)
+    return (y + (of.q - reads) @ before).flatten(2, 3)[:, :, :T], after
+
+
+def _cut(x: Tensor, C: int) -> Tensor:
+    """(B, H, T, ·) or (B, H, T) in chunks, the last filled up with zeros."""
+    missing = -x.shape[2] % C
+    x = pad(x, (0, 0, 0, missing) if x.ndim == 4 else (0, missing)) if missing else x
+    return x.unflatten(2, (-1, C))
+
+
+def _fading(q: Tensor, erase: Tensor, written: list[Tensor], g: Tensor | None) -> _Faded:
+    if g is not None and g.ndim == 5:
+        of = pairs(q, [erase], written, g)
+        until = of.until.exp()
+        across = of.since[..., -1, :, None].exp()
+        return _Faded(of.products, q * of.since.exp(), erase * of.before.exp(), [z * until for z in written], across)
+    readers = torch.stack([q, erase], -3)[..., None, :, :]  # (B, H, N, X, 1, C, K)
+    products = readers @ torch.stack(written, -3)[..., None, :, :, :].mT
+    q_products, erase_products = products.unbind(-4)
+    if g is None:
+        return _Faded(torch.stack([q_products.tril(), erase_products.tril(-1)], -4), q, erase, written, None)
+    sums = g[..., None].expand(*g.shape, g.shape[-1]).tril(-1).cumsum(-2)  # (…, i, j): from j to i; 0 where j ≥ i
+    between = sums.exp().tril()
+    earlier = pad(between[..., :-1, :], (0, 0, 1, 0))  # to the token before i
+    products = products * torch.stack([between, earlier], -3)[..., None, :, :]
+    since, until = g.cumsum(-1), sums[..., -1, :]
+    before = pad(since[..., :-1], (1, 0))
+    fade = until.exp()[..., None]
+    return _Faded(
+        products,
+        q * since.exp()[..., None],
+        erase * before.exp()[..., None],
+        [z * fade for z in written],
+        since[..., -1, None, None].exp(),
+    )
+
+
+def _carried(added: Tensor, removed: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    """S_{n+1} = across_n S_n - removed_n S_n + added_n: the state before each of N chunks, and after the last."""
+    S = torch.zeros_like(added[:, :, 0]) if state is None else state
+    before = []
+    left = [None] * added.shape[2] if across is None else across.unbind(2)
+    for new, less, fading in zip(added.unbind(2), removed.unbind(2), left, strict=True):
+        before.append(S)
+        S = (S if fading is None else fading * S) - less @ S + new
+    return torch.stack(before, 2), S

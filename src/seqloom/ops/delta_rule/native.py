@@ -1,0 +1,191 @@
+"""The delta rule in C (delta.c): token by token, the state of a head in the cache, threads over rows and heads.
+
+Two operators of torch, so that a compiled model holds them as they are. The numbers do not depend on how many threads
+there are. Backward computes states again from each 32nd, which forward keeps.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from seqloom.ops import native
+from seqloom.ops.autograd import Operator, differentiate, paired
+from seqloom.ops.delta_rule import reference
+from seqloom.ops.native import Argument, Entry
+
+SOURCE = Path(__file__).with_name("delta.c")
+CHUNK = 32
+"""tokens between two states that are kept, as the C has it"""
+READS = (
+    Argument("q", "B T H K"),
+    Argument("k", "B T H K"),
+    Argument("v", "B T H V"),
+    Argument("erase", "B T H K"),
+    Argument("write", "B T H K", optional=True),
+    Argument("g", "B T H G", optional=True),
+)
+FORWARD = Entry(
+    "delta_rule",
+    SOURCE,
+    "forward",
+    "threads G B T H K V",
+    *READS,
+    Argument("state", "B H K V", optional=True),
+    Argument("y", "B T H V", written=True),
+    Argument("u", "B T H V", written=True),
+    Argument("after", "B H K V", written=True),
+    Argument("marks", "B H chunks K V", optional=True, written=True),
+    least="threads",
+)
+BACKWARD = Entry(
+    "delta_rule",
+    SOURCE,
+    "backward",
+    "threads G B T H K V",
+    *READS,
+    Argument("u", "B T H V"),
+    Argument("marks", "B H chunks K V"),
+    Argument("dy", "B T H V"),
+    Argument("dq", "B T H K", written=True),
+    Argument("dk", "B T H K", written=True),
+    Argument("dv", "B T H V", written=True),
+    Argument("derase", "B T H K", written=True),
+    Argument("dwrite", "B T H K", optional=True, written=True),
+    Argument("dg", "B T H G", optional=True, written=True),
+    Argument("dstate", "B H K V", written=True),
+    Argument("scratch", "B H room", written=True),
+    least="threads",
+)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+def available() -> bool:
+    """Whether there is native code on this machine; the first to ask has it compiled."""
+    return native.library(SOURCE) is not None
+
+
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not."""
+    return native.lacking("native", SOURCE)
+
+
+def delta(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    erase: Tensor,
+    write: Tensor | None,
+    g: Tensor | None,
+    state: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """As `reference.delta`, in float32 or float64. ValueError where there is no native code."""
+    by_token = [None if x is None else x.transpose(1, 2) for x in (q, k, v, erase, write)]
+    decay = None if g is None else g.transpose(1, 2) if g.ndim == 4 else g.transpose(1, 2)[..., None]
+    given = (*by_token, decay, state)
+    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
+    if learns or native.watched(q) or forward_ad._current_level >= 0:
+        y, after, _, _ = forward(*given)
+    else:
+        y, after, _ = _computed(given, None)
+    return y.transpose(1, 2), after
+
+
+def _chunks(T: int) -> int:
+    return -(-T // CHUNK)
+
+
+def _threads(v: Tensor, K: int) -> int:
+    return native.threads(v.numel() * K)
+
+
+def _forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    erase: Tensor,
+    write: Tensor | None,
+    g: Tensor | None,
+    state: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    (B, T, H, K), V = q.shape, v.shape[3]
+    marks = v.new_empty(B, H, _chunks(T), K, V)
+    y, after, u = _computed((q, k, v, erase, write, g, state), marks)
+    return y, after, u, marks
+
+
+def _computed(given: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    q, _, v, _, _, g, _ = given
+    (B, T, H, K), V = q.shape, v.shape[3]
+    y, u, after = v.new_empty(v.shape), v.new_empty(v.shape), v.new_empty(B, H, K, V)
+    sizes = {"G": 0 if g is None else g.shape[3], "chunks": _chunks(T), "threads": _threads(v, K)}
+    FORWARD(*given, y, u, after, marks, **sizes)
+    return y, after, u
+
+
+def _backward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    erase: Tensor,
+    write: Tensor | None,
+    g: Tensor | None,
+    state: Tensor | None,
+    u: Tensor,
+    marks: Tensor,
+    dy: Tensor,
+    dafter: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    (B, T, H, K), V = q.shape, v.shape[3]
+    dq, dk, dv, derase = (_like(x) for x in (q, k, v, erase))
+    dwrite, dg = (None if x is None else _like(x) for x in (write, g))
+    dstate = v.new_zeros(B, H, K, V) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
+    scratch = v.new_empty(B, H, (CHUNK + 1) * K * V + 2 * V)
+    sizes = {"G": 0 if g is None else g.shape[3], "chunks": _chunks(T), "threads": _threads(v, K)}
+    sizes["room"] = scratch.shape[2]
+    BACKWARD(q, k, v, erase, write, g, u, marks, dy, dq, dk, dv, derase, dwrite, dg, dstate, scratch, **sizes)
+    nothing = q.new_empty(0)
+    return dq, dk, dv, derase, nothing if dwrite is None else dwrite, nothing if dg is None else dg, dstate
+
+
+def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | None) -> list[tuple[int, ...]]:
+    (B, T, H, K), V = q.shape, v.shape[3]
+    return [(B, T, H, V), (B, H, K, V), (B, T, H, V), (B, H, _chunks(T), K, V)]
+
+
+def _gradient_shapes(
+    q: Tensor, k: Tensor, v: Tensor, erase: Tensor, write: Tensor | None, g: Tensor | None, *rest: Tensor | None
+) -> list[tuple[int, ...]]:
+    (B, _, H, K), V = q.shape, v.shape[3]
+    optional = [(0,) if x is None else tuple(x.shape) for x in (write, g)]
+    return [tuple(q.shape), tuple(k.shape), tuple(v.shape), tuple(erase.shape), *optional, (B, H, K, V)]
+
+
+def _again(*of: Tensor | None) -> list[Tensor | None]:
+    """The gradients by torch's own operations, which can be differentiated again."""
+    given, (dy, dafter) = of[:7], of[9:]
+
+    def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor]:
+        q, k, v, erase, write, g = (None if x is None else x.transpose(1, 2) for x in inputs[:6])
+        y, after = reference.delta(q, k, v, erase, write, g, inputs[6])  # type: ignore[arg-type]  # only three may be None
+        return y.transpose(1, 2), after
+
+    return differentiate(compute, given, (dy, dafter))
+
+
+forward: Operator = paired(
+    "delta_rule",
+    _forward,
+    _backward,
+    shapes=_shapes,
+    gradient_shapes=_gradient_shapes,
+    save=lambda inputs, outputs: (*inputs, outputs[2], outputs[3]),
+    again=_again,
+    results=2,
+)
+
+
+def _like(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)

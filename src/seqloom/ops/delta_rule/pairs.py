@@ -1,0 +1,72 @@
+"""What each token of a chunk reads from each earlier one, where every channel of the keys decays by itself.
+
+    A_ij = Σ_c x_i[c] z_j[c] e^{g_{j+1}[c] + … + g_i[c]}     j ≤ i, for x = q        0 elsewhere
+    M_ij = Σ_c x_i[c] z_j[c] e^{g_{j+1}[c] + … + g_{i-1}[c]}  j < i, for x = erase, which reads before the decay
+
+By halving: from the first half of a block to its second half the exponential is a product of one to the middle and one
+from the middle on, so both halves are scaled and multiplied as matrices; the same inside each half. That takes K log C
+exponentials for each token, not C K. Every exponent is a sum of some of the g, never a difference of two sums: with
+g ≤ 0 nothing overflows, and a strong decay underflows to 0.
+
+Source: ours; the middle is where Yang et al., arXiv:2312.06635, section 4.3, put the beginnings of their sub-chunks.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+LEAST = -1e30
+"""the g that stands for any below it: its exponential is 0, and sums of it stay finite"""
+
+
+class Pairs(NamedTuple):
+    """The matrices of a chunk of C tokens, and the sums of g by which the state fades in it, (…, C, K)."""
+
+    products: Tensor
+    """(…, X, Z, C, C): for each x, q first, and each z"""
+    before: Tensor
+    """up to the token, without its own: g_1 + … + g_{i-1}"""
+    since: Tensor
+    """up to the token, with its own: g_1 + … + g_i"""
+    until: Tensor
+    """after the token: g_{j+1} + … + g_C"""
+
+
+def pairs(q: Tensor, erase: list[Tensor], written: list[Tensor], g: Tensor) -> Pairs:
+    """Of q, x and z and g, all (…, C, K), C a power of 2."""
+    C, s = g.shape[-2], 1
+    since = g.clamp(min=LEAST)[..., None, :]  # (…, n, s, K): n blocks of s tokens
+    before, until = torch.zeros_like(since), torch.zeros_like(since)
+    own = torch.stack([(q * z).sum(-1) for z in written], -1)[..., None, :]  # erase does not read its own token
+    products = pad(own, (0, 0, 0, len(erase)))[..., None, None]  # (…, n, X, Z, s, s)
+    while s < C:
+        (before, later_before), (since, later), (until, later_until) = (_halves(x, -3) for x in (before, since, until))
+        readers = [_second(q, s) * later.exp(), *(_second(x, s) * later_before.exp() for x in erase)]
+        fading = until.exp()
+        across = torch.cat(readers, -2) @ torch.cat([_first(z, s) * fading for z in written], -2).mT
+        across = across.unflatten(-1, (len(written), s)).unflatten(-3, (len(readers), s)).transpose(-3, -2)
+        products, own = _halves(products, -5)
+        upper = torch.cat([products, torch.zeros_like(products)], -1)
+        products = torch.cat([upper, torch.cat([across, own], -1)], -2)
+        whole, whole_later = since[..., -1:, :], later[..., -1:, :]
+        before = torch.cat([before, later_before + whole], -2)
+        since = torch.cat([since, later + whole], -2)
+        until = torch.cat([until + whole_later, later_until], -2)
+        s *= 2
+    return Pairs(*(x.squeeze(axis) for x, axis in ((products, -5), (before, -3), (since, -3), (until, -3))))
+
+
+def _halves(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Blocks along the axis by twos: the first of each, and the second."""
+    first, second = x.unflatten(axis, (-1, 2)).unbind(axis)
+    return first, second
+
+
+def _first(x: Tensor, s: int) -> Tensor:
+    return x.unflatten(-2, (-1, 2, s))[..., 0, :, :]
+
+
+def _second(x: Tensor, s: int) -> Tensor:
+    return x.unflatten(-2, (-1, 2, s))[..., 1, :, :]

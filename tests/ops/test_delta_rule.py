@@ -1,0 +1,217 @@
+"""The delta rule: every backend against a loop over numbers, in float32, and under decays that leave nothing."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from seqloom.ops import backends
+from seqloom.ops.delta_rule import chunked, delta, native
+from tests.ops.needing import lacking
+
+B, H, K, V = 2, 3, 4, 5
+needs_native = pytest.mark.skipif("native" in lacking("delta_rule"), reason="there is no native code")
+BACKENDS = ["reference", "chunked", pytest.param("native", marks=needs_native)]
+every_backend = pytest.mark.parametrize("backend", BACKENDS)
+every_decay = pytest.mark.parametrize("decay", ["none", "per head", "per channel"])
+every_write = pytest.mark.parametrize("writes", [False, True], ids=["write is k", "write of its own"])
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def inputs(T: int, decay: str = "per head", writes: bool = False, state: bool = True) -> list[Tensor | None]:
+    """q, k, v, erase, write, g and S, with keys so short that the state stays small."""
+    q, k, erase, write = (draw(B, H, T, K, seed=seed) / 3 for seed in range(4))
+    sizes = {"none": None, "per head": (B, H, T), "per channel": (B, H, T, K)}[decay]
+    g = None if sizes is None else -draw(*sizes, seed=5).square()
+    return [
+        q,
+        k,
+        draw(B, H, T, V, seed=6),
+        erase,
+        write if writes else None,
+        g,
+        draw(B, H, K, V, seed=7) if state else None,
+    ]
+
+
+def loop(q, k, v, erase, write, g, S) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]  # arrays or None
+    """Number by number."""
+    T, write = q.shape[2], k if write is None else write
+    y, after = np.zeros((B, H, T, V)), np.zeros((B, H, K, V)) if S is None else S.numpy().copy()
+    for b, h, t in np.ndindex(B, H, T):
+        M = after[b, h]
+        for n in range(V):
+            erased = sum(float(erase[b, h, t, c]) * M[c, n] for c in range(K))
+            for c in range(K):
+                decay = 0.0 if g is None else float(g[b, h, t]) if g.ndim == 3 else float(g[b, h, t, c])
+                M[c, n] = np.exp(decay) * M[c, n] - float(write[b, h, t, c]) * erased
+                M[c, n] += float(k[b, h, t, c] * v[b, h, t, n])
+            y[b, h, t, n] = sum(float(q[b, h, t, c]) * M[c, n] for c in range(K))
+    return y, after
+
+
+@every_backend
+@every_decay
+@every_write
+@pytest.mark.parametrize(("T", "state"), [(1, False), (1, True), (2, True), (13, False), (33, True)])
+def test_every_backend_is_the_equation(backend: str, decay: str, writes: bool, T: int, state: bool) -> None:
+    given = inputs(T, decay, writes, state)
+    with backends.use(delta_rule=backend):
+        found = delta(*given)
+    for tensor, wanted in zip(found, loop(*given), strict=True):
+        np.testing.assert_allclose(tensor.numpy(), wanted, rtol=0, atol=1e-11)
+
+
+def with_gradients(given: list[Tensor | None], backend: str) -> list[Tensor]:
+    """y, S and the gradients of a fixed sum of both, to all that was given."""
+    leaves = [None if x is None else x.clone().requires_grad_() for x in given]
+    with backends.use(delta_rule=backend):
+        y, S = delta(*leaves)
+    ((y * draw(*y.shape, seed=8)).sum() + (S * draw(*S.shape, seed=9)).sum()).backward()
+    return [y.detach(), S.detach(), *(x.grad for x in leaves if x is not None)]
+
+
+@every_decay
+@every_write
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+@pytest.mark.parametrize(("T", "state"), [(1, True), (31, False), (32, True), (64, True), (65, True), (150, False)])
+def test_outputs_and_gradients_of_the_reference(backend: str, decay: str, writes: bool, T: int, state: bool) -> None:
+    given = inputs(T, decay, writes, state)
+    for found, wanted in zip(with_gradients(given, backend), with_gradients(given, "reference"), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+@every_decay
+@every_write
+@every_backend
+def test_derivatives_by_differences(backend: str, decay: str, writes: bool) -> None:
+    given = inputs(5, decay, writes)
+    there = [place for place, x in enumerate(given) if x is not None]
+    leaves = [given[place].requires_grad_() for place in there]
+
+    def run(*leaves: Tensor) -> tuple[Tensor, Tensor]:
+        all_given = dict.fromkeys(range(7)) | dict(zip(there, leaves, strict=True))
+        return delta(*all_given.values())
+
+    with backends.use(delta_rule=backend):
+        assert gradcheck(run, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
+        assert gradgradcheck(run, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
+
+
+@every_decay
+@every_write
+@pytest.mark.parametrize("chunk", [1, 2, 8, 32, 1024])
+def test_any_chunk_gives_the_same(decay: str, writes: bool, chunk: int) -> None:
+    given = inputs(40, decay, writes)
+    with backends.use(delta_rule="reference"):
+        wanted = delta(*given)
+    for found, want in zip(chunked.delta(*given, chunk=chunk), wanted, strict=True):
+        torch.testing.assert_close(found, want, rtol=0, atol=1e-11)
+
+
+@every_backend
+@pytest.mark.parametrize("decay", ["per head", "per channel"])
+@pytest.mark.parametrize("wipe", [-1e3, -1e30, -torch.inf])
+def test_a_strong_decay_leaves_nothing_and_no_nan(backend: str, decay: str, wipe: float) -> None:
+    """A token that forgets everything among others that forget little: in float32 as in float64."""
+    given = inputs(100, decay)
+    given[5] = given[5] * 0.01
+    given[5][:, :, ::7] = wipe
+    with backends.use(delta_rule="reference"):
+        wanted = delta(*given)
+    leaves = [None if x is None else x.float().requires_grad_() for x in given]
+    with backends.use(delta_rule=backend):
+        found = delta(*leaves)
+    sum(each.sum() for each in found).backward()
+    for each, want in zip(found, wanted, strict=True):
+        torch.testing.assert_close(each.double(), want, rtol=1e-4, atol=1e-5)
+    assert all(bool(x.grad.isfinite().all()) for x in leaves if x is not None)
+    assert not leaves[5].grad[:, :, ::7].any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+@pytest.mark.parametrize("decay", ["per head", "per channel"])
+@pytest.mark.parametrize("each", [-1e3, -2.0, -1e-3, 0.0])
+def test_long_sequences_of_large_numbers(backend: str, decay: str, each: float) -> None:
+    """16,384 tokens, values to 10,000, keys of length 1: finite, and in float32 as in float64."""
+    T = 16_384
+    k = torch.nn.functional.normalize(draw(1, 1, T, 4), dim=-1)
+    v, g = 1e4 * draw(1, 1, T, 3, seed=2), torch.full((1, 1, T, 4) if decay == "per channel" else (1, 1, T), each)
+    erase = k * (g if g.ndim == 4 else g[..., None]).double().exp()
+    given = [draw(1, 1, T, 4, seed=3), 0.9 * k, v, erase, None, g.double(), None]
+    with backends.use(delta_rule=backend):
+        wanted = delta(*given)
+        leaves = [None if x is None else x.float().requires_grad_() for x in given]
+        found = delta(*leaves)
+    sum(out.sum() for out in found).backward()
+    for out, want in zip(found, wanted, strict=True):
+        assert float((out.detach().double() - want).norm() / want.norm()) < 1e-4
+    assert all(bool(x.grad.isfinite().all()) for x in leaves if x is not None)
+
+
+@every_backend
+@every_decay
+def test_no_output_depends_on_later_inputs(backend: str, decay: str) -> None:
+    given = inputs(70, decay, True)
+    with backends.use(delta_rule=backend):
+        y, _ = delta(*given)
+        for place in (1, 31, 64, 69):
+            later = [None if x is None else x.clone() for x in given]
+            for x in (each for each in later[:6] if each is not None):
+                x[:, :, place:] -= 3.0
+            assert torch.equal(delta(*later)[0][:, :, :place], y[:, :, :place])
+
+
+@every_backend
+def test_bfloat16_sums_in_float32(backend: str) -> None:
+    rounded = [None if x is None else x.bfloat16() for x in inputs(100)]
+    with backends.use(delta_rule=backend):
+        y, S = delta(*rounded)
+        wanted, last = delta(*(None if x is None else x.double() for x in rounded))
+    assert (y.dtype, S.dtype) == (torch.bfloat16, torch.float32)
+    assert float((y.double() - wanted).norm() / wanted.norm()) < 4e-3
+    torch.testing.assert_close(S.double(), last, rtol=1e-4, atol=1e-4)
+
+
+@every_backend
+def test_given_tensors_are_not_written_into(backend: str) -> None:
+    given = inputs(40)
+    copies = [None if x is None else x.clone() for x in given]
+    with backends.use(delta_rule=backend):
+        delta(*given)
+        delta(*(x if x is None else x[:, :, :1] for x in given[:6]), given[6])
+    assert all(x is None or torch.equal(x, copy) for x, copy in zip(given, copies, strict=True))
+
+
+@every_backend
+def test_nothing_to_read(backend: str) -> None:
+    with backends.use(delta_rule=backend):
+        given = inputs(0)
+        y, after = delta(*given)
+        assert y.shape == (B, H, 0, V)
+        torch.testing.assert_close(after, given[6])
+        y, after = delta(*(x if x is None else x[:0] for x in inputs(5)))
+        assert (y.shape, after.shape) == ((0, H, 5, V), (0, H, K, V))
+
+
+@pytest.mark.parametrize("shape", [(), (H,), (B, H, 1), (B, H, 7, 1)])
+def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
+    given = inputs(7)
+    given[5] = torch.zeros(shape)
+    with pytest.raises(ValueError, match="log_decay"):
+        delta(*given)
+
+
+@needs_native
+def test_native_code_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = inputs(70, "per channel", True)
+    with backends.use(delta_rule="native"):
+        wanted = delta(*given)
+        monkeypatch.setattr(native, "_threads", lambda v, K: 3)
+        for found, want in zip(delta(*given), wanted, strict=True):
+            assert torch.equal(found, want)
