@@ -25,6 +25,7 @@ MATRICES = {
     "rfa": f"w_gate {QKV}",
     "retention": "w_g w_k w_o w_q w_v",
     "gla": "w_1 w_2 w_g w_k w_o w_q w_v",
+    "gated_delta": "w_a w_b w_g w_o w_qkv",
     "aft_full": QKV,
     "aft_local": QKV,
     "aft_conv": QKV,

@@ -14,6 +14,7 @@ from seqloom.mixers import mixer_config
 from tests.mixers.recurrences import state_space_cases
 from tests.mixers.recurrences.aft import aft_conv, aft_full, aft_local, aft_simple
 from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.gated_delta import gated_delta
 from tests.mixers.recurrences.gla import gla
 from tests.mixers.recurrences.guards import GUARDS
 from tests.mixers.recurrences.linear import linear
@@ -30,6 +31,10 @@ NAMES: dict[str, dict[str, str]] = {
     "gla": {
         **{**PROJECTIONS, "w_g.weight": "w_r", "w_o.weight": "w_out", "norm.weight": "gain"},
         **{"w_1.weight": "w_a1", "w_2.weight": "w_a2", "w_2.bias": "b_a"},
+    },
+    "gated_delta": {
+        **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "a", "b", "g")},
+        **{"w_a.bias": "b_a", "a_log": "a_log", "conv.weight": "taps", "norm.weight": "gain", "w_o.weight": "w_out"},
     },
     "performer": {**PROJECTIONS, "directions": "omega"},
     "rfa": {
@@ -61,6 +66,10 @@ def retention_of(heads: int) -> Recurrence:
 
 def gla_of(heads: int, tau: float = 16.0) -> Recurrence:
     return lambda x, w: gla(x, w, heads, tau, eps=1e-5)
+
+
+def gated_delta_of(heads: int, value_heads: int, strongest: float = 1.0) -> Recurrence:
+    return lambda x, w: gated_delta(x, w, heads, value_heads, strongest, eps=1e-5)
 
 
 def performer_of(heads: int, **features: Callable[[Array, Array], Array]) -> Recurrence:
@@ -100,6 +109,11 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "retention, 2 heads": ({"kind": "retention", "heads": 2}, retention_of(2)),
     "gla, 1 head": ({"kind": "gla", "heads": 1}, gla_of(1)),
     "gla, 2 heads": ({"kind": "gla", "heads": 2, "rank": 3, "tau": 1.0}, gla_of(2, 1.0)),
+    "gated_delta": ({"kind": "gated_delta", "heads": 2}, gated_delta_of(2, 2)),
+    "gated_delta, shared keys": (
+        {"kind": "gated_delta", "heads": 1, "value_heads": 2, "key_width": 3, "value_width": 5, "negative": True},
+        gated_delta_of(1, 2, strongest=2.0),
+    ),
     "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
     "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
     "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),

@@ -15,10 +15,10 @@ from typing import ClassVar, Literal, final
 
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, silu
+from torch.nn.functional import logsigmoid
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span, gate
+from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
@@ -49,7 +49,7 @@ class GLA(PackedMixer):
         self.w_q, self.w_k = (Linear(dim, dim // 2, bias=False) for _ in range(2))
         self.w_v, self.w_g, self.w_o = (Linear(dim, dim, bias=False) for _ in range(3))
         self.w_1, self.w_2 = Linear(dim, rank, bias=False), Linear(rank, dim // 2)
-        self.norm = HeadNorm(heads, dim // heads)
+        self.norm = HeadNorm(heads, dim // heads, "silu")
 
     @property
     @override
@@ -62,7 +62,7 @@ class GLA(PackedMixer):
         q = q / q.shape[-1] ** 0.5
         g = self._log_decay(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
         y, after = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
-        return self.w_o(self.norm(y) * silu(self.w_g(x))), {"sum": after}
+        return self.w_o(self.norm(y, self.w_g(x))), {"sum": after}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -71,12 +71,12 @@ class GLA(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, D, H, K = span.rows, self.dim, self.heads, self.dim // 2 // self.heads
-        n = rows * D // 2
+        rows, H, K = span.rows, self.heads, self.dim // 2 // self.heads
+        n = rows * self.dim // 2
         rates = Cost(add=n, div=n, exp=n, other=n, path=("exponentiation", "addition", "division"))  # log σ(·) / τ
         scaled = Cost(div=n).parallel()
         forgetting = price(rows, H, K, 2 * K, "channel")
-        return self.w_1, self.w_2, rates, scaled, forgetting, self.norm, gate(rows * D), self.w_o
+        return self.w_1, self.w_2, rates, scaled, forgetting, self.norm, self.w_o
 
     def _log_decay(self, x: Tensor) -> Tensor:
         return logsigmoid(self.w_2(self.w_1(x))) / self.tau

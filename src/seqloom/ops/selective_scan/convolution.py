@@ -22,6 +22,7 @@ from seqloom.ops.native import Argument, Signature
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]
+Bias: TypeAlias = Float[Tensor, " D"] | None
 
 
 def signature(op: str, T: str) -> Signature:
@@ -30,7 +31,7 @@ def signature(op: str, T: str) -> Signature:
         op,
         Argument("x", f"B {T} D", "real"),
         Argument("taps", "W D", "real"),
-        Argument("bias", "D", "real"),
+        Argument("bias", "D", "real", optional=True),
         Argument("window", "B W-1 D", "real", optional=bool(T)),
         *(() if T else (Argument("length", "B", "integer"),)),
         least="W",
@@ -40,13 +41,13 @@ def signature(op: str, T: str) -> Signature:
 SEQUENCE = signature("convolve", "T")
 
 
-def convolve(x: Stream, taps: Taps, bias: Float[Tensor, " D"], window: Window | None = None) -> Stream:
-    """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D), by `lag_sum`."""
+def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None) -> Stream:
+    """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D), by `lag_sum`; no bias is 0."""
     SEQUENCE.bind(x, taps, bias, window)
     exact = torch.promote_types(x.dtype, torch.float32)
-    u, w, b = x.to(exact), taps.to(exact), bias.to(exact)
     before = None if window is None else window.to(exact)
-    return F.silu(lags(u, w, before) + b).to(x.dtype)
+    y = lags(x.to(exact), taps.to(exact), before)
+    return F.silu(y if bias is None else y + bias.to(exact)).to(x.dtype)
 
 
 def moved(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
@@ -60,7 +61,7 @@ def moved(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
     return ring.pick(inputs, lengths[:, None] + torch.arange(size, device=x.device))
 
 
-def after_one(x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, length: Length) -> tuple[Token, Window]:
+def after_one(x: Token, taps: Taps, bias: Bias, window: Window, length: Length) -> tuple[Token, Window]:
     """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
     size = window.shape[1]
     held = ring.held(size, length)
@@ -70,4 +71,4 @@ def after_one(x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, l
     if held:  # what is not there yet costs nothing
         y = y + (window[:, size - held :].to(exact) * w[1 : held + 1].flip(0)).sum(1)
     after = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
-    return F.silu(y + bias.to(exact)).to(x.dtype), after
+    return F.silu(y if bias is None else y + bias.to(exact)).to(x.dtype), after

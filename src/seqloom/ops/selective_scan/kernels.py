@@ -87,7 +87,7 @@ CONVOLVE = _entry(
     Argument("B", "B D", optional=True, step="b_step"),
     Argument("C", "B D", optional=True, step="c_step"),
     Argument("window", "B W-1 D", written=True),
-    Argument("bias", "D"),
+    Argument("bias", "D", optional=True),
     Argument("skip", "D", optional=True),
     Argument("gate", "B D", optional=True, step="gate_step"),
     Argument("length", "B", torch.long),

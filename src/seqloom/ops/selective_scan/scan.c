@@ -435,7 +435,8 @@ static void NAME(scan_back_)(const struct sizes *s, const GIVEN *g, const REAL *
 }
 
 /* One token of each row of the convolution before the scan: y = silu(bias + Σ_k taps_k x_{-k}), with what x was before in
-   `window` (B, W-1, D), the latest last, and in `after` the window after it, which may be the window itself. u is x,
+   `window` (B, W-1, D), the latest last, and in `after` the window after it, which may be the window itself. `bias` may
+   be NULL, which means 0. u is x,
    log_rate are taps (W, D), N is W, state is the window. */
 static void NAME(convolve_token_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
 {
@@ -445,7 +446,8 @@ static void NAME(convolve_token_)(const struct sizes *s, const GIVEN *g, REAL *y
         for (int64_t d = 0; d < D; d += LANES) {
             const int64_t m = least(D - d, LANES);
             const VEC x = NAME(load_)(g->u + row * s->u_step + d, m);
-            VEC sum = NAME(load_)(g->bias + d, m) + NAME(load_)(g->log_rate + d, m) * x, before = {0}, unused;
+            const VEC shift = g->bias ? NAME(load_)(g->bias + d, m) : (VEC){0};
+            VEC sum = shift + NAME(load_)(g->log_rate + d, m) * x, before = {0}, unused;
             for (int64_t k = past; k > 0; k--) {
                 before = NAME(load_)(g->state + (row * past + past - k) * D + d, m);
                 sum += NAME(load_)(g->log_rate + k * D + d, m) * before;

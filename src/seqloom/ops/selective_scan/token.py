@@ -11,17 +11,17 @@ from seqloom.core.shapes import Token
 from seqloom.core.state import Length
 from seqloom.ops import native
 from seqloom.ops.selective_scan import OP, States, convolution, selective, signature
-from seqloom.ops.selective_scan.convolution import Taps, Window
+from seqloom.ops.selective_scan.convolution import Bias, Taps, Window
 from seqloom.ops.selective_scan.kernels import CONVOLVE, STEP, unseen
 
 CONVOLVED, SCANNED = convolution.signature("convolve_token", ""), signature("scan_token", "")
 
 
 def convolve_token(
-    x: Token, taps: Taps, bias: Float[Tensor, " D"], window: Window, length: Length, reuse: bool
+    x: Token, taps: Taps, bias: Bias, window: Window, length: Length, reuse: bool
 ) -> tuple[Token, Window]:
     """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
-    if not (_quick(x, taps, bias, window) and window.is_contiguous() and unseen(x, taps, bias, window)):
+    if not (_quick(x, taps, window, optional=(bias,)) and window.is_contiguous() and unseen(x, taps, bias, window)):
         CONVOLVED.bind(x, taps, bias, window, length.tokens)
         y, after = convolution.after_one(x, taps, bias, window, length)
         return y, window.copy_(after.detach()) if reuse else after

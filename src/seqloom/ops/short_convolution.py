@@ -1,0 +1,57 @@
+"""The short convolution in front of a mixer's sum over time, with its taps: each channel by itself, then silu.
+
+    y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})            x_t = 0 before the first token; taps and b uniform in ±W^(-1/2)
+
+Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.4, after Fu et al., H3, arXiv:2212.14052; before training as
+torch's Conv1d. Nothing differs.
+"""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.memory import Entry
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.ops.selective_scan.convolution import convolve, moved
+from seqloom.ops.selective_scan.price import convolution
+from seqloom.ops.selective_scan.token import convolve_token
+
+
+@final
+class ShortConvolution(nn.Module):
+    """A convolution over `dim` channels by `kernel` taps each. Its last inputs are the state's `window` (B, W-1, D)."""
+
+    def __init__(self, dim: int, kernel: int, bias: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(kernel, dim))
+        self.bias = nn.Parameter(torch.empty(dim)) if bias else None
+        self.init()
+
+    def init(self) -> None:
+        """Draws taps and biases."""
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(len(self.weight) ** -0.5), len(self.weight) ** -0.5)
+
+    @property
+    def entry(self) -> Entry:
+        """What a mixer's memory declares as `window`."""
+        return Entry((len(self.weight) - 1, self.weight.shape[1]))
+
+    def forward(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        """The convolution of x (B, T, D), and the window after it, which is not computed without a state."""
+        if state is None:
+            return convolve(x, self.weight, self.bias), {}
+        window: Tensor = state["window"]
+        return convolve(x, self.weight, self.bias, window), {"window": moved(x, window, lengths)}
+
+    def step(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        """The convolution of one token x (B, D), and the window after it; with `reuse` it is written in place."""
+        y, window = convolve_token(x, self.weight, self.bias, state["window"], length_of(state), reuse)
+        return y, {"window": window}
+
+    def price(self, span: Span) -> Cost:
+        """The operations and the critical path for these tokens of one row."""
+        return convolution(span, self.weight.shape[1], len(self.weight), self.bias is not None)
