@@ -8,7 +8,7 @@ FAMILIES = {
     "Linear attention": ("linear", "performer", "rfa", "retention", "gla", "gated_delta"),
     "Attention without queries": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
     "Recurrent networks": ("rnn", "lstm", "gru"),
-    "State spaces": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba"),
+    "State spaces": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2"),
     "Convolutions": ("lightweight_conv", "dynamic_conv", "hyena"),
     "Two side by side": ("spade",),
 }

@@ -42,6 +42,7 @@ MATRICES = {
     "gss": "w_out w_u w_v w_y",
     "s6": "dt_proj x_proj",
     "mamba": "dt_proj in_proj out_proj x_proj",
+    "mamba2": "w_in w_out",
     "spade": "far.w_in w_out",
     "lightweight_conv": "w_in w_out",
     "dynamic_conv": "w_in w_out w_taps",

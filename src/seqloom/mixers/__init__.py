@@ -19,7 +19,7 @@ FAMILIES = {
     "linear": ("linear", "performer", "rfa", "retention", "gla", "gated_delta"),
     "aft": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
     "recurrent": ("elman", "lstm", "gru"),
-    "state_space": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "spade"),
+    "state_space": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2", "spade"),
     "convolution": ("lightweight_conv", "dynamic_conv", "hyena"),
 }
 """the files of each family"""

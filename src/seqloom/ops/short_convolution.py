@@ -26,6 +26,7 @@ class ShortConvolution(nn.Module):
 
     def __init__(self, dim: int, kernel: int, bias: bool = False) -> None:
         super().__init__()
+        self.dim = dim
         self.weight = nn.Parameter(torch.empty(kernel, dim))
         self.bias = nn.Parameter(torch.empty(dim)) if bias else None
         self.init()
@@ -38,7 +39,7 @@ class ShortConvolution(nn.Module):
     @property
     def entry(self) -> Entry:
         """What a mixer's memory declares as `window`."""
-        return Entry((len(self.weight) - 1, self.weight.shape[1]))
+        return Entry((len(self.weight) - 1, self.dim))
 
     def forward(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """The convolution of x (B, T, D), and the window after it, which is not computed without a state."""
@@ -54,4 +55,4 @@ class ShortConvolution(nn.Module):
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for these tokens of one row."""
-        return convolution(span, self.weight.shape[1], len(self.weight), self.bias is not None)
+        return convolution(span, self.dim, len(self.weight), self.bias is not None)

@@ -18,6 +18,7 @@ from tests.mixers.recurrences.gated_delta import gated_delta
 from tests.mixers.recurrences.gla import gla
 from tests.mixers.recurrences.guards import GUARDS
 from tests.mixers.recurrences.linear import linear
+from tests.mixers.recurrences.mamba2 import mamba2
 from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
 from tests.mixers.recurrences.retention import retention
 from tests.mixers.recurrences.rfa import rfa
@@ -35,6 +36,10 @@ NAMES: dict[str, dict[str, str]] = {
     "gated_delta": {
         **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "a", "b", "g")},
         **{"w_a.bias": "b_a", "a_log": "a_log", "conv.weight": "taps", "norm.weight": "gain", "w_o.weight": "w_out"},
+    },
+    "mamba2": {
+        **{"w_in.weight": "w_in", "w_out.weight": "w_out", "conv.weight": "taps", "conv.bias": "b_taps"},
+        **{"a_log": "a_log", "step_bias": "b_dt", "d": "d", "norm.weight": "gain"},
     },
     "performer": {**PROJECTIONS, "directions": "omega"},
     "rfa": {
@@ -70,6 +75,10 @@ def gla_of(heads: int, tau: float = 16.0) -> Recurrence:
 
 def gated_delta_of(heads: int, value_heads: int, strongest: float = 1.0) -> Recurrence:
     return lambda x, w: gated_delta(x, w, heads, value_heads, strongest, eps=1e-5)
+
+
+def mamba2_of(heads: int, groups: int, states: int) -> Recurrence:
+    return lambda x, w: mamba2(x, w, heads, groups, states, eps=1e-5)
 
 
 def performer_of(heads: int, **features: Callable[[Array, Array], Array]) -> Recurrence:
@@ -114,6 +123,8 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
         {"kind": "gated_delta", "heads": 1, "value_heads": 2, "key_width": 3, "value_width": 5, "negative": True},
         gated_delta_of(1, 2, strongest=2.0),
     ),
+    "mamba2": ({"kind": "mamba2", "state_dim": 3, "head_width": 4}, mamba2_of(4, 1, 3)),
+    "mamba2, 2 groups": ({"kind": "mamba2", "state_dim": 5, "head_width": 2, "groups": 2}, mamba2_of(8, 2, 5)),
     "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
     "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
     "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),
