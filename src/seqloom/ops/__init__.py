@@ -15,6 +15,7 @@ from seqloom.ops import (
     state_space,
     wkv_average,
 )
+from seqloom.ops.attention import sparse
 
 __all__ = [
     "attention",
@@ -28,6 +29,7 @@ __all__ = [
     "recurrence",
     "scans",
     "selective_scan",
+    "sparse",
     "state_space",
     "wkv_average",
 ]

@@ -1,0 +1,80 @@
+"""What a pattern computes over a text of some length: its tiles with the masks of those that are not looked at whole.
+
+A plan depends on the pattern and the length alone, so it is made once and remembered.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.ops.attention.patterns import Pattern
+from seqloom.ops.attention.tiles import Tiles
+
+EVALUATED = 1 << 22
+"""pairs whose predicate is evaluated at a time"""
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """The tiles of one part of a pattern, those that nothing looks at left out."""
+
+    queries: Tensor
+    """(N, b) times, -1 for none"""
+    keys: Tensor
+    """(M, c) times, -1 for none"""
+    blocks: Tensor
+    """(N, m) blocks of keys, -1 behind the last"""
+    masks: Tensor
+    """(N, m) which row of `table` is the tile's"""
+    table: Tensor
+    """(U, b, c) True where a query looks at a key; no two are alike"""
+    pairs: int
+    """how many pairs are looked at"""
+
+
+@lru_cache(maxsize=64)
+def plan(pattern: Pattern, T: int) -> tuple[Part, ...]:
+    """The parts of a pattern over T tokens."""
+    with torch.no_grad():
+        parts = [_part(tiles) for tiles in pattern.tiles(T)]
+        return tuple(part for part in parts if part.pairs) or (parts[0],)
+
+
+def terms(pattern: Pattern, T: int) -> int:
+    """How many pairs a pattern has over T tokens."""
+    return sum(part.pairs for part in plan(pattern.of(T), T)) if T else 0
+
+
+def _part(tiles: Tiles) -> Part:
+    (N, m), b, c = tiles.blocks.shape, tiles.queries.shape[1], tiles.keys.shape[1]
+    rows = max(1, EVALUATED // max(1, b * c * m))
+    words, sums = [], []
+    for first in range(0, N, rows):
+        looked = _looked(tiles, slice(first, first + rows))
+        sums.append(looked.sum((2, 3)))
+        words.append(pad(looked.flatten(2), (0, -b * c % 8)).view(torch.long))  # 8 at a time: rows to be compared
+    counts, packed = torch.cat(sums), torch.cat(words)
+    table, masks = torch.unique(packed.flatten(0, 1), dim=0, return_inverse=True)
+    order = torch.argsort((counts == 0).to(torch.int8), dim=1, stable=True)[:, : int((counts > 0).sum(1).max())]
+    blocks = torch.where(counts > 0, tiles.blocks, -1).gather(1, order)
+    return Part(
+        tiles.queries,
+        tiles.keys,
+        blocks,
+        masks.view(N, m).gather(1, order),
+        table.view(torch.bool)[:, : b * c].unflatten(1, (b, c)),
+        int(counts.sum()),
+    )
+
+
+def _looked(tiles: Tiles, rows: slice) -> Tensor:
+    """(n, m, b, c) whether each pair of these blocks of queries is looked at."""
+    i, blocks = tiles.queries[rows][:, None, :, None], tiles.blocks[rows]
+    j = tiles.keys[blocks.clamp(min=0)][:, :, None, :]
+    there = (blocks >= 0)[:, :, None, None] & (i >= 0) & (j >= 0)
+    return tiles.looks(i, j) & there

@@ -1,0 +1,114 @@
+"""Softmax attention over a sparse pattern, which computes the tiles that the pattern touches and no others.
+
+    y_i = Σ_j e^{z_ij} v_j / Σ_j e^{z_ij},   z_ij = q_i · k_j / √K       over the j that `pattern(i, j)` lets through
+
+The scores of a few tiles are formed at a time, forward and backward; between the two only log Σ_j e^{z_ij} is saved.
+Parts of a pattern share no pair, so that their averages are joined by these logarithms.
+
+Source: Dao et al., FlashAttention, arXiv:2205.14135, Algorithms 1 and 4, over a list of tiles; nothing differs.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths
+from seqloom.ops import attention, backends
+from seqloom.ops.attention import portable, price
+from seqloom.ops.attention.block_patterns import Permuted, RandomBlocks, Raster
+from seqloom.ops.attention.patterns import Columns, Pattern, Union, around, blocks_before, fixed, local, merged, strided
+from seqloom.ops.attention.plan import plan
+from seqloom.ops.native import watched
+from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
+
+SHORT = 128
+"""tokens up to which a dense mask is faster"""
+
+
+def attend(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    patterns: Sequence[Pattern],
+    lengths: Lengths | None = None,
+) -> Float[Tensor, "B H T V"]:
+    """Attention of whole texts, over one pattern for all heads or one for each.
+
+    With `lengths` (B,) no query looks at a key behind so many tokens. A query that looks at nothing gives 0. There are
+    no second derivatives of `tiles`.
+    """
+    distinct = list(dict.fromkeys(patterns))
+    if q.shape[2] == 0:
+        return v.new_zeros(v.shape)
+    if len(distinct) == 1:
+        return _attend(q, k, v, distinct[0], lengths)
+    of_pattern = [[head for head, pattern in enumerate(patterns) if pattern == each] for each in distinct]
+    parts = [
+        _attend(q[:, heads], k[:, heads], v[:, heads], pattern, lengths)
+        for pattern, heads in zip(distinct, of_pattern, strict=True)
+    ]
+    order = [head for heads in of_pattern for head in heads]
+    return torch.cat(parts, 1)[:, [order.index(head) for head in range(len(order))]]
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
+    path, T = OP.choose(q, pattern, lengths), q.shape[2]
+    if path == "tiles":
+        return portable.attend(q, k, v, lengths, plan(pattern.of(T), T))
+    if lengths is None:
+        return _dense(path, q, k, v, pattern.of(T), None)
+    time = torch.arange(T, device=q.device)
+    key_time = torch.where(time < lengths[:, None], time, -1)
+    if path == "masked":
+        return _dense(path, q, k, v, pattern.of(lengths[:, None, None, None]), key_time)
+    rows = [
+        _dense(path, q[b : b + 1], k[b : b + 1], v[b : b + 1], pattern.of(length), key_time[b : b + 1])
+        for b, length in enumerate(lengths.tolist())
+    ]
+    return torch.cat(rows)
+
+
+def _dense(path: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_time: Tensor | None) -> Tensor:
+    with backends.use(attention="reference" if path == "reference" else "kernel"):
+        return attention.attend(q, k, v, pattern=pattern, key_time=key_time)
+
+
+def by_size(q: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
+    """Tiles, unless a text is short or nothing but a dense mask will do."""
+    return "tiles" if q.shape[2] > SHORT and _in_tiles(q, pattern, lengths) else "masked"
+
+
+def _in_tiles(q: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
+    """Whether the tiles are known beforehand: not in a graph, nor where each row's length gives it others."""
+    return not watched(q) and (lengths is None or not pattern.measured)
+
+
+def _example(*patterns: Pattern) -> Example:
+    def example(draw: Draw, B: int, T: int) -> Tensor:
+        q, k, v = (draw(B, 2, T, CHANNELS // 2) for _ in range(3))
+        return attend(q, k, v, patterns)
+
+    return example
+
+
+OP = Op(
+    "sparse_attention",
+    {
+        "reference": Backend(None),
+        "masked": Backend(None),
+        "tiles": Backend(None, fits=_in_tiles),
+    },
+    rule=by_size,
+    examples=(
+        _example(local(3)),
+        _example(*strided(3)),
+        _example(merged(strided(3)), merged(fixed(4, 2))),
+        _example(blocks_before(4, 2), Raster(3, 2, 2, 1, 1)),
+        _example(Permuted((0, 1)), Permuted((1, 0))),
+        _example(Union((around(1), Columns((0, 7), causal=False, without=around(1))))),
+        _example(RandomBlocks(2, 0, 1, 1, 0, 0), RandomBlocks(2, 1, 1, 1, 1, 0, causal=False)),
+    ),
+    price=price,
+)
