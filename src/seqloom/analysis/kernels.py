@@ -17,7 +17,6 @@ from torch import Tensor
 
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gelu, gelu_tanh, layernorm
-from seqloom.core.cost import Cost, Span, gelu, layernorm
 from seqloom.ops.delta_rule import price as delta_price
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
