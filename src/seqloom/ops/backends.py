@@ -16,9 +16,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import torch
-
 from seqloom.core.config import near
+from seqloom.core.graphs import constant
 
 if TYPE_CHECKING:
     from seqloom.ops.op import Op
@@ -49,7 +48,7 @@ def ops() -> "dict[str, Op]":
     return dict(_ops)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def choice(op: str, by_size: str) -> str:
     """The backend that `use` forces for `op` here, else `by_size`; it is recorded."""
     here = _here.get()
@@ -61,7 +60,7 @@ def choice(op: str, by_size: str) -> str:
     return name
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def forced(op: str) -> str | None:
     """The backend that `use` forces for `op` here, if any."""
     return _here.get().forced.get(op)

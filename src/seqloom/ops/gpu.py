@@ -9,13 +9,15 @@ from importlib.util import find_spec
 
 import torch
 
+from seqloom.core.graphs import constant
+
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """whether kernels run on the CPU, in slow motion"""
 OLDEST = (8, 0)
 """the least compute capability that Triton makes code for"""
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def why() -> str:
     """Why no kernel can run here, in a few words; "" if it can."""
     if find_spec("triton") is None:

@@ -15,6 +15,7 @@ Source: the times of every backend at 572 sizes, `results/lag_sum_choice.jsonl`;
 
 from torch import Tensor, compiler
 
+from seqloom.core.graphs import constant
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
 
@@ -50,7 +51,7 @@ def portable(B: int, T: int, L: int, D: int, ndim: int) -> str:
     return "toeplitz" if ndim == 1 and T <= 256 else "fft"
 
 
-@compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def compiled() -> bool:
     """Whether this machine has both backends in C."""
     return not {"native", "spectral"} & backends.lacking("lag_sum").keys()

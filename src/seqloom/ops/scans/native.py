@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import Operator, paired
 from seqloom.ops.native import Argument, Entry
@@ -53,7 +54,7 @@ BACKWARD = {
 """by the dimensions of a, and the dtype of da where all tokens share it"""
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def available() -> bool:
     """Whether there is native code on this machine; the first to ask has it compiled."""
     return native.library(SOURCE) is not None

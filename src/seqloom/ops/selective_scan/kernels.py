@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.native import Argument, Entry
 
@@ -97,7 +98,7 @@ CONVOLVE = _entry(
 )
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def available() -> bool:
     """Whether there is native code on this machine; the first to ask has it compiled."""
     return native.library(SOURCE) is not None

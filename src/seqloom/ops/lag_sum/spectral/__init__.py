@@ -11,13 +11,14 @@ by three real ones is Gauss's.
 import torch
 from torch import Tensor
 
+from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.lag_sum import adjoint
 from seqloom.ops.lag_sum.native import parts
 from seqloom.ops.lag_sum.spectral import kernels
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def available() -> bool:
     """Whether there is native code on this machine; the first to ask has it compiled."""
     return not lacking()
