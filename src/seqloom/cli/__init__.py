@@ -8,7 +8,9 @@ import os
 import signal
 import sys
 from contextlib import ExitStack
+from functools import cache
 from types import FrameType
+from typing import Any
 
 __all__ = ["run"]
 
@@ -47,13 +49,10 @@ def command(arguments: list[str], debug: bool = False, try_anyway: bool = False)
 
 def _command(arguments: list[str], debug: bool) -> int:
     import typer
-    import typer.main
-
-    from seqloom.cli.app import app
 
     usage: tuple[type[Exception], ...] = (typer.BadParameter.__mro__[1],)  # its UsageError, which typer keeps private
     try:
-        program = typer.main.get_command(app)  # not `app(…)`, which turns Ctrl-C into a bare exit code
+        program = _program()
         with program.make_context("seqloom", list(arguments)) as context:
             code = program.invoke(context)
     except typer.Exit as leave:
@@ -73,6 +72,16 @@ def _command(arguments: list[str], debug: bool) -> int:
             print(f"seqloom: {attributed(' '.join(why.split()), error)}", file=sys.stderr)
         return 2
     return code if isinstance(code, int) else 0
+
+
+@cache
+def _program() -> Any:
+    """The commands and their options, built once; not `app(…)`, which turns Ctrl-C into a bare exit code."""
+    import typer.main
+
+    from seqloom.cli.app import app
+
+    return typer.main.get_command(app)
 
 
 def _why(error: Exception) -> str | None:
