@@ -33,8 +33,12 @@ def refused(answer: Answer, *words: str) -> None:
 
 def listing(*folders: Path) -> list[tuple[str, int]]:
     """Every file below the folders with its size; locks aside, whose text is rewritten."""
-    files = (path for folder in folders for path in sorted(folder.rglob("*")) if path.name != "lock")
-    return [(str(path), path.stat().st_size if path.is_file() else -1) for path in files]
+    found = []
+    for folder in folders:
+        for here, below, names in os.walk(folder):
+            found += [(f"{here}/{name}", -1) for name in below]
+            found += [(f"{here}/{name}", os.lstat(f"{here}/{name}").st_size) for name in names if name != "lock"]
+    return sorted(found)
 
 
 def _placed(word: str, **places: Path) -> str:

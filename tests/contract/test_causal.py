@@ -11,7 +11,7 @@ def check_causal(make: Make) -> None:
     mixer = make()
     if mixer.traits.causal != "always":
         refused(lambda: mixer.start(1))
-    holds(causality, make)
+    holds(causality, make, wide=True)  # its bound is loose where the sequence is short
 
 
 def check_longest(make: Make) -> None:

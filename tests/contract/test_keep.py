@@ -1,5 +1,8 @@
 """A dropped token is as if it had never been written, and a row does not depend on the others."""
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from torch import Tensor
 
@@ -7,7 +10,20 @@ from seqloom.contracts.padding import NOISE, anywhere, gaps
 from seqloom.contracts.rows import rows
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State, select
-from tests.contract.cases import DIM, Make, at_each_size, close, draw, every_mixer, fits, holds, same_state, streams
+from tests.contract.cases import (
+    DIM,
+    Make,
+    at_each_size,
+    close,
+    draw,
+    every_example,
+    every_mixer,
+    fits,
+    holds,
+    same_state,
+    streams,
+    sums_lags,
+)
 
 
 def alone(mixer: Mixer, x: Tensor, keep: Tensor, row: int) -> Tensor:
@@ -19,9 +35,9 @@ def at(state: State, row: int) -> State:
     return select(state, torch.tensor([row]))
 
 
-def check_keep_forward(make: Make) -> None:
+def check_keep_forward(make: Make, wide: bool = False) -> None:
     """Promise 4 for the whole sequence: values, zeros, noise in dropped places, gradients."""
-    holds(gaps, make)
+    holds(gaps, make, wide)
 
 
 def check_keep_reading(make: Make) -> None:
@@ -29,7 +45,7 @@ def check_keep_reading(make: Make) -> None:
     if not streams(make):
         return
     mixer = make()
-    T = fits(mixer, 9)
+    T = fits(mixer, 7)
     x, keep = draw(7, T, DIM), anywhere(T)
     with torch.no_grad():
         whole = mixer(x, keep)
@@ -63,11 +79,11 @@ def goes_on_alike(mixer: Mixer, found: State, wanted: State) -> None:
     close(mixer.step(then[:, 0], found)[0], mixer.step(then[:, 0], wanted)[0])
 
 
-def check_rows(make: Make) -> None:
+def check_rows(make: Make, wide: bool = False) -> None:
     """Promise 5: each row as if it were alone, whatever the others hold, also after different numbers of tokens."""
-    holds(rows, make)
+    holds(rows, make, wide)
     if streams(make):
-        at_each_size(ragged_rows_alone, make, (5, 9), (16, 21))
+        at_each_size(ragged_rows_alone, make, (5, 9), (16, 21) if wide or sums_lags(make) else None)
 
 
 def ragged_rows_alone(mixer: Mixer, T: int) -> None:
@@ -103,3 +119,10 @@ def test_dropped_tokens_leave_no_trace_in_the_state(make: Make) -> None:
 @every_mixer
 def test_a_row_does_not_depend_on_the_others(make: Make) -> None:
     check_rows(make)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [check_keep_forward, check_rows])
+@every_example
+def test_in_the_wider_size_too(make: Make, check: Callable[[Make, bool], None]) -> None:
+    check(make, True)

@@ -10,6 +10,7 @@ def _quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     """Texts are prepared once for all tests, and few are written and judged."""
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
+    monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
     monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
 
 

@@ -210,6 +210,7 @@ def test_an_interrupted_command_goes_on(
 
     monkeypatch.setattr(module, "pace", interrupted)
     monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
+    monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
     words = ["compare", "me", "--preset", "tiny", "--set", "training.batches=2", "--data", "stories:30:0"]
     words += ["--lengths", "8,16", "--out", str(tmp_path)]
     assert command(words) == 130

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from html.parser import HTMLParser
 from typing import Any
 
@@ -14,18 +15,24 @@ class Element:
     attributes: dict[str, str]
     children: list["Element | str"] = field(default_factory=list)
 
+    @cached_property
+    def elements(self) -> list["Element"]:
+        return [each for each in self.children if isinstance(each, Element)]
+
     @property
     def text(self) -> str:
         return "".join(each if isinstance(each, str) else each.text for each in self.children)
 
     def all(self, tag: str, **wanted: str) -> list["Element"]:
-        inside = [each for each in self.children if isinstance(each, Element)]
-        here = [
+        found = [
             each
-            for each in inside
+            for each in self.elements
             if each.tag == tag and all(value in each.attributes.get(key, "").split() for key, value in wanted.items())
         ]
-        return here + [found for each in inside for found in each.all(tag, **wanted)]
+        for each in self.elements:
+            if each.elements:
+                found += each.all(tag, **wanted)
+        return found
 
     def one(self, tag: str, **wanted: str) -> "Element":
         found = self.all(tag, **wanted)

@@ -106,12 +106,13 @@ def _steps_are_the_whole(subject: Subject, mixer: Mixer, T: int, worst: Largest)
     draws = random.Random(1)
     whole = mixer(x)
     mixed = [draws.random() < 0.5 for _ in range(T)]
+    grows = any(entry.grows for entry in mixer.memory.values())
     for reuse in ([False] * T, [True] * T, mixed):
-        for capacity in (None, 0, 2, T, 3 * T):
+        for capacity in (None, 0, 2, T, 3 * T) if grows else (None,):
             y, _ = in_steps(mixer, x, mixer.start(2, capacity=capacity), reuse)
             _by_place(worst, y, whole, subject.rounding, f"by steps, capacity {capacity},")
     for prompt in range(1, T - 1, 3):  # a prompt, then steps, then a piece again
-        for capacity in (None, T):
+        for capacity in (None, T) if grows else (None,):
             _, state = mixer.extend(x[:, :prompt], mixer.start(2, capacity=capacity))
             y, state = in_steps(mixer, x[:, prompt : T - 1], state, mixed[prompt : T - 1])
             wanted = whole[:, prompt : T - 1]

@@ -27,6 +27,8 @@ from seqloom.training.train import Outcome
 FORMAT = 2
 STORIES = 32
 """texts that a model writes to be judged by the grammar"""
+TOKENS = 200
+"""of each of them, at most"""
 
 
 @final
@@ -176,7 +178,7 @@ def _passage(corpus: Corpus, tokens: int) -> list[int]:
 def _grammar(model: Model, corpus: Corpus) -> Row:
     """The shares of sampled sentences that are of the grammar, and that agree with their story so far."""
     model.tokenizer = corpus.tokenizer
-    said = judged(model, stories=STORIES, tokens=200, top_p=0.9)
+    said = judged(model, stories=STORIES, tokens=TOKENS, top_p=0.9)
     written = max(said.written, 1)
     return {"grammatical": said.grammatical / written, "agreeing": said.agreeing / written}
 

@@ -5,6 +5,7 @@ import json
 import sys
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,12 @@ def plotly() -> str | None:
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
+@cache
+def packed(script: str) -> str:
+    """The script as the page holds it."""
+    return b64encode(gzip.compress(script.encode(), mtime=0)).decode()
+
+
 def _html(
     found: Comparison, sections: dict[str, list[Exhibit]], layers: list[inside.Layer], exhibits: Sequence[Exhibit]
 ) -> str:
@@ -81,7 +88,7 @@ def _html(
         methods=origin.methods(found),
         style=Markup(css() + (HERE / "style.css").read_text(encoding="utf-8")),
         scripts=[Markup((HERE / name).read_text(encoding="utf-8")) for name in ("page.js", "drawing.js")],
-        plotly=None if drawing is None else b64encode(gzip.compress(drawing.encode(), mtime=0)).decode(),
+        plotly=None if drawing is None else packed(drawing),
         data=_json(exhibits),
         safe=Markup,
         named=price.named,
