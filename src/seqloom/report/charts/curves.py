@@ -1,0 +1,132 @@
+"""Curves over a common axis: a line per model with a band over its seeds, faint raw values, and reference levels."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import altair as alt
+
+from seqloom.report.charts.chart import Axis, Spec, Table
+from seqloom.report.charts.encodings import FEW, HEIGHT, across, colour, dash, data, shape, tooltip, up
+from seqloom.report.charts.style import MUTED, SIZE, Look
+
+Room: TypeAlias = tuple[float, float]
+LINE = 17
+"""pixels from one name to the next"""
+
+
+def curves(
+    table: Table,
+    x: Axis,
+    y: Axis,
+    looks: Mapping[str, Look],
+    *,
+    levels: Sequence[tuple[str, float]] = (),
+    raw: Mapping[str, float] | None = None,
+    marks: bool = False,
+    height: int = HEIGHT,
+) -> Spec:
+    """Lines of `y` over `x`, one for each value of the column `model`, of data called `rows`.
+
+    Where the rows have the columns "lowest seed" and "highest seed", a band goes from one to the other. With `raw`,
+    data called `raw` (model, batches, loss) are drawn faintly; it has the amount of `x` per batch, by model.
+    `levels` are horizontal lines; `marks` shows each point. Of more than eight models, bands and raw values are shown
+    of the one that is pointed at.
+    """
+    shown = set(table.column("model"))
+    looks = {name: look for name, look in looks.items() if name in shown}
+    room = _range(table, y, levels)
+    rows = data("rows").encode(across(x.column, x), up(y.column, y, room), colour(looks))
+    hover = alt.selection_point("hover", fields=["model"], on="pointerover", nearest=True, clear="pointerout")
+    pick = alt.selection_point("pick", fields=["model"], bind="legend")
+    picked = alt.when(hover & pick)
+    layers: list[alt.Chart | alt.LayerChart] = []
+    if raw is not None:
+        layers.append(_raw(raw, x, y, room, len(looks)))
+    if "lowest seed" in table.head:
+        layers.append(_band(rows, y, room, len(looks)))
+    layers.append(rows.mark_line(clip=True, point=False).encode(
+        strokeDash=dash(looks), opacity=picked.then(alt.value(1)).otherwise(alt.value(0.15))))  # fmt: skip
+    points = rows.mark_point(filled=True, size=50, clip=True).encode(
+        shape=shape(looks), opacity=alt.value(1 if marks else 0), tooltip=tooltip(table, x, y)
+    )
+    layers.append(points.add_params(hover, pick))
+    layers += [_level(name, at, y, room) for name, at in levels]
+    if len(looks) <= FEW:
+        layers.append(_names(table, x, y, room, height))
+    return alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
+
+
+def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """The values moved apart to at least `gap` from each other, within [low, high], by least squares.
+
+    Neighbours that are too near form a block, which moves to the mean of what its members want. Where the room is too
+    small for all, `gap` shrinks.
+    """
+    gap = min(gap, (high - low) / max(1, len(values) - 1))
+    order = sorted(range(len(values)), key=lambda at: values[at])
+    # Without the gaps the task is a monotone regression, which pooling of neighbours solves.
+    blocks: list[tuple[float, int]] = []
+    for rank, at in enumerate(order):
+        mean, count = values[at] - rank * gap, 1
+        while blocks and blocks[-1][0] >= mean:
+            before, members = blocks.pop()
+            mean, count = (before * members + mean * count) / (members + count), members + count
+        blocks.append((mean, count))
+    ceiling = high - (len(values) - 1) * gap
+    pooled = [min(max(mean, low), ceiling) for mean, count in blocks for _ in range(count)]
+    moved = dict(zip(order, (value + rank * gap for rank, value in enumerate(pooled)), strict=True))
+    return [moved[at] for at in range(len(values))]
+
+
+def _range(table: Table, y: Axis, levels: Sequence[tuple[str, float]]) -> Room:
+    """The values of y that are shown, with some room: all of them, and all levels."""
+    columns = [name for name in (y.column, "lowest seed", "highest seed") if name in table.head]
+    values = [value for name in columns for value in table.numbers(name)] + [at for _, at in levels]
+    room = 0.04 * (max(values) - min(values)) or 0.04 * abs(max(values)) or 1.0
+    return min(values) - room, max(values) + room
+
+
+def _raw(amounts: Mapping[str, float], x: Axis, y: Axis, room: Room, models: int) -> alt.Chart:
+    """The faint raw values; of many models, those of the one that is pointed at."""
+    amount = f"datum.batches * {json.dumps(dict(amounts))}[datum.model]"
+    faint = alt.value(0.28 if models <= FEW else 0)
+    return (
+        data("raw")
+        .transform_calculate(x=amount)
+        .mark_line(strokeWidth=0.8, clip=True)
+        .encode(
+            across("x", x),
+            up("loss", y, room),
+            alt.Color("model", type="nominal", legend=None),
+            opacity=alt.when("hover", empty=False).then(alt.value(0.5)).otherwise(faint),
+        )
+    )
+
+
+def _band(rows: alt.Chart, y: Axis, room: Room, models: int) -> alt.Chart:
+    """From the lowest to the highest seed; of many models, that of the one that is pointed at."""
+    pale = alt.value(0.16 if models <= FEW else 0)
+    opacity = alt.when("hover", empty=False).then(alt.value(0.3)).otherwise(pale)
+    ends = rows.encode(up("lowest seed", y, room), y2=alt.Y2("highest seed"))
+    return ends.mark_area(clip=True).encode(opacity=opacity)
+
+
+def _level(name: str, at: float, y: Axis, room: Room) -> alt.LayerChart:
+    """A horizontal line over the whole width, with its name above its left end."""
+    one = alt.Chart(alt.InlineData(values=[{"y": at}])).encode(up("y", y, room))
+    line = one.mark_rule(color=MUTED, strokeDash=[2, 3])
+    text = one.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1, text=name)
+    return line + text.encode(x=alt.value(0))
+
+
+def _names(table: Table, x: Axis, y: Axis, room: Room, height: int) -> alt.Chart:
+    """The name of each model to the right, as high as its line ends, moved apart."""
+    points = zip(table.column("model"), table.column(x.column), table.column(y.column), strict=True)
+    known = [(str(name), a, b) for name, a, b in points if isinstance(a, int | float) and isinstance(b, int | float)]
+    last = {name: b for name, _, b in sorted(known, key=lambda point: point[1])}
+    heights = spread(list(last.values()), (room[1] - room[0]) * LINE / height, *room)
+    ends = [{"model": name, "y": at} for name, at in zip(last, heights, strict=True)]
+    text = alt.Chart(alt.InlineData(values=ends)).mark_text(align="left", dx=8, limit=190)
+    at = (up("y", y, room), alt.Color("model", type="nominal", legend=None))
+    return text.encode(*at, x=alt.value("width"), text=alt.Text("model", type="nominal"))

@@ -1,0 +1,48 @@
+"""Charts as SVG text, and the script that draws them in a page; both by vl-convert, an extra."""
+
+import functools
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from seqloom.data import cache
+from seqloom.report.charts.chart import Chart
+from seqloom.report.charts.style import DARK, PAPER, config
+
+WIDTH = 640
+"""pixels of a chart that stands alone"""
+
+
+def installed() -> bool:
+    """Whether Altair and vl-convert are there: `pip install 'seqloom[report]'`."""
+    return find_spec("altair") is not None and find_spec("vl_convert") is not None
+
+
+def svg(chart: Chart, choice: int = 0, width: int = WIDTH) -> str:
+    """A chart as an SVG file on light paper, or on dark paper where the reader's system is dark."""
+    import vl_convert
+
+    whole = chart.specification(choice) | {
+        "title": chart.heading,
+        "width": width,
+        "config": config(PAPER),
+        "padding": 12,
+    }
+    drawn: str = vl_convert.vegalite_to_svg(whole)
+    dark = "".join(f'[fill="{a}"]{{fill:{b}}}[stroke="{a}"]{{stroke:{b}}}' for a, b in DARK.items())
+    style = f"<style>@media screen and (prefers-color-scheme:dark){{{dark}}}</style>"
+    opening, rest = drawn.split(">", 1)
+    return f"{opening}>{style}{rest}\n"
+
+
+@functools.cache
+def script() -> str:
+    """Vega, Vega-Lite and vega-embed as one script, which defines `vega` and `vegaEmbed`.
+
+    It takes seconds to bundle, so that the cache folder keeps it.
+    """
+    import vl_convert
+
+    path = cache.folder() / f"vega-{version('vl-convert-python')}.js"
+    if not path.is_file():
+        cache.write(path, vl_convert.javascript_bundle().encode())
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,131 @@
+"""A chart's specification holds the numbers of its rows and is valid Vega-Lite; names that are shown do not overlap."""
+
+import csv
+import io
+import random
+from itertools import pairwise
+from typing import Any
+from xml.etree import ElementTree as xml
+
+import pytest
+
+alt = pytest.importorskip("altair", reason="altair is not installed")
+
+from seqloom.report.charts.chart import Axis, Chart, Choice, Table, filename, rounded  # noqa: E402
+from seqloom.report.charts.curves import curves, spread  # noqa: E402
+from seqloom.report.charts.draw import svg  # noqa: E402
+from seqloom.report.charts.maps import grid  # noqa: E402
+from seqloom.report.charts.picture import DEPTHS, colours, picture, png  # noqa: E402
+from seqloom.report.charts.points import NARROWEST, _boxes, _meet, _pixels, points, sides  # noqa: E402
+from seqloom.report.charts.style import DARK, SERIES, looks  # noqa: E402
+
+X, Y = Axis("batches", "batches"), Axis("loss", "loss (nats per token)")
+
+
+def table(models: int, seeds: bool = True) -> Table:
+    rows = [
+        [f"mixer_{model}", batch, 4 + model / 10 + 1 / batch, *([3.9, 5.5] if seeds else [])]
+        for model in range(models)
+        for batch in (1, 2, 3)
+    ]
+    return Table(["model", "batches", "loss", *(["lowest seed", "highest seed"] if seeds else [])], rows)
+
+
+def layers(specification: dict[str, Any]) -> list[dict[str, Any]]:
+    inside = [part for each in specification.get("layer", []) for part in layers(each)]
+    return [specification, *inside]
+
+
+@pytest.mark.parametrize("models", [1, 8, 9, 40])
+def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
+    rows = table(models)
+    look = looks([f"mixer_{at}" for at in range(models)])
+    raw = dict.fromkeys(look, 2.0)
+    drawn = curves(rows, X, Y, look, levels=[("floor", 3.5)], raw=raw)
+    chart = Chart("c", "h", "d", {"rows": rows}, [Choice("a", lambda: drawn)])
+    whole = chart.specification()
+    alt.Chart.from_dict(whole)  # checks it against the schema of Vega-Lite
+    read = list(csv.reader(io.StringIO(whole["datasets"]["rows"])))
+    assert read == [list(rows.head), *([str(cell) for cell in row] for row in rows.rows)]
+    scale = next(
+        part["encoding"]["color"]["scale"]
+        for part in layers(drawn)
+        if "scale" in str(part.get("encoding", {}).get("color"))
+    )
+    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {name: one.colour for name, one in look.items()}
+    named = [part for part in layers(drawn) if part.get("mark", {}).get("type") == "text"]
+    assert (len(named) == 2) == (models <= 8), "the name of the level, and those of few models at their lines"
+
+
+def test_a_level_is_in_the_room_that_is_shown() -> None:
+    drawn = curves(
+        table(2, seeds=False), X, Y, looks(["mixer_0", "mixer_1"]), levels=[("floor", 1.0), ("entropy", 9.0)]
+    )
+    domains = [part["encoding"]["y"]["scale"]["domain"] for part in layers(drawn) if "y" in part.get("encoding", {})]
+    assert domains
+    assert all(low < 1 and high > 9 for low, high in domains)
+
+
+def test_a_chart_of_points_is_valid_and_its_names_do_not_overlap() -> None:
+    draw = random.Random(0)
+    rows = [[f"mixer_{at}", draw.random(), 4 + draw.random(), None, None] for at in range(40)]
+    found = Table(
+        ["model", "ms a step", "loss", "lowest seed", "highest seed"], [*rows, ["alone", None, 4.0, None, None]]
+    )
+    x = Axis("ms a step", "ms a step")
+    alt.Chart.from_dict(
+        points(found, x, Y, looks([str(row[0]) for row in rows]), ["mixer_1"]) | {"datasets": {"rows": found.csv}}
+    )
+    places = _pixels(found, x, Y)
+    boxes = [_boxes(name, *places[name])[side] for side, names in sides(found, x, Y, []).items() for name in names]
+    assert len(boxes) > 10
+    assert all(box[0] >= 0 and box[2] <= NARROWEST for box in boxes)
+    for at, box in enumerate(boxes):
+        assert not any(_meet(box, other) for other in boxes[:at])
+
+
+@pytest.mark.parametrize(
+    ("values", "moved"),
+    [([], []), ([50], [50]), ([-9], [0]), ([50, 50], [45, 55]), ([52, 50], [56, 46]), ([20, 80, 81], [20, 75.5, 85.5]),
+     ([99, 98, 97], [100, 90, 80])],
+)  # fmt: skip
+def test_names_move_apart_and_stay_near(values: list[float], moved: list[float]) -> None:
+    assert spread(values, 10, 0, 100) == pytest.approx(moved)
+
+
+def test_names_that_cannot_all_fit_share_the_room() -> None:
+    assert spread([5] * 5, 50, 0, 100) == pytest.approx([0, 25, 50, 75, 100])
+
+
+def test_a_picture_is_a_png_of_one_pixel_per_cell() -> None:
+    found = png([[0, 48], [None, 24]])
+    assert found[:8] == b"\x89PNG\r\n\x1a\n"
+    assert found[16:24] == bytes([0, 0, 0, 2, 0, 0, 0, 2])
+    assert colours(DEPTHS)[0] == (0xF6, 0xF3, 0xE4)
+    assert colours(DEPTHS)[-1] == (0x1D, 0x1A, 0x4B)
+    brightness = [sum(colour) for colour in colours(DEPTHS)]
+    assert all(one > other for one, other in pairwise(brightness))
+    assert picture([[0.0, 0.0]], signed=False).startswith("data:image/png;base64,")
+    assert picture([[-1.0, 1.0]], signed=True) == picture([[-2.0, 2.0]], signed=True)
+
+
+def test_numbers_and_names() -> None:
+    assert [rounded(value) for value in (1.0, 0.123456, None, float("nan"), 7)] == [1, 0.12346, None, None, 7]
+    assert filename("ms a token at 65,536") == "ms-a-token-at-65-536"
+    assert filename("…") == "chart"
+    assert Table(["a"], [[None], ['x,"y"']]).csv == 'a\n""\n"x,""y"""\n'
+
+
+@pytest.mark.slow
+def test_a_chart_is_svg_on_both_papers() -> None:
+    rows = table(2)
+    look = looks(["mixer_0", "mixer_1"])
+    drawn = svg(Chart("c", "A title", "", {"rows": rows}, [Choice("", lambda: curves(rows, X, Y, look))]))
+    words = [each.text for each in xml.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"A title", "mixer_0", "mixer_1", "batches"} <= set(words)
+    assert all(f'"{one}"' in drawn and f":{other}" in drawn for one, other in DARK.items() if one not in SERIES)
+    cells = Table(["s", "t", "slope"], [[0, 0, 1.0], [0, 1, 0.5], [1, 1, 0.001]])
+    drawn = svg(
+        Chart("m", "A map", "", {"rows": cells}, [Choice("", lambda: grid(cells, "s", "t", "slope", decades=3))])
+    )
+    assert drawn.count('aria-roledescription="rect mark"') == 3
