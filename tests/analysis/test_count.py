@@ -5,6 +5,8 @@ import torch
 from torch.nn import functional as F
 
 from seqloom.analysis.count import Executed, count, unknown
+from seqloom.analysis.kernels import transformed
+from seqloom.analysis.pointwise import Call
 
 A, B = torch.rand(3, 4, dtype=torch.float64) + 0.5, torch.rand(3, 4, dtype=torch.float64) + 0.5
 C = torch.complex(A, B)
@@ -191,3 +193,20 @@ def test_total_breakdown_and_share() -> None:
         "mul": (12, 0, 0, 0), "sum": (0, 11, 0, 0), "exp": (0, 0, 0, 12), "div": (0, 0, 12, 0)
     }  # fmt: skip
     assert counted.per(4) == Executed(mul=3, add=round(11 / 4), div=3, exp=3)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_matrices_of_taps_by_transforms(groups: int) -> None:
+    """At each of N points a complex product takes three real ones; transforms cost what those of single taps do."""
+    B, T, L, D = 2, 64, 40, 4
+    N, blocks = 64, 2 * 1
+    x, vectors = torch.ones(B, T, D), torch.ones(L, D)
+    shape = (D, D) if groups == 1 else (groups, D // groups, D // groups)
+    taps = D * D // groups
+    apart = transformed(Call((x, vectors), {}, x))
+    found = transformed(Call((x, torch.ones(L, *shape)), {}, x))
+    one = (apart.mul - x.numel() - 4 * N * blocks * D) // (D + 2 * blocks * D)
+    assert found.mul == one * (taps + 2 * blocks * D) + N * 3 * blocks * taps + x.numel()
+    sums = (apart.add - 2 * N * blocks * D) // (D + 2 * blocks * D)
+    each = blocks * (3 * (taps - D) + 3 * D) + taps + blocks * D
+    assert found.add == sums * (taps + 2 * blocks * D) + N * each

@@ -109,3 +109,9 @@ def test_measuring_memory_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     peak_bytes(lambda: torch.ones(1000).sum())
     os.write(2, b"heard again")
     assert capfd.readouterr().err == "heard again"
+
+
+def test_five_rounds_unless_it_is_said() -> None:
+    calls: list[None] = []
+    assert len(seconds(lambda: calls.append(None)).times) == len(calls) - 1 == 5
+    assert len(race({"a": lambda: None})["a"].times) == 5

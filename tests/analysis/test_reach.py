@@ -127,3 +127,8 @@ def test_a_view_is_a_logarithm_of_the_first_tokens() -> None:
     assert shown.values.shape == (32, 32)
     assert shown.values.max() == 3
     assert shown.values.min() == 0
+
+
+def test_a_slope_of_a_thousandth_of_the_largest_is_seen() -> None:
+    row = torch.tensor([1.0, 0.999, 500.0, 1000.0], dtype=torch.float64)
+    assert span(torch.stack([torch.zeros(4).double()] * 3 + [row])).seen == 3 / 4

@@ -194,3 +194,11 @@ def test_measured_forms_are_the_ones_that_are_named() -> None:
     assert amount(formed, "kept", 256, 16) > 256 * 256 * 4 > amount(tiled, "kept", 256, 16)
     with use(attention="kernel"):  # what is in force outside does not matter
         assert amount(formed, "kept", 256, 16) > 256 * 256 * 4
+
+
+@pytest.mark.parametrize("sizes", [PRICED, MEASURED])
+def test_sizes_are_powers_of_two_that_double(sizes: dict[str, tuple[tuple[int, ...], int]]) -> None:
+    """So that blocks and transforms are whole at all of them."""
+    for moved, other in sizes.values():
+        assert [size / moved[0] for size in moved] == [1, 2, 4]
+        assert all(size.bit_count() == 1 for size in (*moved, other))

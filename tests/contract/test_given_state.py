@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.memory import Memory
-from seqloom.core.mixer import Mixer
+from seqloom.core.memory import Entry, Memory, check
+from seqloom.core.mixer import Accepted, Mixer
 from seqloom.core.state import State
 from tests.contract.cases import CASES, DIM, Case, Make, copied, draw, every_kind, every_mixer, streams, untouched
 from tests.contract.test_refusals import no
@@ -143,3 +143,19 @@ def test_the_dtype_of_the_moment_counts() -> None:
         mixer.double()
         no(lambda: mixer.step(x, state))
         mixer.step(x.double(), mixer.start(2))
+
+
+@pytest.mark.parametrize(("most", "places"), [(None, "0 or more"), (4, "0 to 4")])
+def test_it_is_said_how_many_places_a_state_may_have(most: int | None, places: str) -> None:
+    state = {"cache": torch.zeros(2, 6, 7), "length": torch.zeros(2, dtype=torch.long)}
+    with pytest.raises(ValueError, match=rf"'cache' is \(2, 6, 7\) float32 on cpu, this mixer's is \(2, {places}"):
+        check({"cache": Entry((0, 8), grows=True, most=most)}, state, 2, torch.float32, torch.device("cpu"))
+
+
+def test_only_a_plain_token_like_the_one_before_is_not_looked_at() -> None:
+    accepted, x = Accepted(), draw(2, DIM)
+    assert not accepted.takes(x)
+    accepted.token = (x.shape, x.dtype, x.device, x.layout)
+    assert accepted.takes(x)
+    others = (x[:1], x.float(), x.to("meta"), torch.nn.Parameter(x))
+    assert not any(accepted.takes(other) for other in others)

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree
 
 from seqloom.core.mixer import Mixer
@@ -13,8 +14,10 @@ from seqloom.core.state import (
     ModelState,
     State,
     bounded,
+    counted,
     filled,
     flat,
+    known,
     length_of,
     nbytes,
     repeat,
@@ -120,6 +123,7 @@ def test_a_cache_can_be_cropped(kind: str) -> None:
         _, state = mixer.extend(x, mixer.start(2, capacity=8))
         cropped = mixer.crop(state, 2)
         assert (cropped["length"].tolist(), cropped.bound) == ([2, 2], 2)
+        assert all(cropped[name].shape[1 + entry.axis] == 2 for name, entry in mixer.memory.items())
         torch.testing.assert_close(mixer.extend(x[:, 2:], cropped)[0], mixer.extend(x, mixer.start(2))[0][:, 2:])
         assert mixer.crop(state, 9) is state
 
@@ -129,3 +133,16 @@ def test_a_sum_cannot_be_cropped() -> None:
     _, state = mixer.extend(draw(2, 4, DIM), mixer.start(2))
     with pytest.raises(ValueError, match="entry 'sum' of the state does not hold what it was after 2 tokens"):
         mixer.crop(state, 2)
+
+
+def test_in_a_graph_a_state_is_a_plain_dict_and_no_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = torch.tensor([1, 2])
+    assert known(tokens)
+    assert not known(tokens.to("meta"))
+    with FakeTensorMode():
+        assert not known(torch.ones(2))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not known(tokens)
+    state = counted({"k": tokens}, Length(tokens + 1, 3))
+    assert type(state) is dict
+    assert {name: tensor.tolist() for name, tensor in state.items()} == {"k": [1, 2], "length": [2, 3]}

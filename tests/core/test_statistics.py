@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.core.statistics import (
+    LEVEL,
+    Difference,
+    Estimate,
     Runs,
     contrast,
     could_settle,
@@ -150,5 +153,16 @@ def test_coverage_and_false_claims_of_2000_tables(count: int, wide: int) -> None
 def test_means() -> None:
     assert mean([3, 3]) == 3
     assert isinstance(mean([3, 3]), int)
+    assert mean([3]) == 3
     assert mean([1.0, 2.0]) == 1.5
     assert mean([1.0, None]) is None
+
+
+def test_rounding_is_measured_by_the_size_of_what_is_compared() -> None:
+    assert mean_of([1e-20, 2e-20, 3e-20]).error == pytest.approx(1e-20 / math.sqrt(3))
+    assert mean_of([1e-20, 2e-20, 3e-20], scale=1.0).error is None
+
+
+def test_a_p_of_the_level_settles_nothing() -> None:
+    low = Estimate(-1.0, 3, 0.1, 2)
+    assert [Difference(low, p, None).word for p in (LEVEL, LEVEL * 0.999)] == ["not settled", "lower"]

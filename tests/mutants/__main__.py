@@ -8,12 +8,12 @@ the limit of a fault is three times what they took. A fault that hangs, or that 
 """
 
 import argparse
-import random
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
 from typing import final
@@ -44,7 +44,10 @@ class Fault:
 
 
 def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
-    """That many faults, as many of each group, of places drawn by the seed."""
+    """That many faults, as many of each group, in an order that the seed gives them.
+
+    A fault's place in that order depends on its key alone: where a line changes, the faults of the others stay.
+    """
     found = []
     for n, group in enumerate(groups):
         those = [
@@ -53,7 +56,7 @@ def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
             for place in places(path.read_text(encoding="utf-8"))
         ]
         share = number // len(groups) + (n < number % len(groups))
-        found += random.Random(f"{seed} {group.name}").sample(those, min(share, len(those)))
+        found += sorted(those, key=lambda fault: sha256(f"{seed} {fault.key}".encode()).digest())[:share]
     return found
 
 

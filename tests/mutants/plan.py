@@ -46,7 +46,7 @@ GROUPS = (
         ),
         ("tests/core", "tests/models/test_initial.py", "tests/contract", "--ignore=tests/contract/test_numbers.py"),
     ),
-    Group("ops", ("src/seqloom/ops/*/**/*.py",), ("tests/ops/test_{package}*.py",)),
+    Group("ops", ("src/seqloom/ops/*/**/*.py",), ("tests/ops/test_{package}*.py", "tests/ops/test_registry.py")),
     Group("checkpoint", ("src/seqloom/runs/checkpoint.py", "src/seqloom/runs/tensors.py"), ("tests/runs",)),
     Group(
         "statistics",

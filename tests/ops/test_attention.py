@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import attend, banded, causal, fast
+from seqloom.ops.attention import attend, banded, causal, fast, weights
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "kernel", "formed"])
 
@@ -230,3 +230,10 @@ def test_few_keys_in_bfloat16_are_widened(
     q = torch.rand(1, 1, keys, 4, dtype=dtype)
     assert fast.causal(q, q, q).dtype == dtype
     assert seen == [ran]
+
+
+def test_weights_are_the_softmax_over_what_is_seen() -> None:
+    q, k = (torch.randn(2, 3, 5, 4, dtype=torch.float64) for _ in range(2))
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    wanted = (q @ k.mT / 2).masked_fill(later, -math.inf).softmax(-1)
+    torch.testing.assert_close(weights(q, k), wanted)

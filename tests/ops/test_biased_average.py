@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.core.cost import Cost, Span
 from seqloom.ops import backends
 from seqloom.ops.biased_average import OP, average, biases, joined
+from seqloom.ops.biased_average.price import price
 from seqloom.ops.biased_average.total import Total, nothing
 from tests.at_once import first
 
@@ -203,3 +205,14 @@ def test_what_does_not_fit_is_refused() -> None:
             average(v, v, numbers(*shape))
     assert average(v[:, :0], v[:, :0], numbers(1, 1, 3, 1)).shape == (2, 0, D)
     assert average(v[:0], v[:0], numbers(1, 1, 3, 1)).shape == (0, 5, D)
+
+
+@pytest.mark.parametrize("window", [None, 1, 3])
+def test_the_prices_of_the_tokens_add_up(window: int | None) -> None:
+    """A token that falls out of the window is added to the sum beyond it; the first that does is the sum itself."""
+    for T in range(1, 7):
+        tokens = [price(Span(t, "token"), window, 2, 4) for t in range(1, T + 1)]
+        assert sum(tokens, Cost()).total == price(Span(T, "sequence"), window, 2, 4).total
+    beyond = price(Span(5, "token"), 3, 2, 4)
+    assert (beyond.mul, beyond.exp, beyond.div) == ((3 + 1) * 4, (3 + 1) * 2, 4)
+    assert beyond.add == 3 * 2 + (2 + 2) * (4 + 2), "3 biases, 2 sums in the window, a decayed sum and one to join them"

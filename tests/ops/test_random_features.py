@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.linear_decay import decay
-from seqloom.ops.random_features import LOWEST, draws, features, positive
+from seqloom.ops.random_features import LOWEST, draws, features, positive, price
 
 K = 4
 DRAWS = {"independent": draws.independent, "orthogonal": draws.orthogonal}
@@ -209,3 +209,17 @@ def test_on_the_meta_device_nothing_is_drawn() -> None:
 def test_shapes_are_known_on_the_meta_device() -> None:
     x, w = torch.empty(1, 2, 3, K, device="meta"), torch.empty(2, 5, K, device="meta")
     assert features.softmax_log(x, w).shape == (1, 2, 3, 5)
+
+
+def test_exponential_features_are_priced() -> None:
+    """n tokens in H heads of width K with R directions: products along them, |x|²/2, one exponential a feature."""
+    n, H, R, K = 7, 2, 3, 4
+    for kernel, F in (("softmax", R), ("hyperbolic", 2 * R)):
+        found = price.features(n, kernel, H, R, K)
+        assert (found.mul, found.exp, found.div, found.other) == (
+            n * H * (R * K + K),
+            n * H * F,
+            n * H,
+            n * H * (F - R),
+        )
+        assert found.add == n * H * (R * (K - 1) + K + F)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.runs import checkpoint, manifest, steps
-from seqloom.runs.tensors import _STORED
+from seqloom.runs.tensors import _STORED, storable
 from tests.runs.saving import groups, is_whole, save
 
 TIED = torch.randn(3, 4)
@@ -229,3 +229,32 @@ def test_prune_takes_the_name_before_the_files(tmp_path: Path, monkeypatch: pyte
 
 def _bits(tensor: Tensor) -> Tensor:
     return torch.view_as_real(tensor).view(torch.uint8) if tensor.is_complex() else tensor.reshape(-1).view(torch.uint8)
+
+
+def test_a_plain_tensor_is_not_copied() -> None:
+    plain, view = torch.ones(3), torch.ones(3, 2)
+    stored, _ = storable("m", {"plain": plain, "view": view.T, "again": plain})
+    assert stored["plain"].data_ptr() == plain.data_ptr()
+    assert stored["view"].is_contiguous()
+    assert stored["again"].data_ptr() != plain.data_ptr()
+
+
+def test_all_is_on_the_disk_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "given").write_text("x")
+    synced: set[int] = set()
+    waiting: list[str] = []
+    fsync, put = os.fsync, steps.put
+
+    def noted(file: int) -> None:
+        synced.add(os.fstat(file).st_ino)
+        fsync(file)
+
+    def looked(temporary: Path, final: Path) -> None:
+        waiting.extend(path.name for path in (temporary, *temporary.iterdir()) if path.stat().st_ino not in synced)
+        put(temporary, final)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(steps, "put", looked)
+    found = checkpoint.save(tmp_path / "c", 1, groups(1), {}, {"tokenizer.json": tmp_path / "given"})
+    assert len(list(found.iterdir())) >= 4
+    assert waiting == []

@@ -73,7 +73,7 @@ def race(
     warm: int = 1,
     after: Callable[[], object] | None = None,
 ) -> dict[str, Timing]:
-    """The times of several runs that take turns, each round beginning with the next one.
+    """The times of several runs that take turns for `repeats` rounds, each round beginning with the next one.
 
     Each is warmed up `warm` times; `after` is called, off the clock, when a timed run has ended. ValueError if
     `repeats` is less than 1 or nothing is to run.

@@ -264,11 +264,6 @@ def _rebuild(mixer: Mixer, keys: Any) -> None:
     mixer.rebuild()
 
 
-def parameters(module: nn.Module | None) -> int:
-    """The number of parameters of a module; 0 for None."""
-    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
-
-
 def plain(module: nn.Module, std: float) -> None:
     """Initializes linear layers and embeddings as N(0, std²), biases as 0, norms at gain 1."""
     for part in module.modules():

@@ -17,7 +17,6 @@ from dataclasses import replace
 import torch
 
 from seqloom.core.cost import Cost, Per, Span, linear, softmax
-from seqloom.core.mixer import parameters
 from seqloom.core.model import ModelConfig
 from seqloom.core.parts import part_price
 from seqloom.models.block import Block
@@ -62,8 +61,8 @@ def inner_cost(config: ModelConfig, blocks: Sequence[Block], T: int) -> Cost:
 def shared_cost(blocks: Sequence[Block]) -> Cost:
     """The parameters that layers share, once; what is computed with them is in the layers' price."""
     mixers = (block.mixer for block in blocks if "shared" not in block.mixer._modules)
-    shared = {id(mixer.shared): mixer.shared for mixer in mixers}
-    return Cost(params=sum(parameters(module) for module in shared.values()))
+    shared = {id(mixer.shared): mixer.shared for mixer in mixers if mixer.shared is not None}
+    return Cost(params=sum(parameter.numel() for module in shared.values() for parameter in module.parameters()))
 
 
 def output_cost(config: ModelConfig, rows: int) -> Cost:
