@@ -119,10 +119,13 @@ def test_another_channel_drops_the_settings_of_the_feed_forward_network() -> Non
 
 
 def test_the_model_of_one_recipe_under_the_training_of_another() -> None:
-    config = resolve("paper/small", ["model.dropout=0.2"], model="mamba/small")
     small, mamba = resolve("paper/small"), resolve("mamba/small")
-    assert (config.training, config.data) == (small.training, small.data)
-    assert config.model == mamba.model.model_copy(update={"context": 32, "dropout": 0.2})
+    for changes in (["model.dropout=0.2", "model=mamba/small"], ["model=mamba/small", "model.dropout=0.2"]):
+        config = resolve("paper/small", changes)
+        assert (config.training, config.data) == (small.training, small.data)
+        assert config.model == mamba.model.model_copy(update={"context": 32, "dropout": 0.2})
+    with pytest.raises(ValueError, match="did you mean 'mamba/small'"):
+        resolve("paper/small", ["model=mamba/smal"])
 
 
 def test_a_file_is_a_preset(tmp_path: Path) -> None:

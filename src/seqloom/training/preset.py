@@ -6,7 +6,9 @@ A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value r
 mixer, schedule, objective or position drops the settings of the one before it; changes that follow are the new one's.
 So does another `model.channel` with those of the feed-forward network.
 
-    preset_values("llama/small", model="mamba/small")      Mamba's model under Llama's data, context and training
+    preset_values("llama/small", ["model=mamba/small"])      Mamba's model under Llama's data, context and training
+
+`model=PRESET` comes before all other changes, in whatever order they are given.
 """
 
 from collections.abc import Sequence
@@ -18,26 +20,21 @@ from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.training.recipes import recipe
 
 
-def preset_values(
-    preset: str, changes: Sequence[str] = (), source: str | None = None, model: str | None = None
-) -> dict[str, Any]:
+def preset_values(preset: str, changes: Sequence[str] = (), source: str | None = None) -> dict[str, Any]:
     """The values of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
-    With `model`, the name of another preset, that one's model, with the context of this one: what is compared reads
-    the same batches. ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the
-    wrong place.
+    ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the wrong place.
     """
     values = _read(preset)
-    if model is not None:
-        context = {name: size for name, size in values.get("model", {}).items() if name == "context"}
-        values["model"] = {**_read(model).get("model", {}), **context}
-    if isinstance(values.get("model"), dict) and isinstance(values["model"].get("position"), str):
-        _put(values, ["model", "position"], values["model"]["position"])
-    for change in changes:
+    for change in sorted(changes, key=lambda change: not change.startswith("model=")):
         place, sign, text = change.partition("=")
         if not sign or not place:
             raise ValueError(f"--set needs name=value, such as model.mixer.kind=she, not {change!r}")
-        _put(values, place.split("."), _value(text, change))
+        value = _value(text, change)
+        if place == "model" and isinstance(value, str):
+            values["model"] = _model_of(value, values.get("model"))
+        else:
+            _put(values, place.split("."), value)
     if source is not None:
         _put(values, ["data", "source"], source)
     if isinstance(values.get("model"), dict) and isinstance(values.get("data"), dict):
@@ -80,7 +77,19 @@ def short(text: str) -> str:
 
 
 def _read(preset: str) -> dict[str, Any]:
-    return _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
+    values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
+    if isinstance(values.get("model"), dict) and isinstance(values["model"].get("position"), str):
+        _put(values, ["model", "position"], values["model"]["position"])
+    return values
+
+
+def _model_of(preset: str, before: Any) -> Any:
+    """The model of a preset in place of another: it reads the same batches, so context and vocabulary stay."""
+    model = _read(preset).get("model")
+    if not isinstance(model, dict) or not isinstance(before, dict):
+        return model
+    sizes = {name: before[name] for name in ("context", "vocab") if name in before}
+    return {name: value for name, value in model.items() if name != "vocab"} | sizes
 
 
 def _file(path: Path) -> dict[str, Any]:

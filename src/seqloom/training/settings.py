@@ -27,15 +27,14 @@ def resolve(
     changes: Sequence[str] = (),
     source: str | None = None,
     *,
-    model: str | None = None,
     log: Callable[[str], object] | None = None,
 ) -> RunConfig:
     """The settings of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
-    With `model` that preset's model, see `preset_values`. `log` takes a line where the preset's position does not act
-    in every layer. ValueError, in one line, for what is unknown or does not fit, sizes that a mixer refuses included.
+    `log` takes a line where the preset's position does not act in every layer. ValueError, in one line, for what is
+    unknown or does not fit, sizes that a mixer refuses included.
     """
-    values = preset_values(preset, changes, source, model)
+    values = preset_values(preset, changes, source)
     note = _drop_position(values, changes)
     config: RunConfig = read(RunConfig, values)
     if note is not None and log is not None:
@@ -55,7 +54,7 @@ def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None
     """
     names = [change.partition("=")[0] for change in changes]
     mixers_changed = any(name == "model.mixer" or name.startswith("model.mixer.") for name in names)
-    if not mixers_changed or any(name == "model" or name.startswith("model.position") for name in names):
+    if not mixers_changed or any(name.startswith("model.position") for name in names):
         return None
     model = values["model"]
     try:
