@@ -158,7 +158,7 @@ def test_a_graph_keeps_the_backend_that_it_was_captured_with() -> None:
     [
         ({"lag_sums": "fft"}, "unknown op 'lag_sums'; did you mean 'lag_sum'"),
         ({"lag_sum": "ftt"}, "no backend 'ftt'; did you mean 'fft'"),
-        ({"attention": "zzz"}, "no backend 'zzz'; there is formed, kernel, reference"),
+        ({"attention": "zzz"}, "no backend 'zzz'; there is by_distance, formed, kernel, reference"),
     ],
 )
 def test_a_typo_is_an_error(forced: dict[str, str], says: str) -> None:

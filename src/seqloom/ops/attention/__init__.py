@@ -1,60 +1,66 @@
-"""Softmax attention over any pattern, with changes to its scores and to its values.
+"""Softmax attention over any pattern, with what is done to its scores and to its values.
 
-    z_ij = q_i · k_j / √K,   changed by `score_change`
-    a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}      over the j that `pattern(i, j)` lets through
+    z_ij = Σ_c q_ic k_jc e^{-f_c (i-j)} / √K,    changed as `Scores` says; f = 0 unless `fade` is given
+    a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}           over the j that `pattern(i, j)` lets through
     y_i  = Σ_j a_ij v_j + `value_change`(a)_i
 
 i and j are the *times* of queries and keys, so that a pattern reads the same on a whole sequence, a piece, or a ring.
-Source: Vaswani et al., arXiv:1706.03762, Eq. 1; the Extractor paper's Eq. 13-15. Nothing differs.
+Source: Vaswani et al., arXiv:1706.03762, Eq. 1; the Extractor paper's Eq. 13-15; f: xPos, arXiv:2212.10554. Nothing
+differs.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import fast, price, reference
+from seqloom.ops.attention import by_distance, fast, price, reference
+from seqloom.ops.attention.scores import Bias, ScoreChange, Scores, ValueChange
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+__all__ = ["OP", "Bias", "Pattern", "around", "attend", "banded", "causal", "everywhere", "weights"]
 
 Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query may look"""
-ScoreChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(scores (B, H, Tq, Tk), query times, key times) → scores of the same shape"""
-ValueChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(weights (B, H, Tq, Tk), query times, key times) → what is added to the output (B, H, Tq, V)"""
+FADED = 1024
+"""queries of a tile whose scores fade with distance: e^{f i} is formed for differences up to so many tokens alone"""
 
 
-def causal(i: Tensor, j: Tensor) -> Tensor:
-    """Every query looks at its own place and at all before it."""
-    return j <= i
+@final
+@dataclass(frozen=True)
+class Window:
+    """Every query looks at itself, at `before` keys before it and at `after` keys after it; None for all."""
+
+    before: int | None
+    after: int | None
+
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        if self.before is None and self.after is None:
+            return torch.ones_like(i + j, dtype=torch.bool)
+        if self.before is None and self.after == 0:
+            return j <= i
+        late = torch.ones_like(i + j, dtype=torch.bool) if self.before is None else i - j <= self.before
+        return late if self.after is None else late & (j - i <= self.after)
 
 
-def everywhere(i: Tensor, j: Tensor) -> Tensor:
-    """Every query looks at all keys."""
-    return torch.ones_like(i + j, dtype=torch.bool)
+causal: Pattern = Window(None, 0)
+"""every query looks at its own position and at all before it"""
+everywhere: Pattern = Window(None, None)
+"""every query looks at all keys"""
 
 
 def banded(width: int | None) -> Pattern:
-    """Every query looks at its own place and at the `width` - 1 before it; None for all before it."""
-    if width is None:
-        return causal
-
-    def pattern(i: Tensor, j: Tensor) -> Tensor:
-        return (j <= i) & (i - j < width)
-
-    return pattern
+    """Every query looks at its own position and at the `width` - 1 before it; None for all before it."""
+    return causal if width is None else Window(width - 1, 0)
 
 
 def around(width: int) -> Pattern:
-    """Every query looks at its own place and at those less than `width` away on both sides."""
-
-    def pattern(i: Tensor, j: Tensor) -> Tensor:
-        return (i - j).abs() < width
-
-    return pattern
+    """Every query looks at its own position and at those less than `width` away on both sides."""
+    return Window(width - 1, width - 1)
 
 
 def attend(
@@ -63,27 +69,78 @@ def attend(
     v: Float[Tensor, "B G Tk V"],
     *,
     pattern: Pattern = causal,
-    score_change: ScoreChange | None = None,
-    value_change: ValueChange | None = None,
     query_time: Int[Tensor, "B Tq"] | None = None,
     key_time: Int[Tensor, "B Tk"] | None = None,
+    bias: Bias | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
+    fade: Float[Tensor, " K"] | None = None,
+    score_change: ScoreChange | None = None,
+    value_change: ValueChange | None = None,
 ) -> Float[Tensor, "B H Tq V"]:
     """Attention of each query over the keys that `pattern` lets through; H/G heads of queries share a head of keys.
 
     Times are 0, 1, … where they are not given; a key with a negative time is empty and never looked at. A query that
-    may look at nothing gives 0. All backends are differentiable; changes need `formed` or `reference`.
+    may look at nothing gives 0. All backends are differentiable; some cannot do all changes. Scores are divided by √K
+    where there is no `scale`. `fade` may be negative for no channel. See `Scores` for the rest.
     """
-    changed = score_change is not None or value_change is not None
-    whole = pattern is causal and query_time is None and key_time is None and q.shape[2] == k.shape[2]
-    path = OP.choose(q, changed, whole)
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
+    scores = Scores(bias, scale, softcap, sinks, score_change, value_change)
+    if fade is not None:
+        return _faded(q, k, v, fade, pattern, query_time, key_time, scores)
+    return _attend(q, k, v, pattern, query_time, key_time, scores)
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+    scores: Scores,
+) -> Tensor:
+    timed = query_time is not None or key_time is not None or q.shape[2] != k.shape[2]
+    whole = pattern is causal and not timed
+    path = OP.choose(q, scores, whole, isinstance(pattern, Window) and not timed)
     if path == "kernel":
         if pattern is everywhere and key_time is None:
-            return fast.unmasked(q, k, v)
-        return fast.causal(q, k, v) if whole else fast.kernel(q, k, v, pattern, query_time, key_time)
-    y: Tensor = OP[path](q, k, v, pattern, score_change, value_change, query_time, key_time)
+            return fast.unmasked(q, k, v, scores.scale)
+        if whole:
+            return fast.causal(q, k, v, scores.scale)
+        return fast.kernel(q, k, v, pattern, query_time, key_time, scores.scale)
+    if path == "by_distance":
+        assert isinstance(pattern, Window)  # as the rule says
+        return by_distance.attend(q, k, v, scores, pattern.before, pattern.after)
+    y: Tensor = OP[path](q, k, v, pattern, query_time, key_time, scores)
     return y
+
+
+def _faded(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    fade: Tensor,
+    pattern: Pattern,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+    scores: Scores,
+) -> Tensor:
+    """With each tile's first query as the origin of time: keys before it fade, and nothing grows with the position."""
+    i, j = fast.times(q, query_time), fast.times(k, key_time)
+    rates = fade.to(torch.promote_types(q.dtype, torch.float32))
+    parts = []
+    for a in range(0, q.shape[2], FADED):
+        now = i[:, a : a + FADED]
+        origin = now[:, :1]
+        faded_q = q[:, :, a : a + FADED] * torch.exp((origin - now)[:, None, :, None] * rates)
+        faded_k = k * torch.exp((j - origin)[:, None, :, None] * rates)
+        alone = q.shape[2] <= FADED
+        given = (query_time, key_time) if alone else (now.expand(len(q), -1), j.expand(len(q), -1))
+        parts.append(_attend(faded_q.to(q.dtype), faded_k.to(k.dtype), v, pattern, *given, scores))
+    return torch.cat(parts, 2)
 
 
 def weights(
@@ -101,13 +158,20 @@ def weights(
     return looked[0]
 
 
-def by_size(q: Tensor, changed: bool, whole: bool) -> str:
+def by_size(q: Tensor, scores: Scores, whole: bool, near: bool) -> str:
     """The fastest backend: short rows in narrow heads form their weights, as measured on 2 CPU cores (docs/log.md).
 
-    `changed` is whether scores or values are, `whole` whether each place looks at itself and all before it.
+    `whole` is whether each position looks at itself and all before it, `near` whether a whole sequence looks at
+    neighbours.
     """
+    if not scores.plain:
+        return "by_distance" if q.shape[2] > FORMED and by_distance.able(q, scores, near) else "formed"
     short = q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
-    return "formed" if changed or (whole and short) else "kernel"
+    return "formed" if whole and short and scores.scale is None else "kernel"
+
+
+FORMED = 64
+"""tokens up to which weights under a bias are formed at once"""
 
 
 def _causal(draw: Draw, B: int, T: int) -> Tensor:
@@ -118,14 +182,21 @@ def _banded(draw: Draw, B: int, T: int) -> Tensor:
     return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)), pattern=banded(3))
 
 
+def _biased(draw: Draw, B: int, T: int) -> Tensor:
+    return attend(*(draw(B, 4, T, CHANNELS // 4) for _ in range(3)), bias=Bias(draw(4, 6)), sinks=draw(4))
+
+
 OP = Op(
     "attention",
     {
         "reference": Backend(reference.attend),
-        "kernel": Backend(fast.kernel, fits=lambda q, changed, whole: not changed),
+        "kernel": Backend(fast.kernel, fits=lambda q, scores, whole, near: scores.plain),
         "formed": Backend(fast.formed),
+        "by_distance": Backend(
+            by_distance.attend, fits=lambda q, scores, whole, near: by_distance.able(q, scores, near)
+        ),
     },
     rule=by_size,
-    examples=(_causal, _banded),
+    examples=(_causal, _banded, _biased),
     price=price,
 )

@@ -13,32 +13,42 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
+
+from seqloom.ops.attention.scores import Scores
 
 PatternLike = Callable[[Tensor, Tensor], Tensor]
-ScoreLike = Callable[[Tensor, Tensor, Tensor], Tensor]
 
+SCORES = 1 << 25
+"""scores that are formed at a time: of one row of 4 heads those of 2,896 tokens"""
 
 WIDENED = 256
 """keys up to which torch's kernel for a CPU is slower in bfloat16 than in float32, conversions included; from 1 to 4
 times, most in narrow heads (docs/log.md)"""
 
 
-def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Each place over itself and all before it: (B, H, T, K), (B, H, T, K), (B, H, T, V) → (B, H, T, V)."""
-    return _attend(q, k, v, is_causal=True)
+def causal(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+    """Each position over itself and all before it: (B, H, T, K), (B, G, T, K), (B, G, T, V) → (B, H, T, V)."""
+    return _attend(q, k, v, scale, is_causal=True)
 
 
-def unmasked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Each query over all keys: (B, H, Tq, K), (B, H, Tk, K), (B, H, Tk, V) → (B, H, Tq, V)."""
-    return _attend(q, k, v)
+def unmasked(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+    """Each query over all keys: (B, H, Tq, K), (B, G, Tk, K), (B, G, Tk, V) → (B, H, Tq, V)."""
+    return _attend(q, k, v, scale)
 
 
 def kernel(
-    q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: PatternLike,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+    scale: float | None,
 ) -> Tensor:
     """The equation of `seqloom.ops.attention`, without changes, over a mask; shapes as in `attend` there."""
     k, v, seen, blind, _, _ = _seen(q, k, v, pattern, query_time, key_time)
-    return torch.where(blind, 0.0, _attend(q, k, v, attn_mask=seen | blind))
+    return torch.where(blind, 0.0, _attend(q, k, v, scale, attn_mask=seen | blind))
 
 
 def formed(
@@ -46,29 +56,60 @@ def formed(
     k: Tensor,
     v: Tensor,
     pattern: PatternLike,
-    score_change: ScoreLike | None,
-    value_change: ScoreLike | None,
     query_time: Tensor | None,
     key_time: Tensor | None,
+    scores: Scores,
 ) -> Tensor:
-    """The equation of `seqloom.ops.attention`, all of it; shapes as in `attend` there."""
+    """The equation of `seqloom.ops.attention`, all of it; shapes as in `attend` there.
+
+    Of many scores so many queries at a time that at most `SCORES` are in memory; a backward computes them again.
+    """
+    count = max(1, SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
+    if count >= q.shape[2]:
+        return _formed(q, k, v, pattern, query_time, key_time, scores)
+    now, then = times(q, query_time).expand(len(q), -1), times(k, key_time).expand(len(q), -1)
+    parts = []
+    for a in range(0, q.shape[2], count):
+        given = (q[:, :, a : a + count], k, v, pattern, now[:, a : a + count], then, scores)
+        parts.append(checkpoint(_formed, *given, use_reentrant=False) if torch.is_grad_enabled() else _formed(*given))
+    return torch.cat(parts, 2)
+
+
+def _formed(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: PatternLike,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+    scores: Scores,
+) -> Tensor:
     k, v, seen, blind, now, then = _seen(q, of_queries(q, k), of_queries(q, v), pattern, query_time, key_time)
-    z = q @ k.mT / math.sqrt(q.shape[-1])
-    if score_change:
-        z = score_change(z, now, then)
-    a = z.masked_fill(~seen, -math.inf).masked_fill(blind, 0.0).softmax(-1)
+    z = scores.of(q, k, now, then).masked_fill(~seen, -math.inf).masked_fill(blind, 0.0)
+    if scores.sinks is None:
+        a = z.softmax(-1)
+    else:
+        sinks = scores.sinks.to(z.dtype)[:, None, None].expand(*z.shape[:3], 1)
+        a = torch.cat([z, sinks], -1).softmax(-1)[..., :-1]
     y = a @ v
-    if value_change:
-        y = y + value_change(a, now, then)
+    if scores.value_change is not None:
+        y = y + scores.value_change(a, now, then)
     return torch.where(blind, 0.0, y)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float | None,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+) -> Tensor:
     """Torch's kernel, in float32 where that is faster."""
     grouped = q.shape[1] != k.shape[1]
     if grouped and attn_mask is not None and q.device.type != "cpu":  # for which no kernel of a GPU takes groups
         k, v, grouped = of_queries(q, k), of_queries(q, v), False
-    given = {"attn_mask": attn_mask, "is_causal": is_causal, "enable_gqa": grouped}
+    given = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": grouped}
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or k.shape[2] > WIDENED:
         return scaled_dot_product_attention(q, k, v, **given)
     with torch.autocast("cpu", enabled=False):  # which would narrow them again

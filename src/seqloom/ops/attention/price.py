@@ -1,21 +1,37 @@
 """What attention costs: scores, their softmax, and the sum of the values."""
 
-from seqloom.core.cost import Cost
+from seqloom.core.cost import Cost, Step
 
 
-def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
-    """Of `rows` queries that look at `terms` keys in all, per head.
+def price(
+    rows: int,
+    terms: int,
+    dim: int,
+    heads: int,
+    *,
+    scale: float | None = None,
+    softcap: bool = False,
+    bias: bool = False,
+    sinks: bool = False,
+) -> Cost:
+    """Of `rows` queries that look at `terms` keys in all, per head; the rest as in `Scores`.
 
-    Tables 3 and 5 of the Extractor paper; docs/errata.md corrects 5.
+    Tables 3 and 5 of the Extractor paper; docs/errata.md corrects 5. tanh x is (1 - e^-2x) / (1 + e^-2x).
     """
-    K = dim // heads
+    K, scores = dim // heads, heads * terms
+    scaled: tuple[Step, ...] = ("division",) if scale is None else () if scale == 1 else ("multiplication",)
+    capped: tuple[Step, ...] = (
+        ("division", "multiplication", "exponentiation", "addition", "division", "multiplication") if softcap else ()
+    )
     return Cost(
-        mul=2 * terms * dim,
-        add=heads * (terms * (K - 1) + (terms - rows) * K + terms - rows),
-        div=2 * heads * terms,
-        exp=heads * terms,
+        mul=2 * terms * dim + scores * (scaled + capped).count("multiplication"),
+        add=heads * (terms * (K - 1) + (terms - rows) * K + terms - rows + sinks * rows)
+        + scores * (bias + 2 * softcap),
+        div=scores + scores * (scaled + capped).count("division"),
+        exp=scores * (1 + softcap) + sinks * heads * rows,
         path=(
-            *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
+            *("multiplication", "cumulation", *scaled, *capped, *(("addition",) if bias else ())),
+            *("exponentiation", "cumulation", *(("addition",) if sinks else ()), "division"),
             *("multiplication", "cumulation"),
         ),
     )

@@ -1,0 +1,155 @@
+"""What is done to scores: every backend against a loop over numbers, in value and gradient, tile by tile."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.ops import attention, backends
+from seqloom.ops.attention import Bias, around, attend, banded, by_distance, causal, everywhere, fast
+
+B, H, T, K, V = 2, 3, 13, 4, 5
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def inputs() -> list[Tensor]:
+    return [draw(B, H, T, K), draw(B, H, T, K, seed=1), draw(B, H, T, V, seed=2)]
+
+
+def loop(q: Tensor, k: Tensor, v: Tensor, pattern: Any = causal, **given: Any) -> Tensor:
+    y = torch.zeros(B, H, T, V, dtype=q.dtype)
+    for b in range(B):
+        for h in range(H):
+            for i in range(T):
+                seen = [j for j in range(T) if bool(pattern(torch.tensor(i), torch.tensor(j)))]
+                z = [score(q[b, h, i], k[b, h, j], h, i - j, given) for j in seen]
+                sink = given["sinks"][h].exp() if "sinks" in given else 0.0
+                total = sum(each.exp() for each in z) + sink
+                y[b, h, i] = sum(each.exp() / total * v[b, h, j] for each, j in zip(z, seen, strict=True))
+    return y
+
+
+def score(q: Tensor, k: Tensor, h: int, distance: int, given: dict[str, Any]) -> Tensor:
+    if "fade" in given:
+        k = k * torch.exp(-given["fade"] * distance)
+    z = (q * k).sum() * given.get("scale", 1 / math.sqrt(K))
+    if "softcap" in given:
+        z = given["softcap"] * torch.tanh(z / given["softcap"])
+    if "bias" in given:
+        values, first = given["bias"].values, given["bias"].first
+        z = z + values[h, min(max(distance - first, 0), values.shape[1] - 1)]
+    return z
+
+
+FADE = torch.tensor([0.0, 0.3, 0.01, 1.0], dtype=torch.float64)
+CASES: dict[str, dict[str, Any]] = {
+    "scale": {"scale": 1.0},
+    "softcap": {"softcap": 0.7, "scale": 2.0},
+    "sinks": {"sinks": draw(H, seed=3)},
+    "long bias": {"bias": Bias(draw(H, T, seed=4))},
+    "short bias": {"bias": Bias(draw(H, 4, seed=4))},
+    "one bias": {"bias": Bias(draw(H, 1, seed=4))},
+    "short bias and sinks": {"bias": Bias(draw(H, 5, seed=4)), "sinks": draw(H, seed=3), "scale": 1.0},
+    "bias in a window": {"bias": Bias(draw(H, 5, seed=4)), "pattern": banded(3)},
+    "bias in a wider window": {"bias": Bias(draw(H, 5, seed=4)), "pattern": banded(8)},
+    "bias everywhere": {"bias": Bias(draw(H, 7, seed=4), -3), "pattern": everywhere},
+    "bias around": {"bias": Bias(draw(H, 7, seed=4), -3), "pattern": around(4), "sinks": draw(H, seed=3)},
+    "fade": {"fade": FADE},
+    "fade and bias": {"fade": FADE, "bias": Bias(draw(H, 5, seed=4)), "pattern": banded(6)},
+}
+
+
+@pytest.fixture(params=["whole", "tiles"])
+def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "tiles":
+        monkeypatch.setattr(by_distance, "TILE", 5)
+        monkeypatch.setattr(by_distance, "BAND", 2)
+        monkeypatch.setattr(fast, "SCORES", 4 * B * H * T)
+        monkeypatch.setattr(attention, "FADED", 4)
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("backend", ["formed", "by_distance", "reference"])
+@pytest.mark.parametrize("case", CASES)
+def test_every_backend_is_the_equation(case: str, backend: str) -> None:
+    given = CASES[case]
+    leaves = [*inputs(), *(given[name] for name in ("sinks", "fade") if name in given)]
+    if "bias" in given:
+        leaves.append(given["bias"].values)
+    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
+    names = [name for name in ("sinks", "fade") if name in given]
+    changed = {**given, **dict(zip(names, leaves[3:], strict=False))}
+    if "bias" in given:
+        changed["bias"] = Bias(leaves[-1], given["bias"].first)
+    dy = draw(B, H, T, V, seed=5)
+    wanted = loop(*leaves[:3], **changed)
+    gradients = torch.autograd.grad(wanted, leaves, dy)
+    with backends.use(attention=backend):
+        tiled = "fade" in given and attention.FADED < T
+        if backend == "by_distance" and ("softcap" in given or tiled):
+            with pytest.raises(ValueError, match="backend 'by_distance' of attention cannot do this; able are"):
+                attend(*leaves[:3], **changed)
+            return
+        y = attend(*leaves[:3], **changed)
+        found = torch.autograd.grad(y, leaves, dy)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    for a, b in zip(found, gradients, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+def test_a_bias_at_any_times_and_of_heads_in_groups() -> None:
+    """Rows of a ring: the bias goes by the times, wherever keys lie."""
+    q, k, v, bias = draw(B, 4, 2, K), draw(B, 2, 3, K), draw(B, 2, 3, V), Bias(draw(4, 3))
+    now, then = torch.tensor([[5, 6], [0, 1]]), torch.tensor([[6, 4, 5], [0, 1, -1]])
+    given: dict[str, Any] = {"query_time": now, "key_time": then, "bias": bias}
+    with backends.use(attention="reference"):
+        wanted = attend(q, k, v, **given)
+    torch.testing.assert_close(attend(q, k, v, **given), wanted)
+    h, i, j = 3, 1, 1
+    assert bias(now[:, None, :, None], then[:, None, None])[0, h, i, j] == bias.values[h, 2]
+
+
+def test_the_tile_kernel_is_chosen_for_long_rows_and_holds_no_square() -> None:
+    T = 600
+    q = torch.randn(1, 2, T, 8, requires_grad=True)
+    sizes: list[int] = []
+    bias = Bias(torch.randn(2, 128, requires_grad=True))
+
+    def note(saved: Tensor) -> Tensor:
+        sizes.append(saved.numel())
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
+        y = attend(q, q, q, bias=bias, sinks=torch.zeros(2, requires_grad=True))
+    assert max(sizes) < T * T / 4
+    with backends.use(attention="formed"):
+        torch.testing.assert_close(y, attend(q, q, q, bias=bias, sinks=torch.zeros(2)))
+
+
+def test_far_keys_of_a_steep_bias_are_left_out_where_no_number_shows_it() -> None:
+    """With slope 1 a key 200 tokens back weighs e^-200; a long key brings it back."""
+    q, k, v = (torch.randn(1, 1, 300, 4) for _ in range(3))
+    bias = Bias(-torch.arange(300.0)[None])
+    for long in (1.0, 1000.0):
+        k[:, :, 3] *= long
+        for each in (q, k, v):
+            each.requires_grad_(False)
+        with backends.use(attention="by_distance"):
+            y = attend(q, k, v, bias=bias)
+        with backends.use(attention="formed"):
+            torch.testing.assert_close(y, attend(q, k, v, bias=bias), rtol=1e-5, atol=1e-6)
+
+
+def test_fading_scores_are_finite_at_any_position() -> None:
+    rates = torch.linspace(0.0, 3e-3, 8)
+    q = torch.randn(1, 1, 2 * attention.FADED + 5, 8)
+    at = torch.arange(q.shape[2])[None]
+    here = attend(q, q, q, fade=rates)
+    far = attend(q, q, q, fade=rates, query_time=at + 10**6, key_time=at + 10**6)
+    assert bool(here.isfinite().all())
+    torch.testing.assert_close(far, here, rtol=1e-4, atol=1e-5)
