@@ -146,7 +146,7 @@ def rounds_as_stated(case: Case, dim: int, T: int) -> None:
     config = mixer_config({"kind": case.kind, **dict(case.example)})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        mixer = config.build(dim, T)
+        mixer = config.build(dim, T, case.causal)
     error, of = worst(mixer, T)
     assert error <= config.rounding.eps, f"{of} is off by {error:.3g} eps, allowed {config.rounding.eps}"
 

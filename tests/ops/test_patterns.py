@@ -84,7 +84,7 @@ def test_tiles_are_the_predicate(name: str, n: int) -> None:
                     i, j = torch.nonzero(part.table[number]).T
                     counted[part.queries[row, i], part.keys[block, j]] += 1
     assert torch.equal(counted, mask(pattern, n).long())
-    assert terms(pattern, n) == int(counted.sum())
+    assert terms(pattern, n) == (int(counted.any(1).sum()), int(counted.sum()))
 
 
 @every_pattern
@@ -190,6 +190,6 @@ def test_tiles_have_no_second_derivative() -> None:
     q = torch.randn(1, 1, 6, 4, requires_grad=True)
     with (
         backends.use(sparse_attention="tiles"),
-        pytest.raises(RuntimeError, match="no second derivative: force its backend 'masked'"),
+        pytest.raises(RuntimeError, match="not implemented: force 'masked'"),
     ):
         torch.autograd.grad(sparse.attend(q, q, q, [local(2)]).sum(), q, create_graph=True)

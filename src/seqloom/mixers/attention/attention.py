@@ -136,7 +136,7 @@ class Attention(Heads, PackedMixer):
         q, k, v = self.w_qkv(x).view(len(x), H + 2 * G, 1, -1).split([H, G, G], 1)  # (B, H or G, 1, K)
         if self.position is not None:
             q, k = self.position(q, k, length.tokens[:, None])
-        keys, values = (_written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
+        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         if count is not None:  # every row looks at all places in use, in whichever order they lie
             used = min(count + 1, room)
             k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
@@ -164,13 +164,13 @@ class Attention(Heads, PackedMixer):
     def _extended(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None) -> Entries:
         size = state["k"].shape[2]
         room = self._room(ring.held(size, length_of(state)) + k.shape[2], size)
-        return {name: _extended(state[name], room, state["length"], new, lengths) for name, new in (("k", k), ("v", v))}
+        return {name: extended(state[name], room, state["length"], new, lengths) for name, new in (("k", k), ("v", v))}
 
     def _room(self, needed: int, already: int = 0) -> int:
         return max(already, self.least, needed if self.context is None else min(needed, self.context))
 
 
-def _extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
+def extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
     """The cache (B, G, C, K) with `room` places, after each row read new (B, G, T, K), or its first `lengths` (B,)."""
     G = cache.shape[1]
     of_heads = None if lengths is None else lengths.repeat_interleave(G)
@@ -178,13 +178,13 @@ def _extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Te
     return ring.write(grown, length.repeat_interleave(G), new.flatten(0, 1), of_heads).unflatten(0, (-1, G))
 
 
-def _written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
+def written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
     """The cache with `room` places and one more token (B, G, 1, K); with `reuse` it is written where it has room.
 
     `count` tokens were read by every row; None where rows differ.
     """
     if count is None and not reuse:
-        return _extended(cache, room, length, new, None)
+        return extended(cache, room, length, new, None)
     new = new[:, :, 0].detach() if reuse else new[:, :, 0]
     grown = ring.grow(cache.flatten(0, 1), room).unflatten(0, cache.shape[:2]) if cache.shape[2] < room else cache
     if count is None:

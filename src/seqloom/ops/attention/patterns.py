@@ -303,7 +303,7 @@ def merged(parts: tuple[Pattern, Pattern]) -> Union:
 @final
 @dataclass(frozen=True)
 class Within(Pattern):
-    """A pattern as far as no query looks back on more than `context` tokens, itself included."""
+    """A pattern without the keys that are `context` or more tokens away."""
 
     inner: Pattern
     context: int
@@ -313,9 +313,23 @@ class Within(Pattern):
     def reach(self) -> int:
         return self.context if self.inner.reach is None else min(self.context, self.inner.reach)
 
+    @property
+    @override
+    def causal(self) -> bool:
+        return self.inner.causal
+
+    @property
+    @override
+    def measured(self) -> bool:
+        return self.inner.measured
+
+    @override
+    def of(self, length: Tensor | int) -> "Within":
+        return replace(self, inner=self.inner.of(length))
+
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        return self.inner(i, j) & (i - j < self.context)
+        return self.inner(i, j) & ((i - j).abs() < self.context)
 
     @override
     def tiles(self, T: int) -> list[Tiles]:
@@ -328,7 +342,7 @@ class Within(Pattern):
 
 
 def _and_within(looks: Predicate, context: int) -> Predicate:
-    return lambda i, j: looks(i, j) & (i - j < context)
+    return lambda i, j: looks(i, j) & ((i - j).abs() < context)
 
 
 def positive(name: str, given: int) -> int:

@@ -45,9 +45,15 @@ def plan(pattern: Pattern, T: int) -> tuple[Part, ...]:
         return tuple(part for part in parts if part.pairs) or (parts[0],)
 
 
-def terms(pattern: Pattern, T: int) -> int:
-    """How many pairs a pattern has over T tokens."""
-    return sum(part.pairs for part in plan(pattern.of(T), T)) if T else 0
+@lru_cache(maxsize=64)
+def terms(pattern: Pattern, T: int) -> tuple[int, int]:
+    """How many of T queries look at any key, and how many pairs they have."""
+    looking = torch.zeros(T + 1, dtype=torch.bool)
+    parts = plan(pattern.of(T), T) if T else ()
+    for part in parts:
+        looks = (part.table.any(-1)[part.masks] & (part.blocks >= 0)[:, :, None]).any(1)
+        looking[torch.where(looks, part.queries, -1)] = True
+    return int(looking[:T].sum()), sum(part.pairs for part in parts)
 
 
 def _part(tiles: Tiles) -> Part:

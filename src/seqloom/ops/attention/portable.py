@@ -36,7 +36,7 @@ class _Tiled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
-            raise RuntimeError("sparse_attention over tiles has no second derivative: force its backend 'masked'")
+            raise RuntimeError("second derivatives of sparse_attention over tiles are not implemented: force 'masked'")
         q, k, v, y, log, lengths = ctx.saved_tensors
         log = log.masked_fill(log == -torch.inf, torch.inf)  # e^(z - log) is 0 where nothing is looked at
         delta = (dy * y).sum(-1)
@@ -69,7 +69,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, part: Part)
         average = torch.bmm(e, _picked(values, blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
         y[:, rows] = average.unflatten(0, (B * H, -1))
         log[:, rows] = (top + total.log()).unflatten(0, (B * H, -1))
-    return _timed(y, part.queries, T).unflatten(0, (B, H)), _timed(log, part.queries, T, -torch.inf).view(B, H, T)
+    return _timed(y, part.queries, T).unflatten(0, (B, H)), _timed(log, part.queries, T, -torch.inf).reshape(B, H, T)
 
 
 def backward(
@@ -89,7 +89,7 @@ def backward(
         _add(dk, blocks, torch.bmm(dz.mT, _picked(queries, rows)))
         _add(dv, blocks, torch.bmm(a.mT, dy_rows))
     found = _timed(dq, part.queries, T), _timed(dk, part.keys, T), _timed(dv, part.keys, T)
-    return found[0].view_as(q), found[1].view_as(k), found[2].view_as(v)
+    return found[0].reshape(q.shape), found[1].reshape(k.shape), found[2].reshape(v.shape)
 
 
 def blocked(x: Tensor, times: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ def blocked(x: Tensor, times: Tensor) -> Tensor:
     (N, b), T = times.shape, x.shape[2]
     x = x.flatten(0, 1)
     if _in_order(times, T):
-        return pad(x, (0, 0, 0, N * b - T)).view(len(x), N, b, x.shape[2])
+        return pad(x, (0, 0, 0, N * b - T)).reshape(len(x), N, b, x.shape[2])
     chosen = torch.where(times < 0, T, times).flatten().to(x.device)
     return pad(x, (0, 0, 0, 1)).index_select(1, chosen).view(len(x), N, b, x.shape[2])
 

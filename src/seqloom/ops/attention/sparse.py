@@ -8,7 +8,7 @@ Parts of a pattern share no pair, so that their averages are joined by these log
 Source: Dao et al., FlashAttention, arXiv:2205.14135, Algorithms 1 and 4, over a list of tiles; nothing differs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -29,28 +29,40 @@ SHORT = 128
 
 def attend(
     q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
+    k: Float[Tensor, "B G T K"],
+    v: Float[Tensor, "B G T V"],
     patterns: Sequence[Pattern],
     lengths: Lengths | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """Attention of whole texts, over one pattern for all heads or one for each.
+    """Attention of whole texts, over one pattern for all heads or one for each; H/G heads of queries share one of keys.
 
     With `lengths` (B,) no query looks at a key behind so many tokens. A query that looks at nothing gives 0. There are
     no second derivatives of `tiles`.
     """
-    distinct = list(dict.fromkeys(patterns))
     if q.shape[2] == 0:
-        return v.new_zeros(v.shape)
-    if len(distinct) == 1:
-        return _attend(q, k, v, distinct[0], lengths)
-    of_pattern = [[head for head, pattern in enumerate(patterns) if pattern == each] for each in distinct]
-    parts = [
-        _attend(q[:, heads], k[:, heads], v[:, heads], pattern, lengths)
-        for pattern, heads in zip(distinct, of_pattern, strict=True)
-    ]
-    order = [head for heads in of_pattern for head in heads]
-    return torch.cat(parts, 1)[:, [order.index(head) for head in range(len(order))]]
+        return v.new_zeros(*q.shape[:3], v.shape[3])
+    return each_pattern(patterns, lambda pattern, q, k, v: _attend(q, k, v, pattern, lengths), q, k, v)
+
+
+def each_pattern(patterns: Sequence[Pattern], run: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """`run(pattern, q, k, v)` of the heads of each pattern, in the order of all heads; patterns as in `attend`."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) if x.shape[1] < q.shape[1] else x for x in (k, v))
+    groups = heads_of(patterns)
+    if len(groups) == 1:
+        return run(patterns[0], q, k, v)
+    parts = [run(pattern, q[:, heads], k[:, heads], v[:, heads]) for pattern, heads in groups.items()]
+    return in_order(parts, groups)
+
+
+def heads_of(patterns: Sequence[Pattern]) -> dict[Pattern, list[int]]:
+    """The heads of each pattern."""
+    return {each: [head for head, pattern in enumerate(patterns) if pattern == each] for each in patterns}
+
+
+def in_order(parts: Sequence[Tensor], groups: Mapping[Pattern, Sequence[int]]) -> Tensor:
+    """What the heads of each pattern gave (B, h, …), as (B, H, …)."""
+    order = [head for heads in groups.values() for head in heads]
+    return torch.cat([*parts], 1)[:, [order.index(head) for head in range(len(order))]]
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
@@ -71,7 +83,9 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor |
 
 
 def _dense(path: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_time: Tensor | None) -> Tensor:
-    with backends.use(attention="reference" if path == "reference" else "kernel"):
+    if path == "masked":
+        return attention.attend(q, k, v, pattern=pattern, key_time=key_time)
+    with backends.use(attention="reference"):
         return attention.attend(q, k, v, pattern=pattern, key_time=key_time)
 
 

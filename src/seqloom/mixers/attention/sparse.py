@@ -1,0 +1,55 @@
+"""Sparse Transformer: attention whose pattern is factorized into two parts that together connect all tokens.
+
+    strided     A⁽¹⁾_i = {max(0, i - l), …, i},            A⁽²⁾_i = {j ≤ i: (i - j) mod l = 0}
+    fixed       A⁽¹⁾_i = {j ≤ i: ⌊j/l⌋ = ⌊i/l⌋},           A⁽²⁾_i = {j ≤ i: j mod l ∈ {l - c, …, l - 1}}
+    y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over j ∈ S_i of q_i · k_j / √K
+
+S is A⁽¹⁾ or A⁽²⁾ by layer in turns (`layers`), their union (`merged`), or one of them by head in turns (`heads`). Two
+steps lead from any token to any other before it. Code: l is `length`, c is `summary`.
+
+Source: Child et al., arXiv:1904.10509, section 4; the paper has l 128 with c 8 to 32, and l near √T for pictures. Seed
+002 prints A⁽²⁾ without j ≤ i. A token of `fixed` before the first summary gives 0 where its S is A⁽²⁾ alone.
+"""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import override
+
+from seqloom.core.layer import Layer
+from seqloom.core.mixer_config import register
+from seqloom.mixers.attention.patterned import PatternAttention, PatternConfig
+from seqloom.ops.attention.patterns import Pattern, fixed, merged, strided
+
+
+@register
+class SparseConfig(PatternConfig):
+    """Attention over the strided or the fixed pattern of the Sparse Transformer."""
+
+    kind: Literal["sparse"] = "sparse"
+    pattern: Literal["strided", "fixed"] = Field("strided", description="which two parts")
+    length: int = Field(128, ge=1, description="l: the stride, or the tokens of a segment")
+    summary: int = Field(8, ge=1, description="c: tokens at the end of a segment that later ones look at (fixed)")
+    use: Literal["layers", "merged", "heads"] = Field("heads", description="the parts by layer, as one, or by head")
+    examples: ClassVar = (
+        {"heads": 2, "length": 2, "summary": 1},
+        {"heads": 2, "pattern": "fixed", "length": 3, "summary": 1, "use": "merged"},
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.pattern == "fixed" and self.summary > self.length:
+            raise ValueError(f"summary {self.summary} is longer than a segment: set it to at most length {self.length}")
+        if self.use == "heads" and self.heads == 1:
+            raise ValueError("one head cannot have both parts in turns: set use to merged or layers, or heads to 2")
+        return self
+
+    @override
+    def make(self, layer: Layer) -> PatternAttention:
+        parts = strided(self.length) if self.pattern == "strided" else fixed(self.length, self.summary)
+        by_use: dict[str, list[Pattern]] = {
+            "layers": [parts[layer.number % 2]] * self.heads,
+            "merged": [merged(parts)] * self.heads,
+            "heads": [parts[head % 2] for head in range(self.heads)],
+        }
+        return self.causal(layer, by_use[self.use])
