@@ -1,7 +1,9 @@
 """No output depends on a later input, and no sequence longer than the mixer takes is read."""
 
+import pytest
+
 from seqloom.contracts.causality import causality, leak
-from tests.contract.cases import DIM, Make, draw, every_mixer, holds, refused, streams
+from tests.contract.cases import DIM, Make, draw, every_mixer, holds, refused, streams, sums_lags
 
 HUGE = 1e6
 
@@ -43,4 +45,6 @@ def test_lengths(make: Make) -> None:
 
 @every_mixer
 def test_the_bound_of_the_fft_lets_no_leak_of_a_billionth_through(make: Make) -> None:
+    if not sums_lags(make):
+        pytest.skip("it sums no lags, so no FFT carries anything back")
     assert leak(make(context=16), 21, HUGE) < 1e-9 * HUGE

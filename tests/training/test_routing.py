@@ -11,6 +11,7 @@ from seqloom.core.mixer_config import kinds
 from seqloom.core.roles import roles
 
 QKV = "w_k w_out w_q w_v"
+THIN = ("decay", "gate", "rate")
 MATRICES = {
     "attention": "w_out w_qkv",
     "she": "w_adj w_out",
@@ -26,6 +27,7 @@ MATRICES = {
     "retention": "w_g w_k w_o w_q w_v",
     "gla": "w_1 w_2 w_g w_k w_o w_q w_v",
     "gated_delta": "w_a w_b w_g w_o w_qkv",
+    "rwkv7": f"w_k w_o w_r w_v {' '.join(f'thin_{end}.{name}' for end in ('in', 'out') for name in THIN)}",
     "aft_full": QKV,
     "aft_local": QKV,
     "aft_conv": QKV,

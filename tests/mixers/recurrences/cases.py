@@ -23,6 +23,7 @@ from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
 from tests.mixers.recurrences.retention import retention
 from tests.mixers.recurrences.rfa import rfa
 from tests.mixers.recurrences.rwkv import time_mixing
+from tests.mixers.recurrences.rwkv7 import rwkv7
 
 D, CONTEXT = 8, 32
 PROJECTIONS = {f"w_{name}.weight": f"w_{name}" for name in ("q", "k", "v", "out")}
@@ -40,6 +41,13 @@ NAMES: dict[str, dict[str, str]] = {
     "mamba2": {
         **{"w_in.weight": "w_in", "w_out.weight": "w_out", "conv.weight": "taps", "conv.bias": "b_taps"},
         **{"a_log": "a_log", "step_bias": "b_dt", "d": "d", "norm.weight": "gain"},
+    },
+    "rwkv7": {
+        **{f"w_{name}.weight": f"w_{name}" for name in "rkv"},
+        **{"w_o.weight": "w_out", "mu": "mu", "erased": "xi", "replaced": "alpha", "bonus": "rho"},
+        **{f"thin_{end}.{name}.weight": f"{name}_{end}" for end in ("in", "out") for name in ("decay", "rate", "gate")},
+        **{"thin_out.decay.bias": "w_0", "thin_out.rate.bias": "a_0", "gain": "gain", "shift": "shift"},
+        **{"thin_in.value.weight": "value_in", "thin_out.value.weight": "value_out", "thin_out.value.bias": "v_0"},
     },
     "performer": {**PROJECTIONS, "directions": "omega"},
     "rfa": {
@@ -125,6 +133,7 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     ),
     "mamba2": ({"kind": "mamba2", "state_dim": 3, "head_width": 4}, mamba2_of(4, 1, 3)),
     "mamba2, 2 groups": ({"kind": "mamba2", "state_dim": 5, "head_width": 2, "groups": 2}, mamba2_of(8, 2, 5)),
+    "rwkv7": ({"kind": "rwkv7", "heads": 2}, lambda x, w: rwkv7(x, w, 2)),
     "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
     "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
     "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),

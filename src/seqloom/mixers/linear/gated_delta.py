@@ -32,8 +32,8 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule import delta, keys
-from seqloom.ops.delta_rule.keys import unit
+from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule.keys import unit, unit_price
 from seqloom.ops.delta_rule.price import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
@@ -110,7 +110,7 @@ class GatedDelta(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H, K = span.rows, self.value_heads, self.K
-        lengths = keys.price(2 * rows * self.heads, K) + Cost(div=rows * self.heads * K, path=("division",))
+        lengths = unit_price(2 * rows * self.heads, K) + Cost(div=rows * self.heads * K, path=("division",))
         rates = Cost(mul=rows * H, add=rows * H, exp=2 * rows * H, other=2 * rows * H) + sigmoid(rows * H).parallel()
         doubled = Cost(mul=rows * H * (self.strongest != 1.0))
         scaled = Cost(mul=2 * rows * H * K, exp=rows * H, path=("multiplication",))  # erase and write

@@ -1,8 +1,8 @@
 """Keys and queries of length 1, as the delta rule needs them: longer keys would erase more than the state holds.
 
-    x / √(Σ x² + 1e-6)                  over the channels of a head
+    unit(x) = x / √(Σ x² + 1e-6)        direction(x) = x / max(|x|, 1e-12)        over the channels of a head
 
-Source: flash-linear-attention's `l2norm`. Nothing differs.
+Source: `unit` is flash-linear-attention's `l2norm`; `direction` torch's `normalize`, as RWKV-7 has it. Nothing differs.
 """
 
 import torch
@@ -11,15 +11,24 @@ from torch import Tensor
 
 from seqloom.core.cost import Cost
 
-EPS = 1e-6
-
 
 def unit(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
     """Each vector over its length."""
-    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + EPS)
+    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
 
 
-def price(rows: int, K: int) -> Cost:
+def direction(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
+    """Each vector over its length, and 0 for 0."""
+    return x * torch.rsqrt(x.square().sum(-1, keepdim=True).clamp(min=1e-24))
+
+
+def unit_price(rows: int, K: int) -> Cost:
     """The operations of `rows` vectors."""
     path = ("multiplication", "cumulation", "addition", "other", "division", "multiplication")
     return Cost(mul=2 * rows * K, add=rows * K, div=rows, other=rows, path=path)
+
+
+def direction_price(rows: int, K: int) -> Cost:
+    """The operations of `rows` vectors."""
+    path = ("multiplication", "cumulation", "other", "other", "division", "multiplication")
+    return Cost(mul=2 * rows * K, add=rows * (K - 1), div=rows, other=2 * rows, path=path)

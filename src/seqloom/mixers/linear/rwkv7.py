@@ -1,0 +1,203 @@
+"""RWKV-7's time mixing: a matrix that decays by channel and replaces at one key what another key wrote.
+
+    z̃ = x_t + (x_{t-1} - x_t) ∘ μ_z  for z of r, w, k, v, a, g                   x_0 = 0
+    r = r̃ W_r,   k = k̃ W_k,   v = ṽ W_v                                          D wide, H heads of width K
+    log w = -e^{-1/2} σ(w₀ + tanh(w̃ W₁) W₂),   a = σ(a₀ + ã A₁ A₂),   g = σ(g̃ G₁) G₂
+    v ← v + (v of the first layer - v) ∘ σ(v₀ + ṽ V₁ V₂)                          from the second layer on
+    κ̂ = (k ∘ ξ) / |k ∘ ξ| per head,   k ← k ∘ (1 + (a - 1) ∘ α)
+    S_t = diag(w_t) S_{t-1} - (a_t ∘ κ̂_t)ᵀ (κ̂_t S_{t-1}) + k_tᵀ v_t,   y_t = r_t S_t                per head
+    out = ((GN(y) + (r · (ρ ∘ k)) v) ∘ g) W_o                GN: mean and variance of each head, ε = K·1e-5, gain, bias
+
+Before training, with l of L layers, p = l/(L-1), c/D the channel, s = c/(D-1) - ½ and z = u|u|, u from -1 to 1:
+    μ = 1 - (c/D)^(e (1-l/L)),  e = 0.2 for r and g, 0.7 for k and v, 0.9 for w and a
+    w₀ = -5.5 + 6 (c/(D-1))^(1+p^0.3) + 2.5z,   a₀ = -0.19 + 0.3z + 0.4s,   v₀ = 0.73 - 0.4s
+    ξ = 0.71 - 0.1s,   α = 1.02,   ρ = -0.04;   W₁, A₁, V₁, G₁ = 0;   W₂, A₂, V₂, G₂ orthogonal, times 0.1
+
+Only W_r, W_k, W_v and W_o are decayed.
+
+Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4, whose S is transposed; what it begins with from the authors'
+`train_temp`. W_r, W_k, W_v and W_o begin here as the model's others do (theirs uniform, W_o 0), and w₀ has no learning
+rate of its own (theirs is twice the others').
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, layernorm, sigmoid
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
+from seqloom.core.view import View
+from seqloom.mixers.handing import Handed, HandingMixer
+from seqloom.ops import token_shift
+from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule.keys import direction, direction_price
+from seqloom.ops.delta_rule.price import price
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}
+"""what is shifted, in the order of μ, and the exponent that its μ begins with"""
+
+
+@final
+class RWKV7(HandingMixer):
+    """Time mixing over `dim` channels. State: the last token, and S (B, H, K, K). Layer 0 hands its values on."""
+
+    traits = TRAITS
+
+    def __init__(self, config: "RWKV7Config", layer: Layer) -> None:
+        super().__init__()
+        D, H = layer.dim, config.heads
+        if D % H:
+            raise ValueError(f"dim {D} is not divisible by heads {H}")
+        self.dim, self.heads, self.K, self.layer, self.depth = D, H, D // H, layer.number, layer.depth
+        self.mu = nn.Parameter(torch.empty(len(SHIFTS), D))
+        self.w_r, self.w_k, self.w_v, self.w_o = (Linear(D, D, bias=False) for _ in range(4))
+        root = D**0.5
+        ranks = {"decay": 1.8 * root, "rate": 1.8 * root, "gate": 0.6 * D**0.8}
+        if layer.number:
+            ranks["value"] = 1.3 * root
+        self.thin_in = nn.ModuleDict({name: Linear(D, _rank(of), bias=False) for name, of in ranks.items()})
+        self.thin_out = nn.ModuleDict({name: Linear(_rank(of), D, bias=name != "gate") for name, of in ranks.items()})
+        self.erased, self.replaced, self.gain, self.shift = (nn.Parameter(torch.empty(D)) for _ in range(4))
+        self.bonus = nn.Parameter(torch.empty(H, self.K))
+        self._init()
+
+    @override
+    def reset(self, std: float) -> None:
+        """All but W_r, W_k, W_v and W_o begin as above."""
+        super().reset(std)
+        self._init()
+
+    @override
+    def param_groups(self) -> list[dict[str, Any]]:
+        matrices = [projection.weight for projection in (self.w_r, self.w_k, self.w_v, self.w_o)]
+        rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in matrices)]
+        return [{"params": matrices}, {"params": rest, "weight_decay": 0.0}]
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        return {"last": Entry((self.dim,)), "S": Entry((self.heads, self.K, self.K), "wide")}
+
+    @override
+    def read_handed(
+        self, x: Stream, handed: Handed, state: State | None = None, lengths: Lengths | None = None
+    ) -> tuple[Stream, Entries, Handed]:
+        shifted, last = self._shifted(x, state, lengths)
+        r, k, v = self.w_r(shifted["r"]), self.w_k(shifted["k"]), self.w_v(shifted["v"])
+        g, a = self._log_decay(shifted["w"]), self._rate(shifted["a"])
+        if self.layer:
+            v = torch.lerp(v, handed.get("values", v), torch.sigmoid(self._thin("value", shifted["v"])))
+        else:
+            handed = {**handed, "values": v}
+        erased = direction((k * self.erased).unflatten(-1, (self.heads, self.K)))
+        k = k * (1 + (a - 1) * self.replaced)
+        r, g, k, v, a = (each.unflatten(-1, (self.heads, self.K)) for each in (r, g, k, v, a))  # (B, T, H, K)
+        by_head = (each.transpose(1, 2) for each in (r, k, v, erased, a * erased, g))
+        y, S = delta(*by_head, state["S"] if state else None, lengths=lengths)
+        normed = layer_norm(y, (self.K,), eps=self.K * 1e-5).transpose(1, 2).flatten(2) * self.gain + self.shift
+        bonus = (r * k * self.bonus).sum(-1, keepdim=True) * v
+        gate = self._thin("gate", shifted["g"], torch.sigmoid)
+        return self.w_o((normed + bonus.flatten(2)) * gate), {**last, "S": S}, handed
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        shifted, _ = self._shifted(x[:1])
+        g, a = self._log_decay(shifted["w"])[0], self._rate(shifted["a"])[0]
+        per = ("token", "channel")
+        return [
+            View("decay", "how much of its channel of the state a token leaves", per, g.exp()),
+            View("rate", "how much of what a key reads is replaced: a", per, a),
+            View(
+                "token shift", "the part of the token before in what is projected", ("projection", "channel"), self.mu
+            ),
+        ]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
+        shift = Cost(mul=6 * n, add=7 * n, path=("addition", "multiplication", "addition"))
+        inside = {name: rows * part.out_features for name, part in self.thin_in.items()}  # type: ignore[operator]  # torch's int
+        t = inside["decay"]
+        bent = Cost(mul=t, add=2 * t, div=t, exp=t).parallel() + sigmoid(inside["gate"]).parallel()
+        rates = 2 * sigmoid(n) + Cost(mul=n)
+        values = (sigmoid(n) + Cost(mul=n, add=2 * n)).parallel() if self.layer else Cost()
+        keys = Cost(mul=4 * n, add=2 * n).parallel() + direction_price(rows * H, K)
+        rule = price(rows, H, K, K, "channel", write=True)
+        norm = layernorm(rows * H, K, gain=False, bias=False) + Cost(mul=n, add=n, path=("multiplication", "addition"))
+        bonus = Cost(mul=3 * n, add=n - rows * H).parallel()
+        gated = Cost(mul=n, add=n, path=("addition", "multiplication"))
+        decay = (self.thin_in["decay"], bent, self.thin_out["decay"], rates)
+        return shift, *decay, values, keys, rule, norm, bonus, gated, self.w_o
+
+    def _shifted(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None
+    ) -> tuple[dict[str, Stream], Entries]:
+        """r̃, w̃, k̃, ṽ, ã and g̃, and the last token."""
+        earlier, last = token_shift.shifted(x, state, lengths)
+        moved = earlier - x
+        return {name: torch.addcmul(x, moved, mu) for name, mu in zip(SHIFTS, self.mu, strict=True)}, last
+
+    def _log_decay(self, shifted: Tensor) -> Tensor:
+        return -math.exp(-0.5) * torch.sigmoid(self._thin("decay", shifted, torch.tanh))
+
+    def _rate(self, shifted: Tensor) -> Tensor:
+        return torch.sigmoid(self._thin("rate", shifted))
+
+    def _thin(self, name: str, x: Tensor, bend: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """A product with a matrix of low rank."""
+        inside = self.thin_in[name](x)
+        found: Tensor = self.thin_out[name](inside if bend is None else bend(inside))
+        return found
+
+    @torch.no_grad()
+    def _init(self) -> None:
+        D, through, left = self.dim, self.layer / max(self.depth - 1, 1), 1 - self.layer / self.depth
+        c = torch.arange(D, device=self.device, dtype=torch.float64)
+        for mu, exponent in zip(self.mu, SHIFTS.values(), strict=True):
+            mu.copy_(1 - (c / D) ** (exponent * left))
+        share = c / max(D - 1, 1)
+        slope, across = share - 0.5, (c % self.K) / max(self.K - 1, 1) * 2 - 1
+        zigzag = across * across.abs()
+        biases = {"decay": 6 * share ** (1 + through**0.3) - 5.5 + 2.5 * zigzag}
+        biases |= {"rate": 0.3 * zigzag + 0.4 * slope - 0.19, "value": 0.73 - 0.4 * slope}
+        for name, entry in self.thin_in.items():
+            nn.init.zeros_(entry.weight)
+            last = self.thin_out[name]
+            nn.init.orthogonal_(last.weight, gain=0.1 * max(last.in_features / D, 1.0) ** 0.5)
+            if name in biases:
+                last.bias.copy_(biases[name])
+        self.erased.copy_(0.71 - 0.1 * slope)
+        for parameter, value in ((self.replaced, 1.02), (self.bonus, -0.04), (self.gain, 1.0), (self.shift, 0.0)):
+            parameter.fill_(value)
+
+
+def _rank(suggested: float) -> int:
+    """The authors' suggestion, a multiple of 32."""
+    return max(32, round(suggested / 32) * 32)
+
+
+@register
+class RWKV7Config(MixerConfig):
+    """RWKV-7's time mixing. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["rwkv7"] = "rwkv7"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2}, {"heads": 1})
+
+    @override
+    def make(self, layer: Layer) -> RWKV7:
+        return RWKV7(self, layer)
