@@ -52,7 +52,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     """What a mixer computes, takes, holds and costs."""
     module = sys.modules[config.__module__].__doc__ or ""
     with torch.device("meta"):
-        mixer = config().build(DIM, CONTEXT)
+        mixer = config().build(DIM, CONTEXT, causal=config.traits.causal != "never")
     traits, parts = mixer.traits, [f"# `{kind}`", config.__doc__ or "", fenced(module)]
     parts.append(f"```sh\nseqloom train paper/small --set model.mixer.kind={kind} --data books/ --out runs/{kind}\n```")
     fields = {name: field for name, field in config.model_fields.items() if name != "kind"}

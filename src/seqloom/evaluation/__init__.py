@@ -1,1 +1,1 @@
-"""How good a model is on text that it did not learn."""
+"""Scores of a model on held-out data."""

@@ -1,6 +1,6 @@
-"""How many questions of a probe a model answers rightly, by distance: counted, never estimated.
+"""The share of a probe's questions that a model answers correctly, by distance: counted, not estimated.
 
-right(d) = #{questions at distance d whose likeliest answer is the right one},   accuracy(d) = right(d) / asked(d)
+right(d) = #{questions at distance d whose likeliest answer is correct},   accuracy(d) = right(d) / asked(d)
 """
 
 from collections.abc import Callable
@@ -21,16 +21,16 @@ Row = dict[str, Any]
 @final
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Questions asked and answered rightly: (T,) counts, at each distance from 0 (never) on."""
+    """Questions asked and answered correctly: counts (T,) by distance; distance 0 does not occur."""
 
     asked: Ints
     right: Ints
     nats: float
-    """the cross entropy of all questions together"""
+    """the summed cross entropy of all questions"""
 
     @property
     def accuracy(self) -> float:
-        """Of all questions, whatever their distance."""
+        """Over all questions."""
         return int(self.right.sum()) / int(self.asked.sum())
 
     @property
@@ -43,7 +43,7 @@ class Score:
         return {"held_out": self.loss, "accuracy": self.accuracy, "answers": self.rows()}
 
     def rows(self) -> list[Row]:
-        """Of all questions first (`distance` is null), then for distances 1, 2, 3-4, 5-8, … where there are any."""
+        """First all questions (`distance` is null), then distances 1, 2, 3-4, 5-8, … that have questions."""
         whole = [None, *((2 ** (k - 1) + 1 if k else 1, 2**k) for k in range((len(self.asked) - 2).bit_length() + 1))]
         return [row for row in map(self._row, whole) if row["asked"]]
 

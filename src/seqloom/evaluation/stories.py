@@ -1,4 +1,4 @@
-"""What is known of text from the grammar of `stories`: the floor of a held-out cost, and which sentences are of it."""
+"""Text from the grammar of `stories`: a lower bound of the held-out loss, and which sentences are grammatical."""
 
 from dataclasses import dataclass
 from typing import Protocol, final
@@ -23,9 +23,9 @@ class Decodes(Protocol):
 
 
 def floor(tokens: Tokens, tokenizer: Decodes) -> float | None:
-    """A lower bound on the held-out cost, nats a token: -log p of each derivation over the tokens; None for other text.
+    """A lower bound of the held-out loss in nats per token: -log p of each derivation; None for other text.
 
-    It is a bound in expectation: on a finite text a lucky model can go below it by the noise of the sample.
+    It is a bound in expectation: on a finite text a model can be below it by sampling noise.
     """
     require_tokens(tokens)
     if not callable(getattr(tokenizer, "decode", None)):
@@ -42,7 +42,7 @@ def floor(tokens: Tokens, tokenizer: Decodes) -> float | None:
 @final
 @dataclass(frozen=True)
 class Judged:
-    """Complete sentences that a model wrote: all, those of the grammar, those that agree with their story so far."""
+    """Complete sentences that a model wrote: all, grammatical ones, those consistent with their story so far."""
 
     written: int
     grammatical: int
@@ -50,10 +50,10 @@ class Judged:
 
 
 def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> Judged:
-    """Judges `stories` texts of at most `tokens` tokens that the model writes side by side, each begun after an
+    """Judges `stories` texts of at most `tokens` tokens that the model writes in one batch, each starting after an
     `<eos>`.
 
-    A full window drops a quarter of itself at once, which reads less often and looks back no less than three quarters.
+    A full window drops a quarter of its tokens at once, so that it is reread less often.
     """
     require_generates(model)
     if model.tokenizer is None:

@@ -1,1 +1,1 @@
-"""Tokens out of a model: how one is drawn, and how the sequence is carried on."""
+"""Generation: sampling a token from logits, and continuing a text."""

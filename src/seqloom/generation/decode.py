@@ -1,4 +1,4 @@
-"""Text from a model: a prompt goes in, and what follows comes out piece by piece.
+"""Text from a model: a prompt, continued piece by piece.
 
 How the model reads is `seqloom.generation.modes`, how a token is drawn `seqloom.generation.sample`, how ids become text
 `seqloom.generation.text`, what it costs `seqloom.generation.price`.
@@ -68,10 +68,10 @@ def generate(
     """Continues `prompt` by at most `max_tokens` tokens: a text in pieces of whole characters, ids in ids.
 
     The prompt is not repeated. `<eos>` ends the text and is not given, unless `ignore_eos`; so does the first string of
-    `stop`. A text prompt needs `model.tokenizer`; ids need none, and without one know no `<eos>`. Between two pieces
-    the model is as it was, training mode included. A seed gives the same text again; the global random state stays.
+    `stop`. A text prompt needs `model.tokenizer`; ids do not, and without one there is no `<eos>`. Between two pieces
+    the model is unchanged, training mode included. The same seed gives the same text; the global random state stays.
 
-    Raises ValueError or TypeError at the call for whatever cannot be: see `seqloom.generation.modes.check` for lengths.
+    Raises ValueError or TypeError at the call for invalid arguments: see `seqloom.generation.modes.check` for lengths.
     """
     require_generates(model)
     check_flag("ignore_eos", ignore_eos)
@@ -106,7 +106,7 @@ def generate_ids(
 ) -> list[list[int]]:
     """Continues B prompts (B, T) of equal length side by side: the new ids of each row, up to `eos` and without it.
 
-    One generator draws for all rows: a row depends on the seed, on its place and on B, not on what the others say.
+    One generator draws for all rows: a row depends on the seed, its index and B, not on the other rows' tokens.
     """
     if eos is not None:
         count("eos", eos)
@@ -124,8 +124,8 @@ def generate_ids(
 
 
 def _until(eos: int | None, drawn: Iterable[Drawn]) -> Iterator[int]:
-    for one in drawn:
-        id = int(one.ids[0])
+    for token in drawn:
+        id = int(token.ids[0])
         if id == eos:
             return
         yield id

@@ -1,6 +1,6 @@
 """Tokens of B texts side by side: read, draw, read on.
 
-logits = read(prompts);   repeat:  ids ~ law(logits),  logits = read(ids)
+logits = read(prompts);   repeat:  ids ~ p(logits),  logits = read(ids)
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def tokens(
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
-    Raises ValueError or TypeError at the call as `generate` does. It knows no `<eos>`: whoever has enough stops asking.
+    Raises ValueError or TypeError at the call as `generate` does. It does not stop at `<eos>`: the caller does.
     """
     require_generates(model)
     _check_prompts(prompts)
@@ -87,7 +87,7 @@ def _draw(
 
 @contextmanager
 def _at_rest(modules: list[nn.Module]) -> Iterator[None]:
-    """Evaluation mode without gradients, for as long as the model computes: never while the caller has the turn.
+    """Evaluation mode without gradients while the model computes; the caller's mode is restored at each yield.
 
     Not `inference_mode`: what a module caches under it could not be trained through later.
     """

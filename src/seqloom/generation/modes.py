@@ -1,9 +1,9 @@
-"""Two ways to read on in a text: a window of it again and again, or all of it once. They are different functions.
+"""Two ways to continue a text: rereading a window of it, or reading it once from a state. Their outputs differ.
 
-    slide    law of x_{t+1} = model(x_{t-n+1} … x_t), positions from 0,   n tokens in the window
+    slide    p(x_{t+1}) = model(x_{t-n+1} … x_t), positions from 0,   n tokens in the window
              n = min(t, L)                                    while t ≤ max(P, L)
              n = L - h + 1 + (t - max(P, L) - 1) mod h        after
-    stream   law of x_{t+1} = model(x_1 … x_t), in which each layer looks back on L tokens of the layer below
+    stream   p(x_{t+1}) = model(x_1 … x_t), in which each layer looks back on L tokens of the layer below
 
 t tokens of text so far, P of them the prompt; L is the context (or what the model takes, if less), h the hop. When the
 window is full, the oldest h tokens are dropped at once and the rest is read again; until it is full again each token is
@@ -36,7 +36,7 @@ class Reader(ABC):
 
     @abstractmethod
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
-        """Reads the beginnings of the texts, once; logits of their next tokens."""
+        """Reads the prompts, once; logits of their next tokens."""
 
     @abstractmethod
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
@@ -45,7 +45,7 @@ class Reader(ABC):
 
 @final
 class Slide(Reader):
-    """Mode `slide`. A model that cannot stream reads the window anew for every token; the logits are the same."""
+    """Mode `slide`. A model that cannot stream rereads the window for every token; the logits are the same."""
 
     def __init__(self, model: Model, hop: int) -> None:
         self._model, self._hop, self._length = model, hop, window(model)
@@ -60,8 +60,8 @@ class Slide(Reader):
     @override
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
         full = self._window.shape[1] == self._length
-        kept = self._window[:, self._hop :] if full else self._window
-        self._window = torch.cat([kept, ids[:, None]], 1)
+        recent = self._window[:, self._hop :] if full else self._window
+        self._window = torch.cat([recent, ids[:, None]], 1)
         if full or self._state is None:
             return self._read()
         logits, self._state = self._model.step(ids, self._state, reuse=True)
@@ -79,7 +79,7 @@ class Slide(Reader):
 
 @final
 class Stream(Reader):
-    """Mode `stream`: the memory that it takes is the model's state."""
+    """Mode `stream`: its memory is the model's state."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -98,7 +98,7 @@ class Stream(Reader):
 
 
 def window(model: Model) -> int:
-    """The most tokens that `slide` reads at once: the context, or what the model takes where that is less."""
+    """The most tokens that `slide` reads at once: the context, or the model's `longest` where that is less."""
     context = model.config.context
     return min(context, model.traits.longest or context)
 
@@ -115,9 +115,9 @@ def reader(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> 
 
 
 def check(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> None:
-    """Raises ValueError, with the way out, where the model cannot write so long a text in that mode.
+    """Raises ValueError, with an alternative, where the model cannot generate a text of this length in that mode.
 
-    TypeError for a model that is none, and for numbers that are not whole.
+    TypeError for another object than a model, and for numbers that are not ints.
     """
     require_generates(model)
     if mode not in get_args(Mode):
@@ -141,7 +141,7 @@ def _check_stream(model: Model, hop: int, prompt: int, max_tokens: int) -> None:
     unable = {config.kind for config, mixer in mixers if not mixer.traits.streams}
     if unable:
         raise ValueError(f"mixer {', '.join(sorted(unable))} cannot read on from a state: use mode 'slide'")
-    length, reach = prompt + max_tokens - 1, model.traits.longest  # the last token is written, and never read
+    length, reach = prompt + max_tokens - 1, model.traits.longest  # the last token is written and never read
     if reach is not None and length > reach:
         fewer = f", max_tokens of at most {reach - prompt + 1}" if prompt <= reach else ""
         embedded = model.config.position.place == "embedding"

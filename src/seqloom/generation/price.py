@@ -1,7 +1,7 @@
-"""What generation costs: the tokens that the model reads to write others, and the state that it keeps.
+"""The price of generation: the tokens that the model reads to write others, and the state between tokens.
 
-    slide     the prompt's last L,  1 a token until the window is full,  then by turns L-h+1 once and 1 h-1 times
-    stream    the prompt,  1 a token
+    slide     the prompt's last L,  1 per token until the window is full,  then L-h+1 once and 1 h-1 times, in turns
+    stream    the prompt,  1 per token
 
 The last token is written and never read. A model that cannot stream reads its whole window for every token. Letters as
 in `seqloom.generation.modes`.
@@ -15,33 +15,33 @@ from seqloom.generation.modes import Mode, check, streams, window
 
 @dataclass(frozen=True)
 class Price:
-    """What one text costs."""
+    """The price of one text."""
 
     tokens_read: int
     """tokens that the model reads, the prompt included"""
     reads_per_token: float
     """tokens read for each token written"""
     state_bytes: int
-    """the most bytes that the state holds, without room to grow"""
+    """the largest size of the state in bytes, without unused room"""
 
     def __str__(self) -> str:
         """The price in words."""
-        state = f"keeps a state of at most {self.state_bytes:,} bytes" if self.state_bytes else "keeps no state"
+        state = f"holds a state of at most {self.state_bytes:,} bytes" if self.state_bytes else "holds no state"
         return f"reads {self.tokens_read:,} tokens, {self.reads_per_token:.1f} for each one written, and {state}"
 
 
 def price(model: Model, prompt_tokens: int, max_tokens: int, mode: Mode = "slide", hop: int = 1) -> Price:
-    """The price of one text that is not ended early; ValueError where `generate` would refuse."""
+    """The price of one text that is not ended early; ValueError where `generate` raises one."""
     check(model, mode, hop, prompt_tokens, max_tokens)
     if mode == "stream":
-        read = held = prompt_tokens + max_tokens - 1
+        read = longest = prompt_tokens + max_tokens - 1
     else:
-        read, held = _slide(prompt_tokens, max_tokens - 1, window(model), hop, streams(model))
-    return Price(read, read / max_tokens, _state_bytes(model, held))
+        read, longest = _slide(prompt_tokens, max_tokens - 1, window(model), hop, streams(model))
+    return Price(read, read / max_tokens, _state_bytes(model, longest))
 
 
 def _slide(prompt: int, more: int, length: int, hop: int, streams: bool) -> tuple[int, int]:
-    """Tokens read for a prompt and `more` tokens after it, and the most that the state ever stands for."""
+    """Tokens read for a prompt and `more` tokens after it, and the most tokens that the state holds at any time."""
     first = min(prompt, length)
     growing = min(more, length - first)
     rounds, rest = divmod(more - growing, hop)

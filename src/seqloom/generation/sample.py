@@ -1,15 +1,15 @@
-"""A token drawn from logits z (W): sharpened, cut to the likeliest, renormalised.
+"""A token drawn from logits z (W): temperature, top-k and top-p, renormalized.
 
     p = softmax(z / temperature)
-    top-k   the k largest p stay;  of equal ones the lower id first
-    top-p   of what is left, the fewest largest whose sum reaches top_p stay
-    id = the first whose cumulated p exceeds u,   u ~ U[0, 1)
+    top-k   the k largest p stay;  ties go to the lower id
+    top-p   of these, the fewest largest whose sum reaches top_p stay
+    id = the first whose cumulative p exceeds u,   u ~ U[0, 1)
 
-Temperature 0 is greedy: all of p on the largest logit, the lowest id of equal ones. Everything happens in float64 on
-the CPU, so that a seed gives the same text on any device, as far as the logits agree.
+Temperature 0 is greedy: p is 1 at the largest logit, at the lowest id of ties. All of it is in float64 on the CPU, so
+that a seed gives the same text on any device, as far as the logits agree.
 
-Source: top-k is Fan et al., arXiv:1805.04833; top-p is Holtzman et al., arXiv:1904.09751. That top-p applies to what
-top-k left is the custom of later libraries.
+Source: top-k is Fan et al., arXiv:1805.04833; top-p is Holtzman et al., arXiv:1904.09751. Applying top-p
+after top-k is the convention of later libraries.
 """
 
 from typing import Any, final
@@ -25,7 +25,7 @@ from seqloom.core.config import Config
 
 @final
 class Sampling(Config):
-    """How a token is drawn. `seqloom.core.config.read(Sampling, {…})` says in one line what is out of range."""
+    """How a token is drawn. `seqloom.core.config.read(Sampling, {…})` raises in one line for values out of range."""
 
     temperature: float = Field(1.0, ge=0, description="divides the logits; 0 takes the likeliest token")
     top_k: int | None = Field(None, ge=1, description="draws from the k likeliest tokens only")
@@ -35,10 +35,10 @@ class Sampling(Config):
 
 
 def probabilities(logits: Float[Tensor, "B W"], sampling: Sampling) -> Float[Tensor, "B W"]:
-    """The law that a token is drawn from: rows that sum to 1, float64 on the CPU.
+    """The distribution that a token is drawn from: rows that sum to 1, float64 on the CPU.
 
-    Raises ValueError where a row of logits is no law: NaN, +∞, or nothing but -∞; and, or TypeError, where an argument
-    does not fit.
+    Raises ValueError where a row of logits has no distribution: NaN, +∞, or only -∞; ValueError or TypeError where an
+    argument does not fit.
     """
     _check(logits, sampling)
     logits = logits.detach().to("cpu", torch.float64)
@@ -47,33 +47,33 @@ def probabilities(logits: Float[Tensor, "B W"], sampling: Sampling) -> Float[Ten
         raise ValueError("the model's logits are not finite, so no token can be drawn: load an earlier checkpoint")
     if sampling.temperature == 0:
         return torch.zeros_like(logits).scatter_(1, likeliest, 1.0)
-    law = ((logits - highest) / sampling.temperature).softmax(1)  # shifted first: a tiny temperature cannot overflow
+    p = ((logits - highest) / sampling.temperature).softmax(1)  # shifted first: a tiny temperature cannot overflow
     if sampling.top_k is None and sampling.top_p is None:
-        return law
+        return p
     _, order = logits.sort(stable=True, dim=1, descending=True)
-    sorted_law = law.gather(1, order)
+    ranked = p.gather(1, order)
     if sampling.top_k is not None:
-        sorted_law[:, sampling.top_k :] = 0.0
-        sorted_law /= sorted_law.sum(1, keepdim=True)
+        ranked[:, sampling.top_k :] = 0.0
+        ranked /= ranked.sum(1, keepdim=True)
     if sampling.top_p is not None and sampling.top_p < 1:
-        before = sorted_law.cumsum(1).roll(1, 1)
+        before = ranked.cumsum(1).roll(1, 1)
         before[:, 0] = 0.0
-        sorted_law[before >= sampling.top_p * (1 - 1e-12)] = 0.0  # a sum that reaches p but for rounding reaches it
-        sorted_law /= sorted_law.sum(1, keepdim=True)
-    return torch.zeros_like(law).scatter_(1, order, sorted_law)
+        ranked[before >= sampling.top_p * (1 - 1e-12)] = 0.0  # a sum that reaches p but for rounding reaches it
+        ranked /= ranked.sum(1, keepdim=True)
+    return torch.zeros_like(p).scatter_(1, order, ranked)
 
 
 def draw(logits: Float[Tensor, "B W"], sampling: Sampling, generator: torch.Generator) -> Int[Tensor, " B"]:
-    """One id a row, on the device of the logits. `generator` is of the CPU; greedy takes nothing from it."""
+    """One id per row, on the device of the logits. `generator` is on the CPU; greedy does not use it."""
     if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
         raise TypeError(f"generator is a torch.Generator of the CPU, not {described(generator)}")
-    law = probabilities(logits, sampling)
+    p = probabilities(logits, sampling)
     if sampling.temperature == 0:
-        return law.argmax(1).to(logits.device)
-    cumulated = law.cumsum(1)
-    u = torch.rand(len(law), 1, dtype=torch.float64, generator=generator)
-    # right=True passes over ids of probability 0, whose cumulated sum is their predecessor's
-    ids = torch.searchsorted(cumulated, u * cumulated[:, -1:], right=True)[:, 0]
+        return p.argmax(1).to(logits.device)
+    cumulative = p.cumsum(1)
+    u = torch.rand(len(p), 1, dtype=torch.float64, generator=generator)
+    # right=True passes over ids of probability 0, whose cumulative sum is their predecessor's
+    ids = torch.searchsorted(cumulative, u * cumulative[:, -1:], right=True)[:, 0]
     return ids.to(logits.device)
 
 

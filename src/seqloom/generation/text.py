@@ -1,8 +1,8 @@
-"""Token ids into text as they come: whole characters only, and nothing from a stop string on.
+"""Token ids decoded as they arrive: whole characters only, up to a stop string.
 
 The text ends where the first stop string is complete, read character by character; where several end at the same
-character, the longest counts. So the outcome does not depend on how the tokens cut the text. What may yet become a stop
-string is held back until it is decided.
+character, the longest counts. So the result does not depend on where tokens end. Text that may be the beginning of a
+stop string is held back until that is known.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +18,11 @@ class TextStream(Protocol):
         """The whole characters that this id completes; often none."""
 
     def finish(self) -> str:
-        """What is left at the end."""
+        """The rest at the end."""
 
 
 class Tokenizer(Protocol):
-    """What generation asks of a tokenizer."""
+    """The methods of a tokenizer that generation uses."""
 
     eos: int
 
@@ -30,7 +30,7 @@ class Tokenizer(Protocol):
         """The ids of a text."""
 
     def stream(self) -> TextStream:
-        """A decoder for ids that come one by one."""
+        """A decoder for ids that arrive one by one."""
 
 
 def pieces(ids: Iterable[int], tokenizer: Tokenizer, stop: Sequence[str] = ()) -> Iterator[str]:
@@ -66,10 +66,10 @@ def _overlap(text: str, stop: str) -> int:
 
 
 def check_stop(stop: Any) -> None:
-    """Raises ValueError or TypeError for a stop that is no list of non-empty strings."""
+    """Raises ValueError or TypeError unless stop is a list of non-empty strings."""
     if isinstance(stop, str):
         raise ValueError(f"stop is a list of strings: write [{stop!r}]")
-    if not isinstance(stop, list | tuple) or not all(isinstance(each, str) for each in stop):
+    if not isinstance(stop, list | tuple) or not all(isinstance(string, str) for string in stop):
         raise TypeError(f"stop is a list of strings, not {described(stop)} {stop!r}")
     if not all(stop):
         raise ValueError("stop holds an empty string, which every text begins with: leave it out")
