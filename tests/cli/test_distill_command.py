@@ -13,7 +13,7 @@ from seqloom.core.state import nbytes
 from seqloom.data.corpora import read
 from seqloom.data.prepare import encode_documents
 from seqloom.evaluation.scores import score
-from seqloom.experiments.distil import distil
+from seqloom.experiments.distil import Distilled, distil
 from seqloom.ops.lag_sum.reference import lags
 from seqloom.runs.layout import find_run
 from seqloom.training.settings import resolve
@@ -42,13 +42,17 @@ def extractors(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Pa
 
 
 @pytest.fixture(scope="module")
-def distilled(extractors: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fitted(extractors: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Distilled]:
     out = tmp_path_factory.mktemp("distilled") / "run"
-    distil(extractors, 5, out)
-    return out
+    return out, distil(extractors, 5, out)
 
 
-def test_the_table(seqloom: Seqloom, extractors: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def distilled(fitted: tuple[Path, Distilled]) -> Path:
+    return fitted[0]
+
+
+def test_the_table(seqloom: Seqloom, extractors: Path, fitted: tuple[Path, Distilled], tmp_path: Path) -> None:
     answer = seqloom("distill", extractors, "--order", 5, "--out", tmp_path / "out")
     assert answer.code == 0
     for kind in ("he", "we", "me", "he_extraction", "extractor"):
@@ -57,7 +61,7 @@ def test_the_table(seqloom: Seqloom, extractors: Path, tmp_path: Path) -> None:
     assert f"{2 * 5 * 32 * 4:,}" in answer.out  # bytes of state: 5 poles in each of 32 channels
     model, after = face.load(extractors), face.load(tmp_path / "out")
     assert f"{model.blocks[0].mixer.cost(CONTEXT, 'token').state * 4:,}" in answer.out
-    found = distil(extractors, 5, tmp_path / "other")
+    found = fitted[1]
     assert found.text == "the held-out part of stories:200:0"
     before, then = found.scores
     assert before.cost == pytest.approx(

@@ -42,16 +42,14 @@ def test_all_read_the_same_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert seen[:third] == seen[third : 2 * third] == seen[2 * third :]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [("training.lr=0.5", "training.lr"), ("data.source=stories:31:0", "data.identity"), ("data.seed=3", "data.seed")],
-)
 @pytest.mark.usefixtures("stopped_clocks")
-def test_other_settings_are_refused(tmp_path: Path, change: str, words: str) -> None:
+def test_other_settings_are_refused(tmp_path: Path) -> None:
     compare(THREE[:1], "tiny", SMALL, tmp_path)
-    with pytest.raises(ValueError, match=words):
-        compare(THREE[1:2], "tiny", [*SMALL, change], tmp_path)
-    assert not (tmp_path / THREE[1].name).exists()
+    changes = {"training.lr": "0.5", "data.source": "stories:31:0", "data.seed": "3"}
+    for name, value in changes.items():
+        with pytest.raises(ValueError, match="data.identity" if name == "data.source" else name):
+            compare(THREE[1:2], "tiny", [*SMALL, f"{name}={value}"], tmp_path)
+        assert not (tmp_path / THREE[1].name).exists()
 
 
 @pytest.mark.parametrize("wrong", [[], THREE[:1] * 2])

@@ -106,6 +106,10 @@ def test_gradients_reach_the_first_layer_through_it() -> None:
     model(ids).square().sum().backward()
     mixer = model.blocks[0].mixer
     assert mixer.get_parameter("w.weight").grad.abs().sum() > 0
+
+
+def test_it_compiles() -> None:
+    model, ids = built(FirstValuesConfig()), torch.randint(VOCAB, (2, 5))
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(ids), model(ids))
 

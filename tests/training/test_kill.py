@@ -40,7 +40,7 @@ def every(stride: int, first: int, whole: Callable[..., Outcome], folder: Path) 
 
 
 def test_killed_at_some_calls(whole: Callable[..., Outcome], tmp_path: Path) -> None:
-    assert every(37, 5, whole, tmp_path) >= 2
+    assert every(61, 5, whole, tmp_path) >= 2
 
 
 @pytest.mark.slow
