@@ -48,6 +48,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.experiments.kept.STORIES", 1)
     monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
+    monkeypatch.setattr("seqloom.experiments.weigh.ROUNDS", 2)
     monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
     assert [line.split()[1] for line in lines] == [

@@ -13,6 +13,7 @@ from tests.experiments.comparing import SMALL
 def _few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
     monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
+    monkeypatch.setattr("seqloom.experiments.weigh.ROUNDS", 2)
     monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
 
 

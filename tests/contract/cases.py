@@ -1,9 +1,9 @@
 """What the promises are tried on: every registered mixer with its examples, and the numbers fed to them.
 
-What a new mixer costs `make test`: about 2.5 seconds of one core, two thirds of them for its graphs (one
-`torch.compile` of all verbs, two `torch.export`). To keep it there: the first of its `examples` is its smallest, alone
-in `make test`; a check that takes more than some 50 ms for a mixer, tries several of its settings or compares pairs of
-mixers is for `make test-all` (`pytest.mark.slow`).
+What a new mixer costs `make test`: about 3.5 seconds of one core, two thirds of them for its graphs (one
+`torch.compile` and one `torch.export`, each of several verbs). To keep it there: the first of its `examples` is its
+smallest, alone in `make test`; a check that takes more than some 50 ms for a mixer, tries several of its settings or
+compares pairs of mixers is for `make test-all` (`pytest.mark.slow`).
 """
 
 from collections.abc import Callable

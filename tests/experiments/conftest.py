@@ -11,6 +11,7 @@ def _quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
     monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
+    monkeypatch.setattr("seqloom.experiments.weigh.ROUNDS", 2)
     monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
 
 
