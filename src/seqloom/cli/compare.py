@@ -10,11 +10,17 @@ from seqloom.cli.folder import folder
 
 def compare(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")],
-    mixers: Annotated[list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=32")] = None,
+    mixers: Annotated[
+        list[str] | None,
+        typer.Argument(help="KIND, KIND:NAME=VALUE,…, as attention:heads=32, or a recipe: llama/small"),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="every kind at its own defaults, those named too; with --lengths and probes")
     ] = False,
-    preset: Annotated[str, typer.Option(help="paper/table1, paper/small, demo, tiny, or a .yaml file")] = "paper/small",
+    preset: Annotated[
+        str | None,
+        typer.Option(help="whose data and training all have: the first recipe named, else paper/small"),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option("--data", "--source", help="a text file, a folder, a .jsonl, gutenberg-children, stories"),
@@ -41,7 +47,9 @@ def compare(
 ) -> int:
     """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
     from seqloom.cli.checked import require_contenders
+    from seqloom.experiments.contender import preset_of
 
+    preset = preset or preset_of(mixers or [])
     named = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
     require_contenders(named, preset, change or [], data)
     from seqloom.cli.comparing import compared

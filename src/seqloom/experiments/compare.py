@@ -8,6 +8,7 @@ belongs to the settings that all share, and refuses others. What is found is kep
 Where every mixer is compared, one whose cost is no number stops nobody: the reason is kept in OUT/failed.json.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,10 @@ def compare(
     require_probes(probes, probe_batches)
 
     def settings(contender: Contender) -> RunConfig:
-        config = resolve(preset, [*changes, *contender.changes], source)
+        def log(line: str) -> None:
+            print(f"{contender.name}: {line}", file=sys.stderr)
+
+        config = resolve(preset, [*changes, *contender.changes], source, log=log)
         return config.model_copy(update={"model": config.model.model_copy(update={"vocab": vocab})})
 
     first, corpus = with_text(resolve(preset, [*changes, *contenders[0].changes], source))

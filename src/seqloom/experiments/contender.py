@@ -1,7 +1,20 @@
-"""A model of a comparison by its name, `KIND` or `KIND:NAME=VALUE,…`. Needs no torch."""
+"""A model of a comparison by its name, `KIND`, `RECIPE` or `KIND:NAME=VALUE,…`. Needs no torch.
 
+contender("attention:heads=32")     this mixer in the model of the preset
+contender("mamba/small")            the whole model of this recipe, under the data, context and training of the preset
+preset_of(["he", "llama/small"])    that preset: the first recipe named
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
+
+from seqloom.training.recipes import RECIPES
+
+PRESET = "paper/small"
+"""where no recipe is named"""
+YAML = (".yaml", ".yml")
 
 
 @final
@@ -18,10 +31,21 @@ class Contender:
 
 
 def contender(text: str) -> Contender:
-    """Reads `KIND` or `KIND:NAME=VALUE,NAME=VALUE`, as `attention:heads=32`."""
+    """Reads `KIND`, a recipe's name or a .yaml file; after a colon settings of the mixer, as `attention:heads=32`."""
     kind, _, rest = text.partition(":")
     settings = [entry for entry in rest.split(",") if entry]
     if not kind or any("=" not in entry for entry in settings):
         raise ValueError(f"a contender is KIND or KIND:NAME=VALUE,…, as attention:heads=32, not {text!r}")
-    changes = (f"model.mixer.kind={kind}", *(f"model.mixer.{entry}" for entry in settings))
-    return Contender("-".join([kind, *settings]), changes)
+    model = f"model={kind}" if _is_recipe(kind) else f"model.mixer.kind={kind}"
+    name = Path(kind).stem if kind.endswith(YAML) else kind.replace("/", "-")
+    return Contender("-".join([name, *settings]), (model, *(f"model.mixer.{entry}" for entry in settings)))
+
+
+def preset_of(texts: Sequence[str]) -> str:
+    """The first recipe among contenders, whose data, context, batches and schedule all have; else `PRESET`."""
+    kinds = (text.partition(":")[0] for text in texts)
+    return next((kind for kind in kinds if _is_recipe(kind)), PRESET)
+
+
+def _is_recipe(kind: str) -> bool:
+    return kind in RECIPES or "/" in kind or kind.endswith(YAML)
