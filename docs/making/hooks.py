@@ -18,7 +18,7 @@ from seqloom.core.progress import progress
 from seqloom.mixers import kinds
 
 ROOT = Path(__file__).parents[2]
-BEFORE = {"Choose": "choose.md", "Contract": "contract.md", "Verify": "verify.md"}
+BEFORE = {"Choose": "choose.md", "Recipes": "recipes.md", "Contract": "contract.md", "Verify": "verify.md"}
 AFTER = {"Replication": "replication.md", "Errata": "errata.md", "Log": "log.md"}
 """pages before and after the mixers; a page that is not there yet is passed over"""
 
