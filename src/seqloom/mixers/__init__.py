@@ -14,7 +14,7 @@ from seqloom.mixers.plugins import load_plugins
 __all__ = ["FAMILIES", "kinds", "mixer_config"]
 
 FAMILIES = {
-    "attention": ("attention", "image", "sparse", "blockwise"),
+    "attention": ("attention", "image", "sparse", "blockwise", "longformer", "bigbird"),
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "gated_delta", "rwkv7"),
     "aft": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
-from seqloom.mixers.attention.patterned import (
+from seqloom.mixers.patterned import (
     BIDIRECTIONAL,
     BidirectionalPatternAttention,
     PatternConfig,

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
-from seqloom.mixers.attention.patterned import PatternAttention, PatternConfig
+from seqloom.mixers.patterned import PatternAttention, PatternConfig
 from seqloom.ops.attention.block_patterns import Raster
 from seqloom.ops.attention.patterns import Pattern, blocks_before
 

@@ -79,7 +79,7 @@ def backward(
     B, H, T, _ = q.shape
     queries, keys, values = blocked(q, part.queries), blocked(k, part.keys), blocked(v, part.keys)
     wanted, logs, deltas = (blocked(each, part.queries) for each in (dy, log[..., None], delta[..., None]))
-    dq, dk, dv = torch.zeros_like(queries), torch.zeros_like(keys), torch.zeros_like(values)
+    dq, dk, dv = (each.new_zeros(each.shape) for each in (queries, keys, values))
     for rows, blocks in _tiles(part, B * H):
         z = _scores(queries, keys, rows, blocks, lengths, part, H)
         a = z.sub_(_picked(logs, rows)).exp_()

@@ -1,4 +1,4 @@
-"""Attention over sparse patterns, one for each head: what the mixers of this folder that choose a pattern share.
+"""Attention over sparse patterns, one for each head: what the mixers that choose a pattern share.
 
 The projections, the cache and the equation are those of `attention`; the sums run over the keys that a pattern lets
 through. A token reads from the cache the keys that its patterns look at, and no others.
@@ -32,6 +32,7 @@ from seqloom.ops.attention.patterns import Pattern, Within
 from seqloom.ops.attention.plan import terms
 from seqloom.ops.attention.price import price
 
+EITHER = replace(TRAITS, causal="either")
 BIDIRECTIONAL = Traits(causal="never", streams=False, state="none")
 
 
@@ -161,9 +162,8 @@ class PatternAttention(Heads, PackedMixer):
         return max(already, needed if self.context is None else min(needed, self.context))
 
 
-@final
-class BidirectionalPatternAttention(Heads, BidirectionalMixer):
-    """Attention of whole rows with a pattern for each head."""
+class BidirectionalPatterned(Heads, BidirectionalMixer, ABC):
+    """A bidirectional mixer with a pattern for each head."""
 
     traits = BIDIRECTIONAL
 
@@ -172,16 +172,21 @@ class BidirectionalPatternAttention(Heads, BidirectionalMixer):
         self.patterns = per_head(patterns, self.heads, layer.context)
 
     @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        return self.out(sparse.attend(*self.projected(x), self.patterns, lengths))
-
-    @override
     def views(self, x: Stream) -> list[View]:
         return views(self, self.patterns, x)
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         return self.w_qkv, self.position, weighted(self.patterns, span, self.width), self.w_out
+
+
+@final
+class BidirectionalPatternAttention(BidirectionalPatterned):
+    """Attention of whole rows with a pattern for each head."""
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        return self.out(sparse.attend(*self.projected(x), self.patterns, lengths))
 
 
 class PatternConfig(MixerConfig, ABC):
@@ -195,10 +200,15 @@ class PatternConfig(MixerConfig, ABC):
     def places(self) -> frozenset[Place]:
         return frozenset({"queries_keys"})
 
+    @property
+    def of_heads(self) -> AttentionConfig:
+        """The settings of the projections."""
+        return AttentionConfig(heads=self.heads)
+
     def causal(self, layer: Layer, patterns: Sequence[Pattern]) -> PatternAttention:
         """The causal mixer of these patterns, one for each head."""
-        return PatternAttention(AttentionConfig(heads=self.heads), layer, patterns)
+        return PatternAttention(self.of_heads, layer, patterns)
 
     def bidirectional(self, layer: Layer, patterns: Sequence[Pattern]) -> BidirectionalPatternAttention:
         """The bidirectional mixer of these patterns, one for each head."""
-        return BidirectionalPatternAttention(AttentionConfig(heads=self.heads), layer, patterns)
+        return BidirectionalPatternAttention(self.of_heads, layer, patterns)

@@ -1,0 +1,129 @@
+"""Longformer: a window for every token, gaps in the windows of some heads, and a few global tokens.
+
+    S_i = {j: |i - j| ≤ w/2} ∪ G,   y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over S_i of q_i · k_j / √K
+    for i ∈ G:  [q' k' v'] = x W'_qkv,   y_i = Σ_j a'_ij v'_j W_out over all j
+
+G is `global_tokens`. A head with dilation d looks at the same number of keys, d tokens apart; only named heads of the
+upper half of the layers are dilated. The causal form, a language model, has S_i = {i - w + 1, …, i} and no global
+tokens. Windows grow with depth where `first_window` is smaller than `window`, by equal factors.
+
+Source: Beltagy et al., arXiv:2004.05150, sections 3 and 4. The paper lists the window of each layer; the equal factors
+are ours.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, Self, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, linear
+from seqloom.core.layer import Layer
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import register
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.mixers.patterned import EITHER, BidirectionalPatterned, PatternConfig
+from seqloom.ops.attention import around as near
+from seqloom.ops.attention import attend, everywhere, sparse
+from seqloom.ops.attention.patterns import Columns, Dilated, Pattern, Union, around, local
+from seqloom.ops.attention.price import price
+from seqloom.ops.projection import Linear, project
+
+
+@final
+class Longformer(BidirectionalPatterned):
+    """Windows for all tokens, and global tokens with projections of their own."""
+
+    def __init__(self, config: "LongformerConfig", layer: Layer, patterns: list[Pattern]) -> None:
+        super().__init__(config.of_heads, layer, patterns)
+        self.tokens, self.context = sorted(set(config.global_tokens)), layer.context
+        self.w_global = Linear(self.dim, 3 * self.dim, bias=False)
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        T = x.shape[1]
+        if self.tokens[-1] >= T:
+            raise ValueError(f"global token {self.tokens[-1]} is beyond the text of {T} tokens: leave it out")
+        y = sparse.attend(*self.projected(x), self.patterns, lengths)
+
+        tokens, time = torch.tensor(self.tokens, device=x.device), torch.arange(T, device=x.device)
+        weights = zip((x[:, tokens], x, x), self.w_global.weight.chunk(3), strict=True)
+        products = (project(inputs, weight) for inputs, weight in weights)
+        q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in products)
+        y_global = attend(
+            *(q, k, v),
+            pattern=everywhere if self.context is None else near(self.context),
+            query_time=tokens.expand(len(x), -1),
+            key_time=torch.where(time < (T if lengths is None else lengths[:, None]), time, -1).expand(len(x), -1),
+        )
+        return self.out(y.index_copy(2, tokens, y_global))
+
+    @property
+    @override
+    def parts(self) -> list[nn.Module]:
+        return [part for part in super().parts if part is not self.w_global]  # priced in `chain`, as it is computed
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        G = len(self.tokens)
+        projected = linear(G, self.dim, self.dim) + linear(span.rows, self.dim, 2 * self.dim)
+        pairs = sum(len(range(*_ends(token, self.context, span.T))) for token in self.tokens)
+        weighted = price(G, pairs, self.dim, self.heads)
+        *local, out = super().chain(span)
+        return *local, projected.parallel(), weighted.parallel(), out
+
+
+def _ends(token: int, context: int | None, T: int) -> tuple[int, int]:
+    return (0, T) if context is None else (max(0, token - context + 1), min(T, token + context))
+
+
+@register
+class LongformerConfig(PatternConfig):
+    """Windows that may grow with depth, dilated heads, and global tokens."""
+
+    kind: Literal["longformer"] = "longformer"
+    window: int = Field(256, ge=1, description="keys of a query, of the last layer: around it, or causal up to it")
+    first_window: int | None = Field(None, ge=1, description="keys of a query of the first layer; unset, as the last")
+    dilation: int = Field(1, ge=1, description="distance between the keys of dilated heads")
+    dilated_heads: list[int] = Field([], description="heads, from 0, that are dilated in the upper half of the layers")
+    global_tokens: list[int] = Field([], description="tokens, from 0, that look at all and that all look at")
+    traits: ClassVar = EITHER
+    examples: ClassVar = ({"heads": 2, "window": 2, "dilation": 2, "dilated_heads": [1]},)
+
+    @model_validator(mode="after")
+    def _covers(self) -> Self:
+        for head in self.dilated_heads:
+            if not 0 <= head < self.heads:
+                raise ValueError(f"there is no head {head} to dilate: heads are 0 to {self.heads - 1}")
+        if min(self.global_tokens, default=0) < 0:
+            raise ValueError(f"global token {min(self.global_tokens)} is before the text: count from 0")
+        return self
+
+    @override
+    def make(self, layer: Layer) -> Mixer:
+        window = self.of_layer(layer)
+        if layer.causal and self.global_tokens:
+            raise ValueError("the causal form of longformer has no global tokens: leave global_tokens out")
+        beyond = [token for token in self.global_tokens if layer.context is not None and token >= layer.context]
+        if beyond:
+            raise ValueError(f"global token {beyond[0]} is beyond the context of {layer.context} tokens: leave it out")
+        near: Pattern = local(window) if layer.causal else around(window // 2)
+        upper = 2 * layer.number >= layer.depth or layer.depth == 1
+        patterns = [
+            Dilated(near, self.dilation) if upper and head in self.dilated_heads else near for head in range(self.heads)
+        ]
+        if layer.causal:
+            return self.causal(layer, patterns)
+        if not self.global_tokens:
+            return self.bidirectional(layer, patterns)
+        tokens = tuple(sorted(set(self.global_tokens)))
+        return Longformer(self, layer, [Union((each, Columns(tokens, False, each))) for each in patterns])
+
+    def of_layer(self, layer: Layer) -> int:
+        """The window of a layer: from the first to the last in equal factors."""
+        if self.first_window is None or layer.depth == 1:
+            return self.window
+        grown = (self.window / self.first_window) ** (layer.number / (layer.depth - 1))
+        return round(self.first_window * grown)
