@@ -36,6 +36,7 @@ MATRICES = {
     "rnn": "w_in w_out w_state",
     "lstm": "w_in w_out w_state",
     "gru": "w_in w_out w_state",
+    "mlstm": "w_down w_gates w_up",
     "ssm": "b c d",
     "lssl": "w_out",
     "s4": "w_out",

@@ -18,7 +18,7 @@ FAMILIES = {
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "gated_delta", "rwkv7"),
     "aft": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
-    "recurrent": ("elman", "lstm", "gru"),
+    "recurrent": ("elman", "lstm", "gru", "mlstm"),
     "state_space": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2", "spade"),
     "convolution": ("lightweight_conv", "dynamic_conv", "hyena"),
 }

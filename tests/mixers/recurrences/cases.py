@@ -19,6 +19,7 @@ from tests.mixers.recurrences.gla import gla
 from tests.mixers.recurrences.guards import GUARDS
 from tests.mixers.recurrences.linear import linear
 from tests.mixers.recurrences.mamba2 import mamba2
+from tests.mixers.recurrences.mlstm import mlstm
 from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
 from tests.mixers.recurrences.retention import retention
 from tests.mixers.recurrences.rfa import rfa
@@ -48,6 +49,10 @@ NAMES: dict[str, dict[str, str]] = {
         **{f"thin_{end}.{name}.weight": f"{name}_{end}" for end in ("in", "out") for name in ("decay", "rate", "gate")},
         **{"thin_out.decay.bias": "w_0", "thin_out.rate.bias": "a_0", "gain": "gain", "shift": "shift"},
         **{"thin_in.value.weight": "value_in", "thin_out.value.weight": "value_out", "thin_out.value.bias": "v_0"},
+    },
+    "mlstm": {
+        **{"w_up.weight": "w_up", "w_down.weight": "w_out", "conv.weight": "taps", "conv.bias": "b_taps"},
+        **{"qkv": "qkv", "w_gates.weight": "w_gates", "w_gates.bias": "b_gates", "gain": "gain", "skip": "skip"},
     },
     "performer": {**PROJECTIONS, "directions": "omega"},
     "rfa": {
@@ -134,6 +139,11 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "mamba2": ({"kind": "mamba2", "state_dim": 3, "head_width": 4}, mamba2_of(4, 1, 3)),
     "mamba2, 2 groups": ({"kind": "mamba2", "state_dim": 5, "head_width": 2, "groups": 2}, mamba2_of(8, 2, 5)),
     "rwkv7": ({"kind": "rwkv7", "heads": 2}, lambda x, w: rwkv7(x, w, 2)),
+    "mlstm": ({"kind": "mlstm", "heads": 2, "block": 2}, lambda x, w: mlstm(x, w, 2, "sigmoid")),
+    "mlstm, forget exp": (
+        {"kind": "mlstm", "heads": 1, "forget": "exp"},
+        lambda x, w: mlstm(x, w, 1, "exp"),
+    ),
     "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
     "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
     "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),

@@ -1,0 +1,172 @@
+"""mLSTM, the matrix memory of xLSTM: a sum of keys and values with an exponential input gate, over its normaliser.
+
+    (u, z) = x W_up                                       E = `expand` D channels each; biases in convolution and gates
+    c = silu(conv(u) + b),   q = c Q,   k = c K / √K,   v = u V          Q, K, V of `block` x `block` blocks
+    log i = (q, k, v) W_i + b_i,   log f = log σ((q, k, v) W_f + b_f)        per head; `forget` exp: without log σ
+    C_t = f C_{t-1} + i k_tᵀ v_t,   n_t = f n_{t-1} + i k_t                   per head, both times e^{-m}
+    h_t = q_t C_t / (max(|q_t · n_t|, e^{-m_t}) + 1e-6)            m the running maximum, see `exponential_gate`
+    y = ((norm(h) ∘ gain + skip ∘ c) ∘ silu(z)) W_down             norm: mean and variance of each head, ε = 1e-5
+
+Before training W_i = W_f = 0, b_i ~ N(0, 0.1²), b_f from 3 to 6 over the heads, Q, K, V ~ N(0, 2/5D), skip = gain = 1.
+
+Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 19-27 and figure 11, and the authors' xlstm 2.0.6, which this
+computes. The 1e-6 is the program's. It is added to what is scaled by e^{-m}, so the program's steps, whose m begins at
+0, differ from its whole sequences by about as much; here m begins at -∞ in both, as in its whole sequences. The gates
+read k before it is divided by √K.
+"""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, logsigmoid, silu
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, gate, layernorm
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.linear_decay import decay, exponential_gate
+from seqloom.ops.linear_decay.exponential_gate import stabilized
+from seqloom.ops.linear_decay.price import price
+from seqloom.ops.linear_decay.quotient import parts, quotient
+from seqloom.ops.projection import Linear
+from seqloom.ops.short_convolution import ShortConvolution
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+EPS = 1e-6
+
+
+@final
+class MLSTM(PackedMixer):
+    """An mLSTM block over `dim` channels.
+
+    State: the convolution's last inputs, C with n as its last column (B, H, K, K+1), and m (B, H).
+    """
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, config: "MLSTMConfig") -> None:
+        super().__init__()
+        E, H, N = config.expand * dim, config.heads, config.block
+        if E % H or E % N:
+            raise ValueError(
+                f"{config.expand} x {dim} channels do not divide into {H} heads and blocks of {N}: change one"
+            )
+        self.dim, self.config, self.inner, self.heads, self.K = dim, config, E, H, E // H
+        self.w_up, self.w_down = Linear(dim, 2 * E, bias=False), Linear(E, dim, bias=False)
+        self.conv = ShortConvolution(E, config.kernel, bias=True)
+        self.qkv = nn.Parameter(torch.empty(3, E // N, N, N))
+        self.w_gates = Linear(3 * E, 2 * H)
+        self.gain, self.skip = (nn.Parameter(torch.empty(E)) for _ in range(2))
+        self._init()
+
+    @override
+    def reset(self, std: float) -> None:
+        """All but W_up and W_down begin as above."""
+        super().reset(std)
+        self._init()
+
+    @override
+    def param_groups(self) -> list[dict[str, Any]]:
+        vectors = [parameter for parameter in self.parameters() if parameter.ndim == 1]
+        return [
+            {"params": [parameter for parameter in self.parameters() if parameter.ndim > 1]},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        sums = Entry((self.heads, self.K, self.K + 1), "wide")
+        return {"window": self.conv.entry, "C": sums, "m": Entry((self.heads,), "wide", exponential_gate.NONE)}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        u, z = self.w_up(x).chunk(2, -1)
+        c, window = self.conv(u, state, lengths)
+        q, k, v = (self._blocks(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
+        gates = stabilized(*self._gates(torch.cat([q, k, v], -1)), state["m"] if state else None, lengths)
+        q, k, v = (each.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for each in (q, k, v))  # (B, H, T, K)
+        k = gates.gain[..., None] * k / self.K**0.5
+        values = torch.cat([v, torch.ones_like(v[..., :1])], -1).to(k.dtype)
+        sums, C = decay(q, k, values, gates.log_decay, state["C"] if state else None, lengths=lengths)
+        s, n = parts(sums)
+        h = quotient(s, torch.maximum(n.abs(), (-gates.maximum).exp()[..., None]) + EPS)
+        normed = layer_norm(h.to(x.dtype), (self.K,), eps=1e-5).transpose(1, 2).flatten(2) * self.gain
+        y = self.w_down((normed + self.skip * c) * silu(z))
+        return y, {**window, "C": C, "m": gates.maximum[..., -1]}
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        u, _ = self.w_up(x[:1]).chunk(2, -1)
+        c, _ = self.conv(u)
+        q, k, v = (self._blocks(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
+        log_f, log_i = self._gates(torch.cat([q, k, v], -1))
+        per = ("head", "token")
+        return [
+            View("forget gate", "how much of the memory a token leaves", per, log_f[0].exp()),
+            View("input gate", "the logarithm of what a token's value is multiplied by", per, log_i[0]),
+        ]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, E, H, K, N = span.rows, self.inner, self.heads, self.K, self.config.block
+        n, heads = rows * E, rows * H
+        blocks = Cost(mul=3 * n * N, add=3 * n * (N - 1), path=("multiplication", "cumulation"))
+        forget = Cost(add=heads, exp=heads, other=heads) if self.config.forget == "sigmoid" else Cost()
+        maximum = exponential_gate.price(span, H)
+        scaled = Cost(mul=n, div=n, path=("multiplication", "division"))
+        summed = price(rows, H, K, K + 1, "head")
+        divided = Cost(add=heads, exp=heads, other=3 * heads, div=n, path=("other", "addition", "division"))
+        normed = layernorm(heads, K, gain=False, bias=False)
+        skipped = Cost(mul=2 * n, add=n, path=("multiplication", "addition"))
+        rest = (forget, maximum, scaled, summed, divided, normed, skipped, gate(n))
+        return self.w_up, self.conv, blocks, self.w_gates, *rest, self.w_down
+
+    def _blocks(self, x: Tensor, w: Tensor) -> Tensor:
+        """x times a block-diagonal matrix w (blocks, N, N)."""
+        return torch.einsum("...bi,bij->...bj", x.unflatten(-1, w.shape[:2]), w).flatten(-2)
+
+    def _gates(self, qkv: Tensor) -> tuple[Tensor, Tensor]:
+        """log f and log i, both (B, H, T)."""
+        log_i, log_f = self.w_gates(qkv).transpose(1, 2).chunk(2, 1)
+        return logsigmoid(log_f) if self.config.forget == "sigmoid" else log_f, log_i
+
+    @torch.no_grad()
+    def _init(self) -> None:
+        self.conv.init()
+        nn.init.normal_(self.qkv, std=(2 / (5 * self.dim)) ** 0.5)
+        nn.init.zeros_(self.w_gates.weight)
+        nn.init.normal_(self.w_gates.bias[: self.heads], std=0.1)
+        self.w_gates.bias[self.heads :].copy_(torch.linspace(3, 6, self.heads))
+        for parameter in (self.gain, self.skip):
+            nn.init.ones_(parameter)
+
+
+@register
+class MLSTMConfig(MixerConfig):
+    """An mLSTM block. It looks back on everything; the context only sizes the model's positions."""
+
+    kind: Literal["mlstm"] = "mlstm"
+    heads: int = Field(4, ge=1, description="heads, each with a matrix; divides the channels inside")
+    expand: int = Field(2, ge=1, description="channels inside, for each of the stream")
+    block: int = Field(4, ge=1, description="channels of a block of the projections to queries, keys and values")
+    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
+    forget: Literal["sigmoid", "exp"] = Field("sigmoid", description="what the forget gate is of its logit")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"heads": 2, "expand": 1, "kernel": 2},
+        {"heads": 1, "expand": 1, "block": 2, "kernel": 2, "forget": "exp"},
+    )
+
+    @override
+    def make(self, layer: Layer) -> MLSTM:
+        return MLSTM(layer.dim, self)

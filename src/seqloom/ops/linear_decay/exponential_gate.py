@@ -1,0 +1,60 @@
+"""A decay and an exponential input gate as numbers that neither overflow nor vanish: relative to a running maximum.
+
+    m_t = max(log f_t + m_{t-1}, log i_t),   m_0 = -∞
+    g_t = log f_t + m_{t-1} - m_t ≤ 0,   i'_t = e^{log i_t - m_t} ≤ 1
+
+The sums of `linear_decay` with decay g and keys i' k are those with decay log f and keys i k, times e^{-m_t}. All
+tokens at once, m_t = F_t + max_{j≤t} (log i_j - F_j) with F the sums of log f: however F is rounded, g and i' belong to
+the same m. Gradients take m as given, since what is read does not depend on it.
+
+Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 15-17 and appendix A. Nothing differs.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.shapes import Lengths
+from seqloom.ops.pack import within
+
+NONE = -1e30
+"""what stands for -∞, whose differences are numbers"""
+
+
+class Stabilized(NamedTuple):
+    """Gates relative to the maximum."""
+
+    log_decay: Float[Tensor, "B H T"]
+    gain: Float[Tensor, "B H T"]
+    maximum: Float[Tensor, "B H T"]
+
+
+def stabilized(
+    log_f: Float[Tensor, "B H T"],
+    log_i: Float[Tensor, "B H T"],
+    before: Float[Tensor, "B H"] | None = None,
+    lengths: Lengths | None = None,
+) -> Stabilized:
+    """g, i' and m, in float32 or better; `before` is m before the first token, None for -∞."""
+    exact = torch.promote_types(log_f.dtype, torch.float32)
+    log_f, log_i = log_f.to(exact), log_i.to(exact)
+    if lengths is not None:  # m stays
+        real = within(lengths, log_f.shape[2])[:, None]
+        log_f, log_i = torch.where(real, log_f, 0.0), torch.where(real, log_i, NONE)
+    with torch.no_grad():
+        F = log_f.cumsum(-1)
+        highest = (log_i - F).cummax(-1).values
+        m = F + (highest if before is None else torch.maximum(highest, before.to(exact)[..., None]))
+        first = torch.full_like(m[..., :1], NONE) if before is None else before.to(exact)[..., None]
+        earlier = torch.cat([first, m[..., :-1]], -1)
+    return Stabilized(log_f + earlier - m, (log_i - m).exp(), m)
+
+
+def price(span: Span, H: int) -> Cost:
+    """The operations of these tokens; the first has no earlier one to be added to or compared with."""
+    n, later = span.rows * H, (span.rows - span.first) * H
+    path = ("addition", "other", "addition", "exponentiation")
+    return Cost(add=5 * n + later, exp=n, other=later, path=path)
