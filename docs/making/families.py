@@ -5,7 +5,7 @@ from collections.abc import Iterable
 FAMILIES = {
     "Attention": ("attention",),
     "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),
-    "Linear attention": ("linear", "performer", "rfa", "retention", "gla", "gated_delta", "rwkv7"),
+    "Linear attention": ("linear", "performer", "rfa", "retention", "gla", "delta", "gated_delta", "kda", "rwkv7"),
     "Attention without queries": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
     "Recurrent networks": ("rnn", "lstm", "gru", "mlstm"),
     "State spaces": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2"),

@@ -27,6 +27,8 @@ MATRICES = {
     "retention": "w_g w_k w_o w_q w_v",
     "gla": "w_1 w_2 w_g w_k w_o w_q w_v",
     "gated_delta": "w_a w_b w_g w_o w_qkv",
+    "delta": "w_b w_o w_qkv",
+    "kda": "decay_in decay_out gate_in gate_out w_b w_o w_qkv",
     "rwkv7": f"w_k w_o w_r w_v {' '.join(f'thin_{end}.{name}' for end in ('in', 'out') for name in THIN)}",
     "aft_full": QKV,
     "aft_local": QKV,

@@ -16,7 +16,7 @@ __all__ = ["FAMILIES", "kinds", "mixer_config"]
 FAMILIES = {
     "attention": ("attention", "image", "sparse", "blockwise", "longformer", "bigbird"),
     "extractors": ("extractors", "modal_extractor"),
-    "linear": ("linear", "performer", "rfa", "retention", "gla", "gated_delta", "rwkv7"),
+    "linear": ("linear", "performer", "rfa", "retention", "gla", "delta", "gated_delta", "kda", "rwkv7"),
     "aft": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
     "recurrent": ("elman", "lstm", "gru", "mlstm"),
     "state_space": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2", "spade"),

@@ -14,7 +14,7 @@ from seqloom.mixers import mixer_config
 from tests.mixers.recurrences import state_space_cases
 from tests.mixers.recurrences.aft import aft_conv, aft_full, aft_local, aft_simple
 from tests.mixers.recurrences.arithmetic import Array, Weights
-from tests.mixers.recurrences.gated_delta import gated_delta
+from tests.mixers.recurrences.gated_delta import delta, gated_delta, kda
 from tests.mixers.recurrences.gla import gla
 from tests.mixers.recurrences.guards import GUARDS
 from tests.mixers.recurrences.linear import linear
@@ -53,6 +53,16 @@ NAMES: dict[str, dict[str, str]] = {
     "mlstm": {
         **{"w_up.weight": "w_up", "w_down.weight": "w_out", "conv.weight": "taps", "conv.bias": "b_taps"},
         **{"qkv": "qkv", "w_gates.weight": "w_gates", "w_gates.bias": "b_gates", "gain": "gain", "skip": "skip"},
+    },
+    "delta": {
+        **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "b")},
+        **{"conv.weight": "taps", "norm.weight": "gain", "w_o.weight": "w_out"},
+    },
+    "kda": {
+        **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "b")},
+        **{"conv.weight": "taps", "norm.weight": "gain", "w_o.weight": "w_out", "a_log": "a_log"},
+        **{f"{name}_{end}.weight": f"{name}_{end}" for name in ("decay", "gate") for end in ("in", "out")},
+        **{"decay_out.bias": "b_a", "gate_out.bias": "b_g"},
     },
     "performer": {**PROJECTIONS, "directions": "omega"},
     "rfa": {
@@ -144,6 +154,9 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
         {"kind": "mlstm", "heads": 1, "forget": "exp"},
         lambda x, w: mlstm(x, w, 1, "exp"),
     ),
+    "delta": ({"kind": "delta", "heads": 2}, lambda x, w: delta(x, w, 2, strongest=1.0)),
+    "delta, negative": ({"kind": "delta", "heads": 1, "negative": True}, lambda x, w: delta(x, w, 1, strongest=2.0)),
+    "kda": ({"kind": "kda", "heads": 2, "rank": 3}, lambda x, w: kda(x, w, 2)),
     "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
     "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
     "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),

@@ -1,0 +1,111 @@
+"""DeltaNet: a matrix in which a token puts its value in the place of what its key reads. Nothing fades.
+
+    (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases
+    q, k over √(Σ² + 1e-6),   q / √K            per head
+    β = σ(x W_b), or 2σ(x W_b)                  per head
+    S_t = S_{t-1} + β_t k_tᵀ (v_t - k_t S_{t-1}),   y_t = q_t S_t           per head
+    out = norm(y) W_o                           norm(y) = y / √(mean of y² + 1e-5) ∘ gain, per head, one gain for all
+
+β above 1 (`negative`) gives S eigenvalues below 0, with which it can count (arXiv:2411.12537).
+
+Source: Schlag et al., arXiv:2102.11174, Eq. 24; Yang et al., arXiv:2406.06484, section 3, and the authors'
+flash-linear-attention, which this computes. Schlag et al. have other features of keys and no convolution; √K and the
+norm are of the program.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, sigmoid
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule.keys import unit, unit_price
+from seqloom.ops.delta_rule.price import price
+from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.projection import Linear
+from seqloom.ops.short_convolution import ShortConvolution
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class Delta(PackedMixer):
+    """DeltaNet over `dim` channels. State: the convolution's last inputs, and S (B, H, K, K)."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, config: "DeltaConfig") -> None:
+        super().__init__()
+        if dim % config.heads:
+            raise ValueError(f"dim {dim} is not divisible by heads {config.heads}: choose heads that divide dim")
+        self.dim, self.heads, self.K = dim, config.heads, dim // config.heads
+        self.strongest = 2.0 if config.negative else 1.0
+        self.w_qkv, self.w_o = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
+        self.w_b = Linear(dim, self.heads, bias=False)
+        self.conv = ShortConvolution(3 * dim, config.kernel)
+        self.norm = HeadNorm(self.heads, self.K)
+
+    @override
+    def reset(self, std: float) -> None:
+        """The taps are drawn again too."""
+        super().reset(std)
+        self.conv.init()
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        return {"window": self.conv.entry, "S": Entry((self.heads, self.K, self.K), "wide")}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        convolved, window = self.conv(self.w_qkv(x), state, lengths)
+        q, k, v = convolved.unflatten(-1, (3, self.heads, self.K)).transpose(1, 3).unbind(2)  # (B, H, T, K)
+        q, k = unit(q) / self.K**0.5, unit(k)
+        write = self._strength(x).transpose(1, 2)[..., None] * k
+        y, S = delta(q, write, v, k, None, None, state["S"] if state else None, lengths=lengths)
+        return self.w_o(self.norm(y)), {**window, "S": S}
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        return [View("write", "how much of what a key reads is replaced: β", ("token", "head"), self._strength(x[0]))]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
+        strengths = (sigmoid(rows * H) + Cost(mul=rows * H * (self.strongest != 1.0))).parallel()
+        lengths = unit_price(2 * rows * H, K) + Cost(div=n, path=("division",))
+        scaled = Cost(mul=n, path=("multiplication",))
+        return self.w_qkv, self.conv, strengths, lengths, scaled, price(rows, H, K, K), self.norm, self.w_o
+
+    def _strength(self, x: Tensor) -> Tensor:
+        """β (…, H)."""
+        strength = torch.sigmoid(self.w_b(x))
+        return strength if self.strongest == 1.0 else self.strongest * strength
+
+
+@register
+class DeltaConfig(MixerConfig):
+    """DeltaNet. It looks back on everything: a context only sizes the model's positions."""
+
+    kind: Literal["delta"] = "delta"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
+    negative: bool = Field(False, description="a token may replace up to twice what its key reads")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2}, {"heads": 1, "kernel": 2, "negative": True})
+
+    @override
+    def make(self, layer: Layer) -> Delta:
+        return Delta(layer.dim, self)
