@@ -16,11 +16,11 @@ from seqloom.experiments import pace as pacing
 from seqloom.experiments.decoding import decoding, require_lengths
 from seqloom.experiments.far import far
 from seqloom.experiments.pace import TOKENS, pace
-from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.lag_sum.online.blocks import longest
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
+from tests.kinds import CAUSAL
 
 N = 40
 
@@ -47,7 +47,7 @@ def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", CAUSAL)
 def test_a_state_that_is_told_what_it_read_is_like_one_that_read_it(kind: str) -> None:
     reader = model(kind)
     true, told = far(reader, N, room=TOKENS), far(reader, N, room=TOKENS, limit=0.0)

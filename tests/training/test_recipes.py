@@ -6,8 +6,8 @@ import pytest
 import torch
 import yaml
 
+from seqloom.core.model import weightless
 from seqloom.models.kinds import model_config
-from seqloom.training.memory import weightless
 from seqloom.training.recipes import FOLDER, RECIPES, recipe
 from seqloom.training.settings import resolve
 

@@ -14,6 +14,11 @@ QKV = "w_k w_out w_q w_v"
 THIN = ("decay", "gate", "rate")
 MATRICES = {
     "attention": "w_out w_qkv",
+    "image": "w_out w_qkv",
+    "sparse": "w_out w_qkv",
+    "blockwise": "w_out w_qkv",
+    "longformer": "w_out w_qkv",
+    "bigbird": "w_out w_qkv",
     "she": "w_adj w_out",
     "he": "w_adj w_in w_out",
     "we": "w_adj w_out",
@@ -65,7 +70,11 @@ def test_the_matrices_of_a_mixer(kind: str) -> None:
     found: set[str] = set()
     for example in kinds()[kind].examples:
         with torch.device("meta"):
-            mixer = kinds()[kind].model_validate({"kind": kind, **example}).build(8, 6)
+            mixer = (
+                kinds()[kind]
+                .model_validate({"kind": kind, **example})
+                .build(8, 6, causal=kinds()[kind].traits.causal != "never")
+            )
         given = roles(mixer.named_modules())
         assert given.keys() == dict(mixer.named_parameters()).keys()
         assert set(given.values()) <= {"matrix", "other"}

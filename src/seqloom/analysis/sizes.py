@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from seqloom.core.model import ModelConfig
+from seqloom.core.model import ModelConfig, weightless
 
 By: TypeAlias = Literal["ffn", "dim", "depth"]
 Counted: TypeAlias = Literal["params", "mul"]
@@ -26,8 +26,7 @@ def quantity(config: ModelConfig, equal: Counted) -> int:
     with torch.device("meta"):
         for mixer in config.pattern:  # one that does not fit says so before the rest is built: a search asks thousands
             mixer.build(config.dim, config.context, config.causal)
-        model = config.build(layers=len(config.pattern))
-    return int(getattr(model.inner_cost(config.context), equal))
+    return int(getattr(weightless(config).inner_cost(config.context), equal))
 
 
 def nearest(config: ModelConfig, equal: Counted, by: By, aim: int) -> int:

@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
-import torch
-
 from seqloom.core.cost import Cost
-from seqloom.core.model import ModelConfig
+from seqloom.core.model import ModelConfig, weightless
 from seqloom.mixers import kinds, mixer_config
 
 Use: TypeAlias = Literal["training", "prefill", "token"]
@@ -42,8 +40,7 @@ def whole(config: ModelConfig, T: int) -> dict[Use, Cost]:
     """The prices of a model for T tokens; of one that does not generate, training alone.
 
     ValueError where it cannot be built or reads fewer."""
-    with torch.device("meta"):
-        model = config.build(layers=len(config.pattern))
+    model = weightless(config)
     longest = model.traits.longest
     if longest is not None and longest < T:
         raise ValueError(f"it reads at most {longest} tokens, not {T}")

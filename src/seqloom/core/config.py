@@ -6,12 +6,14 @@ A typo is an error that says what was near. A field's description is its help on
 import difflib
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, Self, final, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, final, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     SerializerFunctionWrapHandler,
+    Strict,
     ValidationError,
     model_serializer,
     model_validator,
@@ -19,6 +21,10 @@ from pydantic import (
 
 LARGEST = 2**24
 """of each size in a mixer's settings"""
+Ints: TypeAlias = Annotated[tuple[Annotated[int, Strict()], ...], Field(strict=False)]
+"""a field that holds ints and takes a list of them; a tuple, so that settings can be hashed"""
+IntLists: TypeAlias = Annotated[tuple[Ints, ...], Field(strict=False)]
+"""the same for lists of them"""
 
 
 class Config(BaseModel):

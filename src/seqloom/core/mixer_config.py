@@ -77,6 +77,13 @@ class MixerConfig(SizedConfig, ABC):
         """
         return None
 
+    def distinct(self, depth: int) -> int:
+        """How many layers of this kind, of `depth`, differ in weights or price: later ones are like the last of them.
+
+        1 unless the mixer looks at `Layer.number`.
+        """
+        return 1
+
     @abstractmethod
     def make(self, layer: Layer) -> Mixer:
         """The mixer of these settings for a layer; called by `build`, which has checked that the form exists."""
@@ -92,7 +99,7 @@ kinds = _registry.kinds
 def mixer_config(values: dict[str, Any]) -> MixerConfig:
     """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting."""
     if "kind" not in values:
-        raise ValueError(f"a mixer needs a kind; there is {', '.join(kinds())}")
+        raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
     if not isinstance(kind, str) or kind not in kinds():
         raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), kinds())}")

@@ -209,13 +209,28 @@ class ModelConfig(Config, ABC):
         """The mixer of each layer, in order."""
         return tuple(self.pattern[layer % len(self.pattern)] for layer in range(self.depth))
 
+    @property
+    def distinct(self) -> int:
+        """The number of first layers that stand for all in price and in names and sizes of weights: see `like`."""
+        return min(self.depth, len(self.pattern) * max(mixer.distinct(self.depth) for mixer in self.pattern))
+
+    def like(self, layer: int) -> int:
+        """Which of the `distinct` layers a layer has the price and the sizes of."""
+        later = layer - self.distinct
+        return layer if later < 0 else self.distinct - len(self.pattern) + later % len(self.pattern)
+
     @abstractmethod
     def build(self, layers: int | None = None) -> Model:
-        """The model, freshly initialized; with `layers` only the first so many are built.
+        """The model, freshly initialized; with `layers` only the first so many are built: all, or `distinct`.
 
-        The layers repeat after `len(pattern)`, so that as many tell the price and the names of all weights. ValueError
-        where a mixer does not fit the sizes or the kind.
+        ValueError where a mixer does not fit the sizes or the kind.
         """
+
+
+def weightless(config: ModelConfig) -> Model:
+    """The model with its distinct layers alone, on the meta device: it takes no memory. ValueError as of `build`."""
+    with torch.device("meta"):
+        return config.build(layers=config.distinct)
 
 
 def require_model(model: Any) -> None:

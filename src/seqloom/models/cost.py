@@ -11,6 +11,7 @@ A backward is not priced either; it is taken as two forwards, having two product
 Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Tables 3-7); the rest is counted here.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -48,13 +49,12 @@ def layers_cost(config: ModelConfig, blocks: Sequence[Block], T: int, per: Per) 
 
 
 def inner_cost(config: ModelConfig, blocks: Sequence[Block], T: int) -> Cost:
-    """All layers and the norms around them, of T tokens; `blocks` are all of them, or those that the layers repeat."""
-    whole, rest = divmod(config.depth, len(blocks))
+    """All layers and the norms around them, of T tokens; a block may stand for several layers."""
     total = shared_cost(blocks)
     for _ in range((config.norm_place == "before") + config.embed_norm):
         total += norm_cost(T, config.dim, config.norm)
-    for place, block in enumerate(blocks):
-        total += block_cost(block, T, "sequence").times(whole + (place < rest))
+    for block, layers in Counter(blocks).items():
+        total += block_cost(block, T, "sequence").times(layers)
     return total
 
 

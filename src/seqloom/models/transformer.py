@@ -161,14 +161,14 @@ class Transformer(Model, ABC):
         if outputs is not None:
             count("outputs", outputs)
             rows = outputs
-        blocks = self.blocks
-        layers = [blocks[layer % len(blocks)] for layer in range(self.config.depth)]
+        layers = [self.blocks[self.config.like(layer)] for layer in range(self.config.depth)]
         return layers_cost(self.config, layers, T, per) + output_cost(self.config, rows)
 
     @override
     def inner_cost(self, T: int) -> Cost:
         count("T", T)
-        return inner_cost(self.config, self.blocks, T)
+        layers = [self.blocks[self.config.like(layer)] for layer in range(self.config.depth)]
+        return inner_cost(self.config, layers, T)
 
     def _check_piece(self, ids: Tensor, keep: Tensor | None) -> None:
         """Raises unless ids (B, T) and keep (B, T) fit the model, and every id that is kept the vocabulary."""

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from seqloom.core.available_memory import require_memory
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.model import Model, ModelConfig, weightless
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
@@ -106,14 +106,12 @@ def dtype(run: Run) -> torch.dtype:
 
 
 def described(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
-    """The weights of a model of these settings, by name, without memory: one layer of each kind is built for it.
+    """The weights of a model of these settings, by name, without memory.
 
     ValueError where a size is beyond those of torch.
     """
-    kinds = len(config.pattern)
     try:
-        with torch.device("meta"):
-            sample = config.build(layers=kinds).to(dtype(run))
+        sample = weightless(config).to(dtype(run))
     except (RuntimeError, TypeError, OverflowError):  # what torch says where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
     layers = [layer.state_dict() for layer in sample.layers]
@@ -121,7 +119,7 @@ def described(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
     inside = {
         f"layers.{number}.{name}": tensor
         for number in range(config.depth)
-        for name, tensor in layers[number % kinds].items()
+        for name, tensor in layers[config.like(number)].items()
     }
     return {**alone, **inside}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from seqloom.core.available_memory import available_memory, require_memory
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.model import ModelConfig, weightless
 from seqloom.training.config import TrainConfig
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of mallopt(3)
@@ -90,14 +90,7 @@ def weights(model: ModelConfig) -> tuple[int, int]:
     ValueError where it cannot be built.
     """
     built = weightless(model)
-    period = len(built.layers)
-    further = [built.layers[layer % period] for layer in range(period, model.depth)]
+    further = [built.layers[model.like(layer)] for layer in range(len(built.layers), model.depth)]
     numbers = sum(part.numel() for module in (built, *further) for part in module.parameters())
     buffers = sum(part.numel() for module in (built, *further) for part in module.buffers())
     return numbers, 16 * numbers + 4 * buffers
-
-
-def weightless(model: ModelConfig) -> Model:
-    """The model on the meta device, where it takes no memory, and only as deep as its mixers differ."""
-    with torch.device("meta"):
-        return model.build(layers=len(model.pattern))

@@ -14,10 +14,9 @@ import torch
 from seqloom import positions
 from seqloom.core.config import read
 from seqloom.core.mixer_config import mixer_config
-from seqloom.core.model import ModelConfig
+from seqloom.core.model import ModelConfig, weightless
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
-from seqloom.training.memory import weightless
 from seqloom.training.optimizers import matrices_of
 from seqloom.training.preset import preset_values, short
 

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from typing_extensions import override
 
+from seqloom.core.config import IntLists
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
 from seqloom.mixers.patterned import (
@@ -30,7 +31,7 @@ class BlockwiseConfig(PatternConfig):
 
     kind: Literal["blockwise"] = "blockwise"
     blocks: int = Field(2, ge=1, description="blocks that the text is cut into (the paper: 2 and 3)")
-    permutations: list[list[int]] | None = Field(
+    permutations: IntLists | None = Field(
         None, description="for each head the block that each block looks at, from 0; unset, head h shifts by h"
     )
     traits: ClassVar = BIDIRECTIONAL

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from torch import nn
 from typing_extensions import override
 
+from seqloom.core.config import Ints
 from seqloom.core.cost import Cost, Span, linear
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
@@ -87,8 +88,8 @@ class LongformerConfig(PatternConfig):
     window: int = Field(256, ge=1, description="keys of a query, of the last layer: around it, or causal up to it")
     first_window: int | None = Field(None, ge=1, description="keys of a query of the first layer; unset, as the last")
     dilation: int = Field(1, ge=1, description="distance between the keys of dilated heads")
-    dilated_heads: list[int] = Field([], description="heads, from 0, that are dilated in the upper half of the layers")
-    global_tokens: list[int] = Field([], description="tokens, from 0, that look at all and that all look at")
+    dilated_heads: Ints = Field((), description="heads, from 0, that are dilated in the upper half of the layers")
+    global_tokens: Ints = Field((), description="tokens, from 0, that look at all and that all look at")
     traits: ClassVar = EITHER
     examples: ClassVar = ({"heads": 2, "window": 2, "dilation": 2, "dilated_heads": [1]},)
 
@@ -100,6 +101,10 @@ class LongformerConfig(PatternConfig):
         if min(self.global_tokens, default=0) < 0:
             raise ValueError(f"global token {min(self.global_tokens)} is before the text: count from 0")
         return self
+
+    @override
+    def distinct(self, depth: int) -> int:
+        return depth  # the pattern follows the layer's number
 
     @override
     def make(self, layer: Layer) -> Mixer:

@@ -45,6 +45,10 @@ class SparseConfig(PatternConfig):
         return self
 
     @override
+    def distinct(self, depth: int) -> int:
+        return depth  # the pattern follows the layer's number
+
+    @override
     def make(self, layer: Layer) -> PatternAttention:
         parts = strided(self.length) if self.pattern == "strided" else fixed(self.length, self.summary)
         by_use: dict[str, list[Pattern]] = {

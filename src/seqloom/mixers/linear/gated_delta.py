@@ -52,8 +52,8 @@ class GatedDelta(PackedMixer):
     def __init__(self, dim: int, config: "GatedDeltaConfig") -> None:
         super().__init__()
         self.dim, self.heads, self.value_heads = dim, config.heads, config.value_heads or config.heads
-        if not config.key_width and 3 * dim % (4 * self.heads):
-            raise ValueError(f"3/4 of dim {dim} is no multiple of {self.heads} heads: choose others, or set key_width")
+        if not config.key_width and 3 * dim < 4 * self.heads:
+            raise ValueError(f"3/4 of dim {dim} is too narrow for {self.heads} heads: choose fewer, or set key_width")
         if self.value_heads % self.heads:
             raise ValueError(f"{self.value_heads} value heads are no multiple of {self.heads} heads: choose one")
         self.K = config.key_width or 3 * dim // (4 * self.heads)
@@ -138,7 +138,7 @@ class GatedDeltaConfig(MixerConfig):
     kind: Literal["gated_delta"] = "gated_delta"
     heads: int = Field(4, ge=1, description="heads of queries and keys")
     value_heads: int = Field(0, ge=0, description="heads of values, a multiple of heads; 0 for as many")
-    key_width: int = Field(0, ge=0, description="width of a key; 0 for 3/4 of dim over all heads")
+    key_width: int = Field(0, ge=0, description="width of a key; 0 for 3/4 of dim over all heads, rounded down")
     value_width: int = Field(0, ge=0, description="width of a value; 0 for twice that of a key")
     kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
     negative: bool = Field(False, description="a token may replace up to twice what its key reads")

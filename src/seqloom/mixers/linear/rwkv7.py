@@ -199,5 +199,9 @@ class RWKV7Config(MixerConfig):
     examples: ClassVar = ({"heads": 2}, {"heads": 1})
 
     @override
+    def distinct(self, depth: int) -> int:
+        return min(2, depth)  # the first layer mixes no values in
+
+    @override
     def make(self, layer: Layer) -> RWKV7:
         return RWKV7(self, layer)
