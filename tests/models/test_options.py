@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import seqloom
 from seqloom.analysis.count import count
 from seqloom.core.model import ModelConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
@@ -230,6 +231,15 @@ def test_only_what_differs_from_the_default_is_said() -> None:
         said = decoder("attention", **options).config.model_dump(mode="json")
         assert {name: value for name, value in said.items() if name not in plain} == options
     assert isinstance(DecoderConfig.model_validate(said), ModelConfig)
+
+
+def test_they_are_settings_of_the_one_call() -> None:
+    sizes = {"vocab": 9, "dim": 8, "depth": 1, "context": 4}
+    model = seqloom.decoder("attention", **sizes, heads=2, activation="silu", glu=True, tie=True, std=0.02)
+    assert (model.config.glu, model.config.tie, model.config.std) == (True, True, 0.02)
+    assert model.config.pattern[0].model_dump()["heads"] == 2
+    with pytest.raises(ValueError, match="did you mean 'activation'"):
+        seqloom.decoder("attention", **sizes, activaton="silu")
 
 
 @pytest.mark.graph

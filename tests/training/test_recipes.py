@@ -1,5 +1,6 @@
 """The recipes say what their sources say; a change of a setting is read or refused in one line."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,12 @@ def test_every_setting_has_its_source_next_to_it(name: str) -> None:
     title, *lines = (FOLDER / f"{name}.yaml").read_text().splitlines()
     assert title.startswith("# ")
     assert [line for line in lines if line and not line.rstrip().endswith(":") and "# " not in line] == []
+
+
+def test_the_package_holds_every_recipe() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    patterns = project["tool"]["setuptools"]["package-data"]["seqloom.training.recipes"]
+    assert {path for pattern in patterns for path in FOLDER.glob(pattern)} == set(FOLDER.rglob("*.yaml"))
 
 
 def test_gpt2_has_the_parameters_of_gpt2() -> None:
