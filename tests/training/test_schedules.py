@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from seqloom.runs.metrics import Metrics
-from seqloom.training.schedules import AnySchedule, Schedule
+from seqloom.training.schedules import AnySchedule, Constant, Cosine, Schedule
 from seqloom.training.settings import resolve
 from tests.at_once import first
 from tests.training.running import rows, same, tiny
@@ -119,3 +119,12 @@ def test_another_kind_drops_the_settings_of_the_one_before() -> None:
     before = ["training.schedule.warmup=3", "training.schedule.kind=cosine", "training.schedule.final=0.3"]
     assert resolve("tiny", before).training.schedule == schedule(kind="cosine", warmup=3, final=0.3)
     assert resolve("tiny", [*before, "training.schedule.kind=linear"]).training.schedule == schedule(kind="linear")
+
+
+def test_a_warm_up_may_be_a_share_of_the_run() -> None:
+    share, steps = Cosine(warmup=0.25), Cosine(warmup=5)
+    assert [share.share(step, 20) for step in range(20)] == [steps.share(step, 20) for step in range(20)]
+    assert resolve("llama/small", ["training.batches=4"]).training.schedule.share(0, 4) == 1.0
+    for schedule, warmup in ((Cosine, 1.5), (Constant, 0.1)):
+        with pytest.raises(ValueError, match="below 1 a share of the run"):
+            schedule(warmup=warmup)

@@ -8,8 +8,8 @@ With W steps of warm-up, N steps in all and step t counted from 0, the share is 
     wsd        1 until t = N - M, then 1 - (1 - f) (t - N + M) / M        M = decay · N steps, rounded
     noam       √(W / (t + 1))
 
-and f is `final`, which would be reached at t = N, one step after the last. A run can be resumed at any step; one whose
-share depends on N is another run where N differs.
+and f is `final`, which would be reached at t = N, one step after the last. W may be given as a share of N. A run can be
+resumed at any step; one whose share depends on N is another run where N differs.
 
 Source: Loshchilov and Hutter, arXiv:1608.03983, Eq. 5, for one cycle (cosine); Hu et al., MiniCPM, arXiv:2404.06395,
 section 4.2 (wsd: warm-up, stable, decay; the decay is exponential there and linear here); Vaswani et al.,
@@ -18,9 +18,9 @@ arXiv:1706.03762, Eq. 3 (noam, where `lr` stands for D^-½ W^-½, the peak; thei
 
 import math
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, Literal, TypeAlias, final
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, final
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from typing_extensions import override
 
 from seqloom.core.config import Config
@@ -31,12 +31,27 @@ class Schedule(Config, ABC):
 
     uses_length: ClassVar[bool]
     """whether the share depends on the number of steps in all"""
-    warmup: int = Field(0, ge=0, description="steps over which the learning rate rises from 0 to lr")
+    warmup: int | float = Field(
+        0, ge=0, description="steps over which the learning rate rises from 0 to lr; below 1, as a share of the run"
+    )
+
+    @model_validator(mode="after")
+    def _counts(self) -> Self:
+        if isinstance(self.warmup, float) and not (0 <= self.warmup < 1 and self.uses_length):
+            raise ValueError(
+                "warmup is a whole number of steps, or below 1 a share of the run with a cosine, linear or wsd"
+            )
+        return self
+
+    def warmup_steps(self, steps: int) -> int:
+        """W, of a run of `steps`."""
+        return round(self.warmup * steps) if isinstance(self.warmup, float) else self.warmup
 
     def share(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0, of a run of `steps`, as a share of `lr`: in [0, 1]."""
-        if step < self.warmup:
-            return (step + 1) / self.warmup
+        warmup = self.warmup_steps(steps)
+        if step < warmup:
+            return (step + 1) / warmup
         return self.after_warmup(step, steps)
 
     @abstractmethod
@@ -45,7 +60,7 @@ class Schedule(Config, ABC):
 
     def check(self, steps: int) -> None:
         """Raises ValueError unless the warm-up fits into a run of so many steps."""
-        if self.warmup > steps:
+        if self.warmup_steps(steps) > steps:
             raise ValueError(
                 f"a warm-up of {self.warmup:,} steps is longer than the run of {steps:,}: choose a smaller "
                 "training.schedule.warmup or more training.batches"
@@ -53,7 +68,8 @@ class Schedule(Config, ABC):
 
     def progress(self, step: int, steps: int) -> float:
         """How much of the run after the warm-up is done before a step: in [0, 1]."""
-        return min((step - self.warmup) / max(steps - self.warmup, 1), 1.0)
+        warmup = self.warmup_steps(steps)
+        return min((step - warmup) / max(steps - warmup, 1), 1.0)
 
 
 @final
@@ -120,9 +136,10 @@ class WarmupStableDecay(Schedule):
         """Raises ValueError unless warm-up and decay fit into a run of so many steps."""
         super().check(steps)
         falling = self._falling(steps)
-        if self.warmup + falling > steps:
+        warmup = self.warmup_steps(steps)
+        if warmup + falling > steps:
             raise ValueError(
-                f"a warm-up of {self.warmup:,} steps and a decay over {falling:,} exceed the run of {steps:,}: "
+                f"a warm-up of {warmup:,} steps and a decay over {falling:,} exceed the run of {steps:,}: "
                 "choose a smaller training.schedule.warmup or training.schedule.decay"
             )
 
@@ -136,7 +153,7 @@ class Noam(Schedule):
 
     kind: Literal["noam"] = "noam"
     uses_length: ClassVar = False
-    warmup: int = Field(4000, ge=1, description="steps over which the learning rate rises from 0 to lr")
+    warmup: int | float = Field(4000, ge=1, description="steps over which the learning rate rises from 0 to lr")
 
     @override
     def after_warmup(self, step: int, steps: int) -> float:
