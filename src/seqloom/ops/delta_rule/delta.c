@@ -1,21 +1,24 @@
 /* The delta rule of __init__.py, token by token, in its letters: each task is one head of one row, whose state stays in
    the cache.
 
-   Inputs are (B, T, H, ·), states (B, H, K, V), all without gaps. `write` may be NULL, which means k; `g` too, which means
-   no decay; it has G numbers for each token of a head, 1 or K. The file includes itself once for each type of number. */
+   Inputs are (B, T, H, ·), states (B, H, K, V), all without gaps. `write` may be NULL, which means k; `decay` too, which
+   means 1; it is e^g, G numbers for each token of a head, 1 or K. Inside, rows of V numbers are filled up with zeros to
+   NV vectors of LANES. The file includes itself once for each type of number. */
 #ifndef REAL
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-/* Tokens between two states that the forward leaves for the backward; native.py has the same number. */
-enum { CHUNK = 32 };
+/* Tokens between two states that the forward leaves for the backward, and rows of a state that the backward takes at
+   once; native.py has the first. */
+enum { CHUNK = 32, ROWS = 4 };
 
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
-#define EXP(x) _Generic((x), float: expf, double: exp)(x)
+#define VEC NAME(vec_)
+#define LANES ((int)(64 / sizeof(REAL)))
+#define INLINE static inline __attribute__((always_inline))
 
 #define REAL float
 #include "delta.c"
@@ -26,133 +29,282 @@ enum { CHUNK = 32 };
 
 #else
 
-static inline REAL NAME(dot_)(int n, const REAL *restrict a, const REAL *restrict b)
+typedef REAL VEC __attribute__((vector_size(64)));
+typedef REAL NAME(half_) __attribute__((vector_size(32)));
+typedef REAL NAME(quarter_) __attribute__((vector_size(16)));
+
+/* The sum of a vector's numbers. */
+INLINE REAL NAME(total_)(VEC x)
 {
-    REAL sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int i = 0; i < n; i++)
-        sum += a[i] * b[i];
+    const union { VEC all; NAME(half_) parts[2]; } whole = {x};
+    const union { NAME(half_) all; NAME(quarter_) parts[2]; } half = {whole.parts[0] + whole.parts[1]};
+    const NAME(quarter_) last = half.parts[0] + half.parts[1];
+    REAL sum = last[0];
+    for (size_t i = 1; i < 16 / sizeof(REAL); i++)
+        sum += last[i];
     return sum;
 }
 
-/* y += a x */
-static inline void NAME(add_)(int n, REAL a, const REAL *restrict x, REAL *restrict y)
+/* Rows of V numbers to rows of NV vectors, and back. */
+static void NAME(pad_)(int rows, int V, int NV, const REAL *from, VEC *to)
 {
-#pragma omp simd
-    for (int i = 0; i < n; i++)
-        y[i] += a * x[i];
-}
-
-/* after = e^g before - writeᵀ u + kᵀ v */
-static inline void NAME(move_)(
-    int K, int V, int G, const REAL *k, const REAL *restrict v, const REAL *write, const REAL *restrict u, const REAL *g,
-    const REAL *before, REAL *after)
-{
-    REAL decay = g ? EXP(g[0]) : 1;
-    for (int c = 0; c < K; c++) {
-        const REAL *from = before + (size_t)c * V, a = k[c], b = write ? write[c] : a;
-        REAL *to = after + (size_t)c * V;
-        if (G > 1 && c)
-            decay = EXP(g[c]);
-#pragma omp simd
-        for (int n = 0; n < V; n++)
-            to[n] = decay * from[n] + a * v[n] - b * u[n];
+    for (int c = 0; c < rows; c++) {
+        REAL *row = (REAL *)(to + (size_t)c * NV);
+        memcpy(row, from + (size_t)c * V, V * sizeof(REAL));
+        memset(row + V, 0, (NV * LANES - V) * sizeof(REAL));
     }
 }
 
-/* u holds what each token erases, for the backward; marks, where it is not NULL, each CHUNK-th state. */
-void NAME(forward_)(
-    int threads, int G, int B, int T, int H, int K, int V, const REAL *q, const REAL *k, const REAL *v, const REAL *erase,
-    const REAL *write, const REAL *g, const REAL *state, REAL *y, REAL *u, REAL *after, REAL *marks)
+static void NAME(unpad_)(int rows, int V, int NV, const VEC *from, REAL *to)
 {
-    const size_t size = (size_t)K * V, chunks = ((size_t)T + CHUNK - 1) / CHUNK;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int task = 0; task < B * H; task++) {
-        REAL *S = after + task * size;
-        if (state)
-            memcpy(S, state + task * size, size * sizeof(REAL));
-        else
-            memset(S, 0, size * sizeof(REAL));
-        for (int t = 0; t < T; t++) {
-            const size_t at = ((size_t)(task / H) * T + t) * H + task % H;
-            REAL *erased = u + at * V, *out = y + at * V;
-            if (marks && t % CHUNK == 0)
-                memcpy(marks + (task * chunks + t / CHUNK) * size, S, size * sizeof(REAL));
-            memset(erased, 0, V * sizeof(REAL));
-            for (int c = 0; c < K; c++)
-                NAME(add_)(V, erase[at * K + c], S + (size_t)c * V, erased);
-            NAME(move_)(K, V, G, k + at * K, v + at * V, write ? write + at * K : NULL, erased, g ? g + at * G : NULL, S, S);
-            memset(out, 0, V * sizeof(REAL));
-            for (int c = 0; c < K; c++)
-                NAME(add_)(V, q[at * K + c], S + (size_t)c * V, out);
+    for (int c = 0; c < rows; c++)
+        memcpy(to + (size_t)c * V, from + (size_t)c * NV, V * sizeof(REAL));
+}
+
+/* u = x S, for J vectors of a row, at most 4: J is known where this is inlined, so that sums are registers. */
+INLINE void NAME(read_some_)(const int J, int K, int NV, const REAL *x, const VEC *S, VEC *u)
+{
+    VEC sums[4];
+    for (int j = 0; j < J; j++)
+        sums[j] = (VEC){0};
+    for (int c = 0; c < K; c++)
+        for (int j = 0; j < J; j++)
+            sums[j] += x[c] * S[(size_t)c * NV + j];
+    for (int j = 0; j < J; j++)
+        u[j] = sums[j];
+}
+
+/* after = decay before - writeᵀ u + kᵀ v and y = q after, for J vectors of a row. */
+INLINE void NAME(move_some_)(
+    const int J, int K, int NV, int G, const REAL *q, const REAL *k, const VEC *v, const REAL *write, const REAL *decay,
+    const VEC *u, const VEC *before, VEC *after, VEC *y)
+{
+    VEC added[4], removed[4], sums[4];
+    for (int j = 0; j < J; j++) {
+        added[j] = write ? v[j] : v[j] - u[j];
+        removed[j] = u[j];
+        sums[j] = (VEC){0};
+    }
+    for (int c = 0; c < K; c++) {
+        const REAL left = decay ? decay[G > 1 ? c : 0] : 1;
+        for (int j = 0; j < J; j++) {
+            VEC now = left * before[(size_t)c * NV + j] + k[c] * added[j];
+            if (write)
+                now -= write[c] * removed[j];
+            after[(size_t)c * NV + j] = now;
+            sums[j] += q[c] * now;
         }
     }
+    for (int j = 0; j < J; j++)
+        y[j] = sums[j];
 }
 
-/* dstate begins as what reaches the state after the last token. states has room for CHUNK + 1 states and two lines of V
-   numbers, for each task. */
-void NAME(backward_)(
-    int threads, int G, int B, int T, int H, int K, int V, const REAL *q, const REAL *k, const REAL *v, const REAL *erase,
-    const REAL *write, const REAL *g, const REAL *u, const REAL *marks, const REAL *dy, REAL *dq, REAL *dk, REAL *dv,
-    REAL *derase, REAL *dwrite, REAL *dg, REAL *dstate, REAL *scratch)
+#define BY_FOURS(some, ...) \
+    for (int j = 0; j < NV; j += 4) \
+        switch (NV - j) { \
+        case 1: some(1, __VA_ARGS__); break; \
+        case 2: some(2, __VA_ARGS__); break; \
+        case 3: some(3, __VA_ARGS__); break; \
+        default: some(4, __VA_ARGS__); \
+        }
+
+static void NAME(read_)(int K, int NV, const REAL *x, const VEC *S, VEC *u)
 {
-    const size_t size = (size_t)K * V, chunks = ((size_t)T + CHUNK - 1) / CHUNK, room = (CHUNK + 1) * size + 2 * (size_t)V;
+    BY_FOURS(NAME(read_some_), K, NV, x, S + j, u + j)
+}
+
+static void NAME(move_)(
+    int K, int NV, int G, const REAL *q, const REAL *k, const VEC *v, const REAL *write, const REAL *decay, const VEC *u,
+    const VEC *before, VEC *after, VEC *y)
+{
+    if (write) {
+        BY_FOURS(NAME(move_some_), K, NV, G, q, k, v + j, write, decay, u + j, before + j, after + j, y + j)
+    } else {
+        BY_FOURS(NAME(move_some_), K, NV, G, q, k, v + j, NULL, decay, u + j, before + j, after + j, y + j)
+    }
+}
+
+/* u holds what each token erases, for the backward; marks, where it is not NULL, each CHUNK-th state, in NV vectors.
+   scratch has room for a state and three rows, for each task. */
+void NAME(forward_)(
+    int threads, int G, int B, int T, int H, int K, int V, int NV, const REAL *q, const REAL *k, const REAL *v,
+    const REAL *erase, const REAL *write, const REAL *decay, const REAL *state, REAL *y, REAL *u, REAL *after, VEC *marks,
+    VEC *scratch)
+{
+    const size_t size = (size_t)K * V, vectors = (size_t)K * NV, chunks = ((size_t)T + CHUNK - 1) / CHUNK;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int task = 0; task < B * H; task++) {
-        REAL *S = scratch + task * room, *du = S + (CHUNK + 1) * size, *left = du + V, *dS = dstate + task * size;
+        VEC *S = scratch + task * (vectors + 3 * (size_t)NV), *value = S + vectors, *erased = value + NV, *out = erased + NV;
+        if (state)
+            NAME(pad_)(K, V, NV, state + task * size, S);
+        else
+            memset(S, 0, vectors * sizeof(VEC));
+        for (int t = 0; t < T; t++) {
+            const size_t at = ((size_t)(task / H) * T + t) * H + task % H;
+            if (marks && t % CHUNK == 0)
+                memcpy(marks + (task * chunks + t / CHUNK) * vectors, S, vectors * sizeof(VEC));
+            NAME(pad_)(1, V, NV, v + at * V, value);
+            NAME(read_)(K, NV, erase + at * K, S, erased);
+            NAME(move_)(K, NV, G, q + at * K, k + at * K, value, write ? write + at * K : NULL,
+                        decay ? decay + at * G : NULL, erased, S, S, out);
+            NAME(unpad_)(1, V, NV, erased, u + at * V);
+            NAME(unpad_)(1, V, NV, out, y + at * V);
+        }
+        NAME(unpad_)(K, V, NV, S, after + task * size);
+    }
+}
+
+/* What one token gives back, by rows of the state: first what reaches k, v, q, u and the decay, for R rows. `row` is dS,
+   `past` the state before the token. */
+INLINE void NAME(back_some_)(
+    const int R, int NV, const REAL *q, const REAL *k, const REAL *write, const VEC *out, const VEC *written,
+    const VEC *erased, const VEC *past, VEC *row, VEC *to_v, VEC *to_u, REAL *dq, REAL *dk, REAL *dwrite, REAL *faded)
+{
+    VEC of_q[ROWS], of_k[ROWS], of_write[ROWS], of_decay[ROWS];
+    for (int r = 0; r < R; r++)
+        of_q[r] = of_k[r] = of_write[r] = of_decay[r] = (VEC){0};
+    for (int j = 0; j < NV; j++) {
+        VEC value = to_v[j], removed = write ? to_u[j] : (VEC){0};
+        for (int r = 0; r < R; r++) {
+            const VEC before = past[r * NV + j], reached = row[r * NV + j] + q[r] * out[j];
+            row[r * NV + j] = reached;
+            of_q[r] += before * out[j];
+            of_k[r] += reached * written[j];
+            of_decay[r] += reached * before;
+            value += k[r] * reached;
+            if (write) {
+                removed -= write[r] * reached;
+                of_write[r] -= reached * erased[j];
+            }
+        }
+        to_v[j] = value;
+        if (write)
+            to_u[j] = removed;
+    }
+    for (int r = 0; r < R; r++) {
+        dq[r] = NAME(total_)(of_q[r]);
+        dk[r] = NAME(total_)(of_k[r]);
+        faded[r] = NAME(total_)(of_decay[r]);
+        if (write)
+            dwrite[r] = NAME(total_)(of_write[r]);
+    }
+}
+
+/* Then what reaches erase and the state before the token, once to_u is known. */
+INLINE void NAME(back_rest_)(
+    const int R, int NV, int G, const REAL *erase, const REAL *decay, const VEC *to_u, const VEC *past, VEC *row,
+    REAL *derase)
+{
+    VEC of_erase[ROWS];
+    for (int r = 0; r < R; r++)
+        of_erase[r] = (VEC){0};
+    for (int j = 0; j < NV; j++)
+        for (int r = 0; r < R; r++) {
+            of_erase[r] += past[r * NV + j] * to_u[j];
+            row[r * NV + j] = (decay ? decay[G > 1 ? r : 0] : 1) * row[r * NV + j] + erase[r] * to_u[j];
+        }
+    for (int r = 0; r < R; r++)
+        derase[r] = NAME(total_)(of_erase[r]);
+}
+
+INLINE REAL NAME(product_)(int NV, const VEC *a, const VEC *b)
+{
+    VEC sum = {0};
+    for (int j = 0; j < NV; j++)
+        sum += a[j] * b[j];
+    return NAME(total_)(sum);
+}
+
+/* One token, all rows: `faded` has room for K numbers. dg is the decay times what reaches it. */
+INLINE void NAME(back_)(
+    int K, int NV, int G, const REAL *q, const REAL *k, const REAL *erase, const REAL *write, const REAL *decay,
+    const VEC *out, const VEC *value, const VEC *erased, const VEC *written, const VEC *past, VEC *dS, VEC *to_v,
+    VEC *to_u, REAL *dq, REAL *dk, REAL *derase, REAL *dwrite, REAL *dg, REAL *faded)
+{
+    memset(to_v, 0, NV * sizeof(VEC));
+    memset(to_u, 0, NV * sizeof(VEC));
+    const VEC *of_k = write ? value : written;
+#define SOME(R, c) \
+    NAME(back_some_)(R, NV, q + c, k + c, write ? write + c : NULL, out, of_k, erased, past + (size_t)(c) * NV, \
+                     dS + (size_t)(c) * NV, to_v, to_u, dq + c, dk + c, write ? dwrite + c : NULL, faded + c)
+#define REST(R, c) \
+    NAME(back_rest_)(R, NV, G, erase + c, decay ? decay + (G > 1 ? c : 0) : NULL, to_u, past + (size_t)(c) * NV, \
+                     dS + (size_t)(c) * NV, derase + c)
+    int c = 0;
+    for (; c + ROWS <= K; c += ROWS)
+        SOME(ROWS, c);
+    for (; c < K; c++)
+        SOME(1, c);
+    if (!write)
+        for (int j = 0; j < NV; j++)
+            to_u[j] = -to_v[j];
+    for (c = 0; c + ROWS <= K; c += ROWS)
+        REST(ROWS, c);
+    for (; c < K; c++)
+        REST(1, c);
+#undef SOME
+#undef REST
+    /* q reads the state after the token: decay past + kᵀ v - writeᵀ u */
+    const REAL by_v = NAME(product_)(NV, of_k, out), by_u = write ? NAME(product_)(NV, erased, out) : 0;
+    REAL all = 0;
+    for (c = 0; c < K; c++) {
+        const REAL left = decay ? decay[G > 1 ? c : 0] : 1;
+        dq[c] = left * dq[c] + k[c] * by_v - (write ? write[c] * by_u : 0);
+        faded[c] *= left;
+        all += faded[c];
+        if (G > 1)
+            dg[c] = faded[c];
+    }
+    if (G == 1)
+        dg[0] = all;
+}
+
+/* dstate begins as what reaches the state after the last token. scratch has room for CHUNK + 1 states, seven rows and K
+   numbers in whole vectors, for each task. */
+void NAME(backward_)(
+    int threads, int G, int B, int T, int H, int K, int V, int NV, int room, const REAL *q, const REAL *k, const REAL *v,
+    const REAL *erase, const REAL *write, const REAL *decay, const REAL *u, const VEC *marks, const REAL *dy, REAL *dq,
+    REAL *dk, REAL *dv, REAL *derase, REAL *dwrite, REAL *dg, REAL *dstate, VEC *scratch)
+{
+    const size_t size = (size_t)K * V, vectors = (size_t)K * NV, chunks = ((size_t)T + CHUNK - 1) / CHUNK;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int task = 0; task < B * H; task++) {
+        VEC *S = scratch + task * (size_t)room, *dS = S + CHUNK * vectors, *value = dS + vectors, *erased = value + NV;
+        VEC *out = erased + NV, *written = out + NV, *to_v = written + NV, *to_u = to_v + NV, *unused = to_u + NV;
+        REAL *faded = (REAL *)(unused + NV);
+        NAME(pad_)(K, V, NV, dstate + task * size, dS);
         for (int chunk = (int)chunks - 1; chunk >= 0; chunk--) {
             const int first = chunk * CHUNK, count = T - first < CHUNK ? T - first : CHUNK;
-            memcpy(S, marks + (task * chunks + chunk) * size, size * sizeof(REAL));
-            for (int i = 0; i < count; i++) {
+            memcpy(S, marks + (task * chunks + chunk) * vectors, vectors * sizeof(VEC));
+            for (int i = 0; i + 1 < count; i++) {
                 const size_t at = ((size_t)(task / H) * T + first + i) * H + task % H;
-                NAME(move_)(K, V, G, k + at * K, v + at * V, write ? write + at * K : NULL, u + at * V,
-                            g ? g + at * G : NULL, S + i * size, S + (i + 1) * size);
+                NAME(pad_)(1, V, NV, v + at * V, value);
+                NAME(pad_)(1, V, NV, u + at * V, erased);
+                NAME(move_)(K, NV, G, q + at * K, k + at * K, value, write ? write + at * K : NULL,
+                            decay ? decay + at * G : NULL, erased, S + i * vectors, S + (i + 1) * vectors, unused);
             }
             for (int i = count - 1; i >= 0; i--) {
                 const size_t at = ((size_t)(task / H) * T + first + i) * H + task % H;
-                const REAL *before = S + i * size, *now = before + size, *out = dy + at * V, *erased = u + at * V;
-                const REAL *value = v + at * V;
-                REAL *to_v = dv + at * V, decay = g ? EXP(g[at * G]) : 1, faded = 0;
-                memset(to_v, 0, V * sizeof(REAL));
-                memset(du, 0, V * sizeof(REAL));
-                for (int n = 0; n < V; n++)
-                    left[n] = value[n] - erased[n];
-                for (int c = 0; c < K; c++) {
-                    REAL *row = dS + (size_t)c * V;
-                    const REAL a = k[at * K + c];
-                    NAME(add_)(V, q[at * K + c], out, row);
-                    dq[at * K + c] = NAME(dot_)(V, now + (size_t)c * V, out);
-                    NAME(add_)(V, a, row, to_v);
-                    if (write) {
-                        NAME(add_)(V, -write[at * K + c], row, du);
-                        dk[at * K + c] = NAME(dot_)(V, row, value);
-                        dwrite[at * K + c] = -NAME(dot_)(V, row, erased);
-                    } else
-                        dk[at * K + c] = NAME(dot_)(V, row, left);
-                }
-                if (!write)
-                    for (int n = 0; n < V; n++)
-                        du[n] = -to_v[n];
-                for (int c = 0; c < K; c++) {
-                    REAL *row = dS + (size_t)c * V;
-                    const REAL *past = before + (size_t)c * V, by = erase[at * K + c];
-                    derase[at * K + c] = NAME(dot_)(V, past, du);
-                    if (g) {
-                        if (G > 1)
-                            decay = EXP(g[at * G + c]);
-                        const REAL slope = decay * NAME(dot_)(V, row, past);
-                        faded += slope;
-                        if (G > 1)
-                            dg[at * G + c] = slope;
-                    }
-#pragma omp simd
-                    for (int n = 0; n < V; n++)
-                        row[n] = decay * row[n] + by * du[n];
-                }
-                if (g && G == 1)
-                    dg[at] = faded;
+                NAME(pad_)(1, V, NV, v + at * V, value);
+                NAME(pad_)(1, V, NV, u + at * V, erased);
+                NAME(pad_)(1, V, NV, dy + at * V, out);
+                for (int j = 0; j < NV; j++)
+                    written[j] = value[j] - erased[j];
+#define GIVEN \
+    K, NV, G, q + at * K, k + at * K, erase + at * K
+#define REST \
+    decay ? decay + at * G : NULL, out, value, erased, written, S + i * vectors, dS, to_v, to_u, dq + at * K, dk + at * K, \
+        derase + at * K
+                if (write)
+                    NAME(back_)(GIVEN, write + at * K, REST, dwrite + at * K, dg ? dg + at * G : NULL, faded);
+                else
+                    NAME(back_)(GIVEN, NULL, REST, NULL, dg ? dg + at * G : NULL, faded);
+#undef GIVEN
+#undef REST
+                NAME(unpad_)(1, V, NV, to_v, dv + at * V);
             }
         }
+        NAME(unpad_)(K, V, NV, dS, dstate + task * size);
     }
 }
 

@@ -25,29 +25,30 @@ READS = (
     Argument("v", "B T H V"),
     Argument("erase", "B T H K"),
     Argument("write", "B T H K", optional=True),
-    Argument("g", "B T H G", optional=True),
+    Argument("decay", "B T H G", optional=True),
 )
 FORWARD = Entry(
     "delta_rule",
     SOURCE,
     "forward",
-    "threads G B T H K V",
+    "threads G B T H K V NV",
     *READS,
     Argument("state", "B H K V", optional=True),
     Argument("y", "B T H V", written=True),
     Argument("u", "B T H V", written=True),
     Argument("after", "B H K V", written=True),
-    Argument("marks", "B H chunks K V", optional=True, written=True),
+    Argument("marks", "B H chunks K NV lanes", optional=True, written=True),
+    Argument("scratch", "B H K+3 NV lanes", written=True),
     least="threads",
 )
 BACKWARD = Entry(
     "delta_rule",
     SOURCE,
     "backward",
-    "threads G B T H K V",
+    "threads G B T H K V NV room",
     *READS,
     Argument("u", "B T H V"),
-    Argument("marks", "B H chunks K V"),
+    Argument("marks", "B H chunks K NV lanes"),
     Argument("dy", "B T H V"),
     Argument("dq", "B T H K", written=True),
     Argument("dk", "B T H K", written=True),
@@ -56,7 +57,7 @@ BACKWARD = Entry(
     Argument("dwrite", "B T H K", optional=True, written=True),
     Argument("dg", "B T H G", optional=True, written=True),
     Argument("dstate", "B H K V", written=True),
-    Argument("scratch", "B H room", written=True),
+    Argument("scratch", "B H room lanes", written=True),
     least="threads",
 )
 
@@ -93,8 +94,12 @@ def delta(
     return y.transpose(1, 2), after
 
 
-def _chunks(T: int) -> int:
-    return -(-T // CHUNK)
+def _sizes(v: Tensor, K: int, decay: Tensor | None) -> dict[str, int]:
+    """The numbers that no tensor tells. Rows of V numbers are filled up to NV vectors of 64 bytes."""
+    _, T, _, V = v.shape
+    lanes = 64 // v.element_size()
+    G = 0 if decay is None else decay.shape[3]
+    return {"G": G, "chunks": -(-T // CHUNK), "NV": -(-V // lanes), "lanes": lanes, "threads": _threads(v, K)}
 
 
 def _threads(v: Tensor, K: int) -> int:
@@ -110,18 +115,24 @@ def _forward(
     g: Tensor | None,
     state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    (B, T, H, K), V = q.shape, v.shape[3]
-    marks = v.new_empty(B, H, _chunks(T), K, V)
+    marks = v.new_empty(_marks(v, q.shape[3]))
     y, after, u = _computed((q, k, v, erase, write, g, state), marks)
     return y, after, u, marks
 
 
+def _marks(v: Tensor, K: int) -> tuple[int, ...]:
+    sizes = _sizes(v, K, None)
+    return v.shape[0], v.shape[2], sizes["chunks"], K, sizes["NV"], sizes["lanes"]
+
+
 def _computed(given: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    q, _, v, _, _, g, _ = given
-    (B, T, H, K), V = q.shape, v.shape[3]
+    q, k, v, erase, write, g, state = given
+    (B, _, H, K), V = q.shape, v.shape[3]
+    decay = None if g is None else g.exp()
+    sizes = _sizes(v, K, decay)
     y, u, after = v.new_empty(v.shape), v.new_empty(v.shape), v.new_empty(B, H, K, V)
-    sizes = {"G": 0 if g is None else g.shape[3], "chunks": _chunks(T), "threads": _threads(v, K)}
-    FORWARD(*given, y, u, after, marks, **sizes)
+    scratch = v.new_empty(B, H, K + 3, sizes["NV"], sizes["lanes"])
+    FORWARD(q, k, v, erase, write, decay, state, y, u, after, marks, scratch, **sizes)
     return y, after, u
 
 
@@ -138,21 +149,23 @@ def _backward(
     dy: Tensor,
     dafter: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    (B, T, H, K), V = q.shape, v.shape[3]
+    (B, _, H, K), V = q.shape, v.shape[3]
     dq, dk, dv, derase = (_like(x) for x in (q, k, v, erase))
     dwrite, dg = (None if x is None else _like(x) for x in (write, g))
     dstate = v.new_zeros(B, H, K, V) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
-    scratch = v.new_empty(B, H, (CHUNK + 1) * K * V + 2 * V)
-    sizes = {"G": 0 if g is None else g.shape[3], "chunks": _chunks(T), "threads": _threads(v, K)}
-    sizes["room"] = scratch.shape[2]
-    BACKWARD(q, k, v, erase, write, g, u, marks, dy, dq, dk, dv, derase, dwrite, dg, dstate, scratch, **sizes)
+    decay = None if g is None else g.exp()
+    sizes = _sizes(v, K, decay)
+    room = ((CHUNK + 1) * K + 7) * sizes["NV"] + -(-K // sizes["lanes"])
+    scratch = v.new_empty(B, H, room, sizes["lanes"])
+    of = (q, k, v, erase, write, decay, u, marks, dy)
+    BACKWARD(*of, dq, dk, dv, derase, dwrite, dg, dstate, scratch, room=room, **sizes)
     nothing = q.new_empty(0)
     return dq, dk, dv, derase, nothing if dwrite is None else dwrite, nothing if dg is None else dg, dstate
 
 
 def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | None) -> list[tuple[int, ...]]:
     (B, T, H, K), V = q.shape, v.shape[3]
-    return [(B, T, H, V), (B, H, K, V), (B, T, H, V), (B, H, _chunks(T), K, V)]
+    return [(B, T, H, V), (B, H, K, V), (B, T, H, V), _marks(v, K)]
 
 
 def _gradient_shapes(
