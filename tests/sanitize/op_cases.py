@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.ops import backends, delta_rule, lag_sum, scans, wkv_average
+from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, scans, wkv_average
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry
 from seqloom.ops.selective_scan import convolution, selective, token
@@ -195,7 +195,21 @@ def _delta(chance: random.Random, draw: Draw) -> Call:
     )
 
 
-CALLS = (_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online, _delta)
+def _decay(chance: random.Random, draw: Draw) -> Call:
+    B, T, K = _sizes(chance)
+    H, V = chance.choice([1, 3]), chance.choice([1, 7, 16, 33])
+    g = chance.choice([None, -draw(H).abs(), -draw(B, H, T).abs(), -draw(B, H, T, K).abs()])
+    given = [draw(B, H, T, K), draw(B, H, T, K), draw(B, H, T, V), g, _maybe(chance, draw(B, H, K, V))]
+    return Call(
+        lambda q, k, v, g, state, lengths: linear_decay.decay(q, k, v, g, state, lengths=lengths),
+        [*given, _lengths(chance, B, T)],
+        "linear_decay",
+        "native",
+        "reference",
+    )
+
+
+CALLS = (_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online, _delta, _decay)
 
 
 def check(seed: int) -> str:

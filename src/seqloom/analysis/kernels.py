@@ -12,6 +12,7 @@ trace of a library's code, which may need 20% less (split radix) and is less reg
 """
 
 import math
+from typing import Any
 
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from seqloom.core.cost import Cost, Span, gelu, gelu_tanh, layernorm
 from seqloom.ops.delta_rule import price as delta_price
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
+from seqloom.ops.linear_decay import price as decay_price
 from seqloom.ops.state_space import price as dense_price
 
 
@@ -206,9 +208,12 @@ def solved(call: Call) -> Cost | None:
 
 def erased(call: Call) -> Cost:
     """Our own delta rule in C, forward: what the equation has."""
-    q, _, v, _, write, g = call.args[:6]
-    decay = "none" if g is None else "head" if g.shape[3] == 1 else "channel"
-    return delta_price.price(q.shape[0] * q.shape[1], q.shape[2], q.shape[3], v.shape[3], decay, write is not None)
+    q, _, v, erase, write, g = call.args[:6]
+    decay: Any = "none" if g is None else "head" if g.shape[3] == 1 else "channel"
+    sizes = q.shape[0] * q.shape[1], q.shape[2], q.shape[3], v.shape[3]
+    if erase is None:
+        return decay_price.price(*sizes, decay)
+    return delta_price.price(*sizes, decay, write is not None)
 
 
 def selected(call: Call) -> Cost:

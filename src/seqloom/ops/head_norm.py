@@ -30,7 +30,7 @@ class HeadNorm(nn.RMSNorm):
         self.heads, self.width, self.gate = heads, width, gate
 
     @override
-    def forward(self, y: Float[Tensor, "B H T V"], z: Float[Tensor, "B T D"] | None = None) -> Float[Tensor, "B T D"]:  # type: ignore[override]  # the gate
+    def forward(self, y: Float[Tensor, "B H T V"], z: Float[Tensor, "B T D"] | None = None) -> Float[Tensor, "B T D"]:
         """What the heads gave, normed and gated by z, next to each other: D = H V."""
         heads = y.transpose(1, 2)
         if z is None:

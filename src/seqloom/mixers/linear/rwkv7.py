@@ -105,8 +105,9 @@ class RWKV7(HandingMixer):
         erased = direction((k * self.erased).unflatten(-1, (self.heads, self.K)))
         k = k * (1 + (a - 1) * self.replaced)
         r, g, k, v, a = (each.unflatten(-1, (self.heads, self.K)) for each in (r, g, k, v, a))  # (B, T, H, K)
-        by_head = (each.transpose(1, 2) for each in (r, k, v, erased, a * erased, g))
-        y, S = delta(*by_head, state["S"] if state else None, lengths=lengths)
+        queries, keys, values, erase, write, decay = (each.transpose(1, 2) for each in (r, k, v, erased, a * erased, g))
+        before = state["S"] if state else None
+        y, S = delta(queries, keys, values, erase, write, decay, before, lengths=lengths)
         normed = layer_norm(y, (self.K,), eps=self.K * 1e-5).transpose(1, 2).flatten(2) * self.gain + self.shift
         bonus = (r * k * self.bonus).sum(-1, keepdim=True) * v
         gate = self._thin("gate", shifted["g"], torch.sigmoid)
@@ -129,7 +130,7 @@ class RWKV7(HandingMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
         shift = Cost(mul=6 * n, add=7 * n, path=("addition", "multiplication", "addition"))
-        inside = {name: rows * part.out_features for name, part in self.thin_in.items()}  # type: ignore[operator]  # torch's int
+        inside = {name: rows * self._ends(name)[0].out_features for name in self.thin_in}
         t = inside["decay"]
         bent = Cost(mul=t, add=2 * t, div=t, exp=t).parallel() + sigmoid(inside["gate"]).parallel()
         rates = 2 * sigmoid(n) + Cost(mul=n)
@@ -158,9 +159,15 @@ class RWKV7(HandingMixer):
 
     def _thin(self, name: str, x: Tensor, bend: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """A product with a matrix of low rank."""
-        inside = self.thin_in[name](x)
-        found: Tensor = self.thin_out[name](inside if bend is None else bend(inside))
-        return found
+        entry, last = self._ends(name)
+        inside = entry(x)
+        return last(inside if bend is None else bend(inside))
+
+    def _ends(self, name: str) -> tuple[Linear, Linear]:
+        entry, last = self.thin_in[name], self.thin_out[name]
+        assert isinstance(entry, Linear)
+        assert isinstance(last, Linear)
+        return entry, last
 
     @torch.no_grad()
     def _init(self) -> None:
@@ -173,10 +180,10 @@ class RWKV7(HandingMixer):
         zigzag = across * across.abs()
         biases = {"decay": 6 * share ** (1 + through**0.3) - 5.5 + 2.5 * zigzag}
         biases |= {"rate": 0.3 * zigzag + 0.4 * slope - 0.19, "value": 0.73 - 0.4 * slope}
-        for name, entry in self.thin_in.items():
+        for name in self.thin_in:
+            entry, last = self._ends(name)
             nn.init.zeros_(entry.weight)
-            last = self.thin_out[name]
-            nn.init.orthogonal_(last.weight, gain=0.1 * max(last.in_features / D, 1.0) ** 0.5)
+            nn.init.orthogonal_(last.weight, gain=0.1 * math.sqrt(max(last.in_features / D, 1.0)))
             if name in biases:
                 last.bias.copy_(biases[name])
         self.erased.copy_(0.71 - 0.1 * slope)

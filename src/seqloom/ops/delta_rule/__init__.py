@@ -115,9 +115,9 @@ def _by_head(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
 
 
 def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
-    of = _drawn(draw, B, 4, T, CHANNELS // 4)
+    q, k, v, erase, write = _drawn(draw, B, 4, T, CHANNELS // 4)
     g = -draw(B, 4, T, CHANNELS // 4).square()
-    return delta(*of, g, draw(B, 4, CHANNELS // 4, CHANNELS // 4))
+    return delta(q, k, v, erase, write, g, draw(B, 4, CHANNELS // 4, CHANNELS // 4))
 
 
 def _on(decays: tuple[int, ...] | None, writes: bool) -> Streamed:

@@ -2,7 +2,7 @@
    the cache.
 
    Inputs are (B, T, H, ·), states (B, H, K, V), all without gaps. `write` may be NULL, which means k; `decay` too, which
-   means 1; it is e^g, G numbers for each token of a head, 1 or K. Inside, rows of V numbers are filled up with zeros to
+   means 1; and `erase`, with `u` and `derase`, which means 0. decay is e^g, G numbers for each token of a head, 1 or K. Inside, rows of V numbers are filled up with zeros to
    NV vectors of LANES. The file includes itself once for each type of number. */
 #ifndef REAL
 
@@ -144,10 +144,14 @@ void NAME(forward_)(
             if (marks && t % CHUNK == 0)
                 memcpy(marks + (task * chunks + t / CHUNK) * vectors, S, vectors * sizeof(VEC));
             NAME(pad_)(1, V, NV, v + at * V, value);
-            NAME(read_)(K, NV, erase + at * K, S, erased);
+            if (erase)
+                NAME(read_)(K, NV, erase + at * K, S, erased);
+            else
+                memset(erased, 0, NV * sizeof(VEC));
             NAME(move_)(K, NV, G, q + at * K, k + at * K, value, write ? write + at * K : NULL,
                         decay ? decay + at * G : NULL, erased, S, S, out);
-            NAME(unpad_)(1, V, NV, erased, u + at * V);
+            if (u)
+                NAME(unpad_)(1, V, NV, erased, u + at * V);
             NAME(unpad_)(1, V, NV, out, y + at * V);
         }
         NAME(unpad_)(K, V, NV, S, after + task * size);
@@ -200,10 +204,13 @@ INLINE void NAME(back_rest_)(
         of_erase[r] = (VEC){0};
     for (int j = 0; j < NV; j++)
         for (int r = 0; r < R; r++) {
-            of_erase[r] += past[r * NV + j] * to_u[j];
-            row[r * NV + j] = (decay ? decay[G > 1 ? r : 0] : 1) * row[r * NV + j] + erase[r] * to_u[j];
+            row[r * NV + j] *= decay ? decay[G > 1 ? r : 0] : 1;
+            if (erase) {
+                of_erase[r] += past[r * NV + j] * to_u[j];
+                row[r * NV + j] += erase[r] * to_u[j];
+            }
         }
-    for (int r = 0; r < R; r++)
+    for (int r = 0; erase && r < R; r++)
         derase[r] = NAME(total_)(of_erase[r]);
 }
 
@@ -228,8 +235,8 @@ INLINE void NAME(back_)(
     NAME(back_some_)(R, NV, q + c, k + c, write ? write + c : NULL, out, of_k, erased, past + (size_t)(c) * NV, \
                      dS + (size_t)(c) * NV, to_v, to_u, dq + c, dk + c, write ? dwrite + c : NULL, faded + c)
 #define REST(R, c) \
-    NAME(back_rest_)(R, NV, G, erase + c, decay ? decay + (G > 1 ? c : 0) : NULL, to_u, past + (size_t)(c) * NV, \
-                     dS + (size_t)(c) * NV, derase + c)
+    NAME(back_rest_)(R, NV, G, erase ? erase + c : NULL, decay ? decay + (G > 1 ? c : 0) : NULL, to_u, \
+                     past + (size_t)(c) * NV, dS + (size_t)(c) * NV, erase ? derase + c : NULL)
     int c = 0;
     for (; c + ROWS <= K; c += ROWS)
         SOME(ROWS, c);
@@ -273,28 +280,31 @@ void NAME(backward_)(
         VEC *out = erased + NV, *written = out + NV, *to_v = written + NV, *to_u = to_v + NV, *unused = to_u + NV;
         REAL *faded = (REAL *)(unused + NV);
         NAME(pad_)(K, V, NV, dstate + task * size, dS);
+        memset(erased, 0, NV * sizeof(VEC));
         for (int chunk = (int)chunks - 1; chunk >= 0; chunk--) {
             const int first = chunk * CHUNK, count = T - first < CHUNK ? T - first : CHUNK;
             memcpy(S, marks + (task * chunks + chunk) * vectors, vectors * sizeof(VEC));
             for (int i = 0; i + 1 < count; i++) {
                 const size_t at = ((size_t)(task / H) * T + first + i) * H + task % H;
                 NAME(pad_)(1, V, NV, v + at * V, value);
-                NAME(pad_)(1, V, NV, u + at * V, erased);
+                if (u)
+                    NAME(pad_)(1, V, NV, u + at * V, erased);
                 NAME(move_)(K, NV, G, q + at * K, k + at * K, value, write ? write + at * K : NULL,
                             decay ? decay + at * G : NULL, erased, S + i * vectors, S + (i + 1) * vectors, unused);
             }
             for (int i = count - 1; i >= 0; i--) {
                 const size_t at = ((size_t)(task / H) * T + first + i) * H + task % H;
                 NAME(pad_)(1, V, NV, v + at * V, value);
-                NAME(pad_)(1, V, NV, u + at * V, erased);
+                if (u)
+                    NAME(pad_)(1, V, NV, u + at * V, erased);
                 NAME(pad_)(1, V, NV, dy + at * V, out);
                 for (int j = 0; j < NV; j++)
                     written[j] = value[j] - erased[j];
 #define GIVEN \
-    K, NV, G, q + at * K, k + at * K, erase + at * K
+    K, NV, G, q + at * K, k + at * K, erase ? erase + at * K : NULL
 #define REST \
     decay ? decay + at * G : NULL, out, value, erased, written, S + i * vectors, dS, to_v, to_u, dq + at * K, dk + at * K, \
-        derase + at * K
+        derase ? derase + at * K : NULL
                 if (write)
                     NAME(back_)(GIVEN, write + at * K, REST, dwrite + at * K, dg ? dg + at * G : NULL, faded);
                 else

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.core.cost import Cost
+from seqloom.core.cost import Cost, Step
 
 
 def unit(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
@@ -24,11 +24,11 @@ def direction(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
 
 def unit_price(rows: int, K: int) -> Cost:
     """The operations of `rows` vectors."""
-    path = ("multiplication", "cumulation", "addition", "other", "division", "multiplication")
+    path: tuple[Step, ...] = ("multiplication", "cumulation", "addition", "other", "division", "multiplication")
     return Cost(mul=2 * rows * K, add=rows * K, div=rows, other=rows, path=path)
 
 
 def direction_price(rows: int, K: int) -> Cost:
     """The operations of `rows` vectors."""
-    path = ("multiplication", "cumulation", "other", "other", "division", "multiplication")
+    path: tuple[Step, ...] = ("multiplication", "cumulation", "other", "other", "division", "multiplication")
     return Cost(mul=2 * rows * K, add=rows * (K - 1), div=rows, other=2 * rows, path=path)

@@ -23,7 +23,7 @@ READS = (
     Argument("q", "B T H K"),
     Argument("k", "B T H K"),
     Argument("v", "B T H V"),
-    Argument("erase", "B T H K"),
+    Argument("erase", "B T H K", optional=True),
     Argument("write", "B T H K", optional=True),
     Argument("decay", "B T H G", optional=True),
 )
@@ -35,7 +35,7 @@ FORWARD = Entry(
     *READS,
     Argument("state", "B H K V", optional=True),
     Argument("y", "B T H V", written=True),
-    Argument("u", "B T H V", written=True),
+    Argument("u", "B T H V", optional=True, written=True),
     Argument("after", "B H K V", written=True),
     Argument("marks", "B H chunks K NV lanes", optional=True, written=True),
     Argument("scratch", "B H K+3 NV lanes", written=True),
@@ -47,13 +47,13 @@ BACKWARD = Entry(
     "backward",
     "threads G B T H K V NV room",
     *READS,
-    Argument("u", "B T H V"),
+    Argument("u", "B T H V", optional=True),
     Argument("marks", "B H chunks K NV lanes"),
     Argument("dy", "B T H V"),
     Argument("dq", "B T H K", written=True),
     Argument("dk", "B T H K", written=True),
     Argument("dv", "B T H V", written=True),
-    Argument("derase", "B T H K", written=True),
+    Argument("derase", "B T H K", optional=True, written=True),
     Argument("dwrite", "B T H K", optional=True, written=True),
     Argument("dg", "B T H G", optional=True, written=True),
     Argument("dstate", "B H K V", written=True),
@@ -77,12 +77,12 @@ def delta(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    erase: Tensor,
+    erase: Tensor | None,
     write: Tensor | None,
     g: Tensor | None,
     state: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.delta`, in float32 or float64. ValueError where there is no native code."""
+    """As `reference.delta`, in float32 or float64; `erase` None is 0. ValueError where there is no native code."""
     by_token = [None if x is None else x.transpose(1, 2) for x in (q, k, v, erase, write)]
     decay = None if g is None else g.transpose(1, 2) if g.ndim == 4 else g.transpose(1, 2)[..., None]
     given = (*by_token, decay, state)
@@ -110,14 +110,14 @@ def _forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    erase: Tensor,
+    erase: Tensor | None,
     write: Tensor | None,
     g: Tensor | None,
     state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     marks = v.new_empty(_marks(v, q.shape[3]))
     y, after, u = _computed((q, k, v, erase, write, g, state), marks)
-    return y, after, u, marks
+    return y, after, v.new_empty(0) if u is None else u, marks
 
 
 def _marks(v: Tensor, K: int) -> tuple[int, ...]:
@@ -125,12 +125,13 @@ def _marks(v: Tensor, K: int) -> tuple[int, ...]:
     return v.shape[0], v.shape[2], sizes["chunks"], K, sizes["NV"], sizes["lanes"]
 
 
-def _computed(given: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _computed(given: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     q, k, v, erase, write, g, state = given
     (B, _, H, K), V = q.shape, v.shape[3]
     decay = None if g is None else g.exp()
     sizes = _sizes(v, K, decay)
-    y, u, after = v.new_empty(v.shape), v.new_empty(v.shape), v.new_empty(B, H, K, V)
+    y, after = v.new_empty(v.shape), v.new_empty(B, H, K, V)
+    u = None if erase is None else v.new_empty(v.shape)
     scratch = v.new_empty(B, H, K + 3, sizes["NV"], sizes["lanes"])
     FORWARD(q, k, v, erase, write, decay, state, y, u, after, marks, scratch, **sizes)
     return y, after, u
@@ -140,7 +141,7 @@ def _backward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    erase: Tensor,
+    erase: Tensor | None,
     write: Tensor | None,
     g: Tensor | None,
     state: Tensor | None,
@@ -150,30 +151,30 @@ def _backward(
     dafter: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     (B, _, H, K), V = q.shape, v.shape[3]
-    dq, dk, dv, derase = (_like(x) for x in (q, k, v, erase))
-    dwrite, dg = (None if x is None else _like(x) for x in (write, g))
+    dq, dk, dv = (_like(x) for x in (q, k, v))
+    derase, dwrite, dg = (None if x is None else _like(x) for x in (erase, write, g))
     dstate = v.new_zeros(B, H, K, V) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
     decay = None if g is None else g.exp()
     sizes = _sizes(v, K, decay)
     room = ((CHUNK + 1) * K + 7) * sizes["NV"] + -(-K // sizes["lanes"])
     scratch = v.new_empty(B, H, room, sizes["lanes"])
-    of = (q, k, v, erase, write, decay, u, marks, dy)
+    of = (q, k, v, erase, write, decay, None if erase is None else u, marks, dy)
     BACKWARD(*of, dq, dk, dv, derase, dwrite, dg, dstate, scratch, room=room, **sizes)
-    nothing = q.new_empty(0)
-    return dq, dk, dv, derase, nothing if dwrite is None else dwrite, nothing if dg is None else dg, dstate
+    derase, dwrite, dg = (q.new_empty(0) if x is None else x for x in (derase, dwrite, dg))
+    return dq, dk, dv, derase, dwrite, dg, dstate
 
 
-def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | None) -> list[tuple[int, ...]]:
+def _shapes(q: Tensor, k: Tensor, v: Tensor, erase: Tensor | None, *rest: Tensor | None) -> list[tuple[int, ...]]:
     (B, T, H, K), V = q.shape, v.shape[3]
-    return [(B, T, H, V), (B, H, K, V), (B, T, H, V), _marks(v, K)]
+    return [(B, T, H, V), (B, H, K, V), (0,) if erase is None else (B, T, H, V), _marks(v, K)]
 
 
 def _gradient_shapes(
-    q: Tensor, k: Tensor, v: Tensor, erase: Tensor, write: Tensor | None, g: Tensor | None, *rest: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, erase: Tensor | None, write: Tensor | None, g: Tensor | None, *rest: Tensor | None
 ) -> list[tuple[int, ...]]:
     (B, _, H, K), V = q.shape, v.shape[3]
-    optional = [(0,) if x is None else tuple(x.shape) for x in (write, g)]
-    return [tuple(q.shape), tuple(k.shape), tuple(v.shape), tuple(erase.shape), *optional, (B, H, K, V)]
+    optional = [(0,) if x is None else tuple(x.shape) for x in (erase, write, g)]
+    return [tuple(q.shape), tuple(k.shape), tuple(v.shape), *optional, (B, H, K, V)]
 
 
 def _again(*of: Tensor | None) -> list[Tensor | None]:
@@ -182,7 +183,7 @@ def _again(*of: Tensor | None) -> list[Tensor | None]:
 
     def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor]:
         q, k, v, erase, write, g = (None if x is None else x.transpose(1, 2) for x in inputs[:6])
-        y, after = reference.delta(q, k, v, erase, write, g, inputs[6])  # type: ignore[arg-type]  # only three may be None
+        y, after = reference.delta(q, k, v, erase, write, g, inputs[6])  # type: ignore[arg-type]  # not q, k and v
         return y.transpose(1, 2), after
 
     return differentiate(compute, given, (dy, dafter))

@@ -19,9 +19,25 @@ from torch import Tensor, autocast, promote_types
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
-from seqloom.ops.linear_decay import chunked, gpu, price, reference
+from seqloom.ops.delta_rule.native import available, lacking
+from seqloom.ops.linear_decay import chunked, gpu, native, price, reference
+from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
+
+SIGNATURES = {
+    ndim: Signature(
+        "linear_decay",
+        Argument("q", "B H T K", "real"),
+        Argument("k", "B H T K", "real"),
+        Argument("v", "B H T V", "real"),
+        Argument("log_decay", sizes, "real", optional=True),
+        Argument("state", "B H K V", "real", optional=True),
+        Argument("lengths", "B", "integer", optional=True),
+    )
+    for ndim, sizes in ((1, "H"), (3, "B H T"), (4, "B H T K"))
+}
+"""by the dimensions of log_decay"""
 
 
 def decay(
@@ -37,17 +53,19 @@ def decay(
 
     `log_decay` is g: None, (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S
     before the first token, None for zeros. Sums are kept in float32 or better, so the state is too. With `lengths`
-    (B,) a row holds so many tokens, then padding, and its state is that after them. Raises ValueError where log_decay
-    does not fit.
+    (B,) a row holds so many tokens, then padding, and its state is that after them. Raises ValueError where shapes
+    do not agree.
 
     Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
-    twice too; `triton` the chunks on a GPU, for one decay per head. Later inputs move no output even in the last bit,
-    unless they are infinite.
+    twice too; `native` token by token in C, on a CPU; `triton` the chunks on a GPU, for one decay per head. Later
+    inputs move no output even in the last bit, unless they are infinite.
     """
+    ndim = log_decay.ndim if isinstance(log_decay, Tensor) else 3
+    if ndim not in SIGNATURES:
+        raise ValueError(f"log_decay must be (H,), (B, H, T) or (B, H, T, K), not {ndim} dimensions")
+    SIGNATURES[ndim].bind(q, k, v, log_decay, state, lengths)
     B, H, T, _ = q.shape
-    by_channel = log_decay is not None and log_decay.ndim == 4
-    if log_decay is not None and log_decay.shape not in ((H,), (B, H, T), q.shape):
-        raise ValueError(f"log_decay must be {(H,)}, {(B, H, T)} or {tuple(q.shape)}, not {tuple(log_decay.shape)}")
+    by_channel = ndim == 4
     kind = v.dtype
     exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
     run = OP[OP.choose(q, by_channel)]
@@ -71,6 +89,8 @@ def by_size(q: Tensor, by_channel: bool) -> str:
     """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay."""
     if q.shape[2] == 1:
         return "reference"
+    if by_channel and q.device.type == "cpu" and not torch.compiler.is_exporting() and available():
+        return "native"
     return "triton" if device.best(q.device) and not by_channel else "chunked"
 
 
@@ -115,6 +135,7 @@ OP = Op(
         "reference": Backend(reference.decay),
         "chunked": Backend(chunked.decay),
         "parallel": Backend(chunked.parallel),
+        "native": Backend(native.decay, lacking, lambda q, by_channel: q.device.type == "cpu"),
         "triton": Backend(gpu.decay, device.lacking, lambda q, by_channel: device.able(q.device) and not by_channel),
     },
     rule=by_size,

@@ -56,5 +56,4 @@ def stabilized(
 def price(span: Span, H: int) -> Cost:
     """The operations of these tokens; the first has no earlier one to be added to or compared with."""
     n, later = span.rows * H, (span.rows - span.first) * H
-    path = ("addition", "other", "addition", "exponentiation")
-    return Cost(add=5 * n + later, exp=n, other=later, path=path)
+    return Cost(add=5 * n + later, exp=n, other=later, path=("addition", "other", "addition", "exponentiation"))
