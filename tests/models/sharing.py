@@ -60,5 +60,5 @@ class GatedConfig(MixerConfig):
     def make(self, layer: Layer) -> Gated:
         return Gated(layer.dim, layer.number)
 
-    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module:
-        return Common(dim, depth)
+    def shared(self, layer: Layer) -> nn.Module:
+        return Common(layer.dim, layer.depth)

@@ -69,7 +69,7 @@ MODELS = {"alone": (FirstValuesConfig(),), "beside another": (LinearConfig(heads
 
 def test_later_layers_read_what_the_first_handed_over() -> None:
     model, ids = built(*MODELS["beside another"]), torch.randint(VOCAB, (2, 5))
-    x = model._embed(ids, torch.zeros(2, dtype=torch.long), None)
+    x = model._embed(ids, model._time(ids, torch.zeros(2, dtype=torch.long), None), None)
     first = None
     for block in model.blocks:
         normed = block.norm_1(x)

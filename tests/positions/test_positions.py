@@ -39,7 +39,15 @@ def test_every_file_registers_one() -> None:
     assert tuple(kinds()) == FILES
     assert {kind: config.place for kind, config in kinds().items()} == {
         "learned": "embedding",
+        "learned_each_layer": "layers",
+        "sinusoidal": "embedding",
         "rotary": "queries_keys",
+        "xpos": "queries_keys",
+        "t5": "scores",
+        "alibi": "scores",
+        "transformer_xl": "scores",
+        "da": "scores",
+        "shaw": "keys_values",
         "none": None,
     }
 
@@ -58,8 +66,8 @@ def test_a_name_stands_for_its_settings() -> None:
     [
         ("rotery", "unknown position 'rotery'; did you mean 'rotary'"),
         ({"kind": "rotary", "bass": 3.0}, "unknown setting 'position.bass'; did you mean 'base'"),
-        ({"base": 3.0}, "position needs a kind; there is learned, rotary, none"),
-        (3, "position is given by its settings, such as {kind: learned}, not 3"),
+        ({"base": 3.0}, "position needs a kind; there is learned, learned_each_layer"),
+        (3, "position is given by its settings, such as {kind: alibi}, not 3"),
     ],
 )
 def test_what_is_no_position(value: Any, words: str) -> None:
@@ -72,7 +80,9 @@ def test_a_name_is_given_once() -> None:
         kind: Literal["rotary"] = "rotary"
         place: ClassVar = None
 
-        def build(self, width: int, context: int | None, heads: int = 1) -> None:
+        def build(
+            self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
+        ) -> None:
             return
 
     with pytest.raises(ValueError, match=r"a position is called 'rotary' already, by seqloom\.positions\.rotary"):

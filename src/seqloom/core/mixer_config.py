@@ -1,7 +1,7 @@
 """The settings of a mixer, and the registry of its kinds."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from torch import nn
@@ -59,8 +59,9 @@ class MixerConfig(SizedConfig, ABC):
             raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
         if position is not None and position.place not in self.places:
             raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
-        part = self.shared(dim, context, depth) if shared is None else shared
-        mixer = self.make(Layer(dim, context, causal, layer, depth, position, part))
+        asked = Layer(dim, context, causal, layer, depth, position)
+        part = self.shared(asked) if shared is None else shared
+        mixer = self.make(replace(asked, shared=part))
         if part is not None:
             mixer.share(part, owned=shared is None)
         return mixer
@@ -70,8 +71,8 @@ class MixerConfig(SizedConfig, ABC):
         """Where a position can act in this mixer; by default empty."""
         return frozenset()
 
-    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
-        """The module that all layers of these settings share, in a model with `depth` of them; by default None.
+    def shared(self, layer: Layer) -> nn.Module | None:
+        """The module that all layers of these settings share, `layer` the first of them; by default None.
 
         A model builds, initializes, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
         """

@@ -7,8 +7,10 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
+from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import ModelConfig
+from seqloom.core.position import PositionConfig
 from seqloom.mixers import mixer_config
 from seqloom.models.block import Block
 from seqloom.models.channel import Channel
@@ -53,7 +55,7 @@ class TransformerConfig(ModelConfig, ABC):
     @model_validator(mode="after")
     def _acts(self) -> "TransformerConfig":
         place, kinds = self.position.place, sorted({mixer.kind for mixer in self.pattern})
-        if place not in (None, "embedding") and not any(place in mixer.places for mixer in self.pattern):
+        if place not in (None, "embedding", "layers") and not any(place in mixer.places for mixer in self.pattern):
             raise ValueError(
                 f"{self.position.kind} positions act on {place}, and {', '.join(kinds)} has no place for them: choose "
                 "another model.position or a mixer that has"
@@ -77,7 +79,10 @@ class TransformerConfig(ModelConfig, ABC):
         """What layers of equal settings share, by the kind of their mixer; `kind_2` for a kind's second settings."""
         kinds = [mixer.kind for mixer in self.mixers]
         parts = {
-            name: mixer.shared(self.dim, self.context, kinds.count(mixer.kind)) for mixer, name in self._names.items()
+            name: mixer.shared(
+                Layer(self.dim, self.context, self.causal, 0, kinds.count(mixer.kind), self._position_in(mixer))
+            )
+            for mixer, name in self._names.items()
         }
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -90,12 +95,16 @@ class TransformerConfig(ModelConfig, ABC):
         kinds = [mixer.kind for mixer in self.mixers]
         number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)
         part = shared.get(self._names[config])
-        position = self.position if self.position.place in config.places else None
+        position = self._position_in(config)
         mixer = config.build(
             self.dim, self.context, self.causal, layer=number, depth=depth, shared=part, position=position
         )
         channel = self._channel(layer)
         return Block(mixer, self.channel, channel, self.dropout, self.norm, self.norm_place, self.sublayers)
+
+    def _position_in(self, mixer: MixerConfig) -> PositionConfig | None:
+        """The model's position, where the mixer has a place for it."""
+        return self.position if self.position.place in mixer.places else None
 
     @property
     def _names(self) -> dict[MixerConfig, str]:

@@ -77,7 +77,8 @@ def output_cost(config: ModelConfig, rows: int) -> Cost:
 
 def _embed(config: ModelConfig, rows: int) -> Cost:
     D, W = config.dim, config.vocab
-    total = Cost(params=D * W) + config.position.price(rows, D, config.context)
+    times = config.depth if config.position.place == "layers" else 1
+    total = Cost(params=D * W) + config.position.price(rows, D, config.context).times(times)
     if config.embed_scale:
         total += Cost(mul=rows * D, path=("multiplication",))
     return total + norm_cost(rows, D, config.norm) if config.embed_norm else total

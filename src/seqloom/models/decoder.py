@@ -81,12 +81,13 @@ class Decoder(Transformer):
         self._check_piece(ids, keep)
         arguments.check_state(state, len(ids), len(self.layers), self.sublayers)
         length, T = length_of(bounded(state.extra)), ids.shape[1]
-        x = self._embed(ids, length.tokens, keep)
+        time = self._time(ids, length.tokens, keep)
+        x = self._embed(ids, time, keep)
         layers: list[LayerState] = []
         parts: list[Extras] = []
         handed: Handed = {}
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            x, after, handed, extras = block.extend_with_extras(x, memory, handed, keep)
+            x, after, handed, extras = block.extend_with_extras(self._input(number, x, time), memory, handed, keep)
             layers.append(after)
             parts.append(extras.under(f"layers.{number}"))
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
@@ -104,10 +105,14 @@ class Decoder(Transformer):
         arguments.check_state(state, len(ids), len(self.layers), self.sublayers)
         arguments.check_flag("reuse", reuse)
         length = length_of(bounded(state.extra))
-        x = self._embed(ids[:, None], length.tokens, None)[:, 0]
+        time = self._time(ids[:, None], length.tokens, None)
+        x = self._embed(ids[:, None], time, None)
         layers: list[LayerState] = []
         handed: Handed = {}
-        for block, memory in zip(self.blocks, state.layers, strict=True):
+        x = x[:, 0]
+        for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
+            if self.positions:
+                x = self._input(number, x[:, None], time)[:, 0]
             x, after, handed = block.step(x, memory, handed, reuse=reuse)
             layers.append(after)
         logits: Tensor = self.head(self.norm(x))

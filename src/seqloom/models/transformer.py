@@ -23,6 +23,7 @@ from seqloom.core.cost import Cost, Per, span
 from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer, plain
 from seqloom.core.model import Model
+from seqloom.core.position import EmbeddingPosition
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
@@ -48,12 +49,16 @@ class Transformer(Model, ABC):
         self.token = nn.Embedding(config.vocab, config.dim)
         embedded = config.position.place == "embedding"
         self.position = config.position.build(config.dim, config.context) if embedded else None
+        in_layers = config.position.place == "layers"
         self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
         shared = config.shared()
         self.shared = nn.ModuleDict(shared)  # here alone: the layers' mixers refer to it, and do not hold it
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
+        built = [config.position.build(config.dim, config.context) for _ in range(depth if in_layers else 0)]
+        self.positions = nn.ModuleList(each for each in built if each is not None)
+        """what is added to the input of each layer, where a position acts there"""
         before = config.norm_place == "before"
         self.norm = normalisation(config.norm, config.dim) if before else nn.Identity()
         self.head: Linear | TiedHead
@@ -115,11 +120,12 @@ class Transformer(Model, ABC):
     def features_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
         """`features`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
-        x = self._embed(ids, ids.new_zeros(len(ids)), keep)
+        time = self._time(ids, ids.new_zeros(len(ids)), keep)
+        x = self._embed(ids, time, keep)
         parts: list[Extras] = []
         handed: Handed = {}
         for number, block in enumerate(self.blocks):
-            x, handed, extras = block.forward_with_extras(x, handed, keep)
+            x, handed, extras = block.forward_with_extras(self._input(number, x, time), handed, keep)
             parts.append(extras.under(f"layers.{number}"))
         return x, merged(parts)
 
@@ -177,20 +183,34 @@ class Transformer(Model, ABC):
             mask(keep, ids)
         arguments.check_range(ids if keep is None else torch.where(keep, ids, 0), self.config.vocab)
 
-    def _embed(self, ids: Tensor, length: Tensor, keep: Tensor | None) -> Tensor:
+    def _time(self, ids: Tensor, length: Tensor, keep: Tensor | None) -> Tensor | None:
+        """The position (B, T) of each token after `length` (B,) others, where the model itself asks for it."""
+        if self.position is None and not self.positions:
+            return None
+        if keep is None:
+            return length[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        return (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
+
+    def _embed(self, ids: Tensor, time: Tensor | None, keep: Tensor | None) -> Tensor:
         if keep is not None:
             ids = torch.where(keep, ids, 0)  # whatever a dropped place holds goes nowhere
         x = arguments.embedded(self.token, ids)
-        if self.position is not None:
-            if keep is None:
-                time = length[:, None] + torch.arange(ids.shape[1], device=ids.device)
-            else:
-                time = (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
-            x = x + self.position(time)
+        position = self.position if isinstance(self.position, EmbeddingPosition) else None
+        if position is not None and position.scaled:
+            x = x + position(time)
         if self.config.embed_scale:
             x = x * self.config.dim**0.5
+        if position is not None and not position.scaled:
+            x = x + position(time).to(x.dtype)
         embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
         return embedded
+
+    def _input(self, number: int, x: Tensor, time: Tensor | None) -> Tensor:
+        """What a layer reads of the stream x (B, T, D): with its own positions, if there are any."""
+        if not self.positions:
+            return x
+        added: Tensor = self.positions[number](time)
+        return x + added * (self.config.dim**0.5 if self.config.embed_scale else 1.0)
 
     @torch.no_grad()
     def _scale(self) -> None:

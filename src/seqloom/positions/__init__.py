@@ -9,7 +9,19 @@ from seqloom.core.position import PositionConfig, kinds
 
 __all__ = ["FILES", "AnyPosition", "kinds"]
 
-FILES = ("learned", "rotary", "none")
+FILES = (
+    "learned",
+    "learned_each_layer",
+    "sinusoidal",
+    "rotary",
+    "xpos",
+    "t5",
+    "alibi",
+    "transformer_xl",
+    "da",
+    "shaw",
+    "none",
+)
 
 for _file in FILES:
     import_module(f"{__name__}.{_file}")

@@ -55,7 +55,9 @@ class LearnedConfig(PositionConfig):
     place: ClassVar = "embedding"
 
     @override
-    def build(self, width: int, context: int | None, heads: int = 1) -> LearnedPositions:
+    def build(
+        self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
+    ) -> LearnedPositions:
         """Raises ValueError without a context."""
         if context is None:
             raise ValueError("learned positions need a context: the number of positions that they have vectors for")

@@ -16,6 +16,8 @@ class NoPositionConfig(PositionConfig):
     place: ClassVar = None
 
     @override
-    def build(self, width: int, context: int | None, heads: int = 1) -> None:
+    def build(
+        self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
+    ) -> None:
         """None."""
         return

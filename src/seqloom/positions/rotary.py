@@ -1,17 +1,17 @@
-"""Rotary positions: the channels of a query or key are turned, pair by pair, by an angle that grows with its place.
+"""Rotary positions: the channels of a query or key are turned, pair by pair, by an angle that grows with its position.
 
-    θ_i = base^{-2i/K},   i < K/2
-    (x_i + ι x_{i+K/2}) ← (x_i + ι x_{i+K/2}) e^{ι t θ_i}                 t the place, ι² = -1
+    θ_c = base^{-2c/R},   c < R/2                                         R = share · K channels are turned
+    (x_c + ι x_{c+R/2}) ← (x_c + ι x_{c+R/2}) e^{ι t θ_c}                 t the position, ι² = -1
 
-The product of a query turned by t and a key turned by u depends on t - u alone: Σ_i Re(q_i k̄_i e^{ι(t-u)θ_i}). The real
-product of two pairs takes the conjugate of the second, so that turning both the same way is the paper's e^{ιtθ} on
-queries and e^{-ιuθ} on keys.
+With neighbours as pairs they are x_{2c} and x_{2c+1}. The product of a query turned by t and a key turned by u depends
+on t - u alone: Σ_c Re(q_c k̄_c e^{ι(t-u)θ_c}). The real product of two pairs takes the conjugate of the second, so that
+turning both the same way is the paper's e^{ιtθ} on queries and e^{-ιuθ} on keys.
 
-Source: Su et al., arXiv:2104.09864, Eq. 14-16 and 34. There neighbours are a pair; here channels i and i + K/2 are,
-which is the same up to the order of channels and reads memory in order.
+Source: Su et al., arXiv:2104.09864, Eq. 14-16 and 34, where neighbours are a pair. Halves, the default here, are the
+same up to the order of channels (`order`) and read memory in order; GPT-NeoX, arXiv:2204.06745, turns a share of them.
 """
 
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Literal, TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
@@ -22,57 +22,73 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, Step
 from seqloom.core.position import PositionConfig, QueriesKeysPosition, register
 
+Pairs: TypeAlias = Literal["halves", "neighbours"]
+
 
 def angles(width: int, base: float = 10000.0) -> Float[Tensor, "half"]:
-    """The angles θ (K/2,) by which one place turns each pair of `width` = K channels, in float64; radians.
+    """The angles θ (K/2,) by which one position turns each pair of `width` = K channels, in float64; radians.
 
     Raises ValueError for an odd width.
     """
     if width % 2:
-        raise ValueError(f"rotary positions turn pairs of channels: a width of {width} is odd")
+        raise ValueError(
+            f"rotary positions turn pairs of channels: a width of {width} is odd; choose dim, heads or share so that "
+            "each head turns an even number"
+        )
     return torch.tensor([base ** (-2 * i / width) for i in range(width // 2)], dtype=torch.float64)
 
 
 def turns(time: Tensor, theta: Float[Tensor, "half"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """cos(tθ) and sin(tθ) of the times (…), each (…, K/2), rounded to `dtype` at the end.
 
-    Angles are multiplied out in the number type of θ: in float32, a place near 100,000 would be off by a hundredth.
+    Angles are multiplied out in the number type of θ: in float32, a position near 100,000 would be off by a hundredth.
     """
     angle = time[..., None].to(theta.dtype) * theta
     return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
-def rotate(x: Float[Tensor, "*rows K"], cos: Tensor, sin: Tensor) -> Float[Tensor, "*rows K"]:
-    """x (…, K) with each pair (x_i, x_{i+K/2}) turned; cos and sin (…, K/2) are broadcast against it."""
-    half = x.shape[-1] // 2
-    return x * torch.cat([cos, cos], -1) + x.roll(half, -1) * torch.cat([-sin, sin], -1)
+def rotate(x: Float[Tensor, "*rows K"], cos: Tensor, sin: Tensor, pairs: Pairs = "halves") -> Float[Tensor, "*rows K"]:
+    """x (…, K) with its first R channels turned pair by pair; cos and sin (…, R/2) are broadcast against it."""
+    width = 2 * cos.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat([rotate(x[..., :width], cos, sin, pairs), x[..., width:]], -1)
+    if pairs == "halves":
+        return x * torch.cat([cos, cos], -1) + x.roll(width // 2, -1) * torch.cat([-sin, sin], -1)
+    swapped = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    return x * cos.repeat_interleave(2, -1) + swapped * torch.stack([-sin, sin], -1).flatten(-2)
+
+
+def order(width: int) -> Int[Tensor, "K"]:
+    """The channel with pairs of neighbours that each channel with pairs of halves is: x[..., order] has halves."""
+    return torch.arange(width).view(-1, 2).T.flatten()
 
 
 @final
 class Rotary(QueriesKeysPosition):
-    """Turns the queries and keys of `heads` heads of `width` = K channels, an even number."""
+    """Turns queries of `heads` heads and keys of `kv_heads`, of each the first `width` channels, an even number."""
 
-    theta: Tensor  # (K/2,), in float64, whatever the dtype of the model
+    theta: Tensor  # (R/2,), in float64, whatever the dtype of the model
 
-    def __init__(self, width: int, heads: int, base: float) -> None:
+    def __init__(self, width: int, heads: int, kv_heads: int, base: float, pairs: Pairs) -> None:
         super().__init__()
-        self.width, self.heads, self.base = width, heads, base
+        self.width, self.heads, self.base, self.pairs = width, heads + kv_heads, base, pairs
         self.rebuild(torch.empty(0).device)
 
     @override
     def forward(
-        self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], time: Int[Tensor, "*rows T"]
-    ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
+        self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G T K"], time: Int[Tensor, "*rows T"]
+    ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B G T K"]]:
         wide = torch.promote_types(q.dtype, torch.float32)
         cos, sin = turns(time if time.ndim == 1 else time[:, None], self.theta, wide)
-        return rotate(q.to(wide), cos, sin).to(q.dtype), rotate(k.to(wide), cos, sin).to(k.dtype)
+        q, k = (rotate(each.to(wide), cos, sin, self.pairs).to(each.dtype) for each in (q, k))
+        return q, k
 
     @override
     def price(self, span: Span, /) -> Cost:
         """Sines, cosines and signs are counted in `other`."""
-        rows, K, D = span.rows, self.width, self.width * self.heads
+        rows, R, both = span.rows, self.width, self.width * self.heads
         path: tuple[Step, ...] = ("multiplication", "other", "multiplication", "addition")
-        return Cost(mul=rows * (K // 2 + 4 * D), add=rows * 2 * D, other=rows * 2 * K, path=path)
+        return Cost(mul=rows * (R // 2 + 2 * both), add=rows * both, other=rows * 2 * R, path=path)
 
     @override
     def rebuild(self, where: torch.device) -> None:
@@ -88,8 +104,16 @@ class RotaryConfig(PositionConfig):
     kind: Literal["rotary"] = "rotary"
     place: ClassVar = "queries_keys"
     base: float = Field(10000.0, gt=1, description="ratio of the fastest turn to the slowest, about")
+    pairs: Pairs = Field("halves", description="channels that are a pair: c and c + half of the width, or neighbours")
+    share: float = Field(1.0, gt=0, le=1, description="share of each head's channels that is turned, from the first")
+    later: ClassVar = ("pairs", "share")
 
     @override
-    def build(self, width: int, context: int | None, heads: int = 1) -> Rotary:
+    def build(
+        self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
+    ) -> Rotary:
         """It is the same for every context. Raises ValueError for an odd width."""
-        return Rotary(width, heads, self.base)
+        turned = int(width * self.share)
+        if turned == 0:
+            raise ValueError(f"rotary positions with share {self.share} turn no pair of {width} channels: raise share")
+        return Rotary(turned, heads, heads if kv_heads is None else kv_heads, self.base, self.pairs)

@@ -10,6 +10,7 @@ a bias in W_out, in the authors' code; local attention there looks back on 512 t
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -24,7 +25,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, register
-from seqloom.core.position import Place
+from seqloom.core.position import Place, PositionConfig
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import Entries, State, bounded, counted, length_of
 from seqloom.core.view import View
@@ -207,7 +208,7 @@ class SpadeConfig(MixerConfig):
         parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
 
         def part(name: str, config: MixerConfig) -> Mixer:
-            position = layer.position if layer.position and layer.position.place in config.places else None
+            position = _position(config, layer)
             mixer = config.build(
                 layer.dim, layer.context, layer.causal, layer.number, layer.depth, parts.get(name), position
             )
@@ -223,8 +224,16 @@ class SpadeConfig(MixerConfig):
         return self.far.places | self.near.places
 
     @override
-    def shared(self, dim: int, context: int | None, depth: int) -> nn.Module | None:
+    def shared(self, layer: Layer) -> nn.Module | None:
         """What each of the two shares."""
-        parts = {name: getattr(self, name).shared(dim, context, depth) for name in ("far", "near")}
+        configs: dict[str, MixerConfig] = {"far": self.far, "near": self.near}
+        parts = {
+            name: config.shared(replace(layer, position=_position(config, layer))) for name, config in configs.items()
+        }
         made = {name: part for name, part in parts.items() if part is not None}
         return nn.ModuleDict(made) if made else None
+
+
+def _position(config: MixerConfig, layer: Layer) -> PositionConfig | None:
+    """The layer's position, where a part has a place for it."""
+    return layer.position if layer.position is not None and layer.position.place in config.places else None

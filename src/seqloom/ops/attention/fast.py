@@ -9,6 +9,7 @@ narrow heads (11% of a sublayer at T 32 with heads of width 4), and behind or ev
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -109,7 +110,7 @@ def _attend(
     grouped = q.shape[1] != k.shape[1]
     if grouped and attn_mask is not None and q.device.type != "cpu":  # for which no kernel of a GPU takes groups
         k, v, grouped = of_queries(q, k), of_queries(q, v), False
-    given = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": grouped}
+    given: dict[str, Any] = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": grouped}
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or k.shape[2] > WIDENED:
         return scaled_dot_product_attention(q, k, v, **given)
     with torch.autocast("cpu", enabled=False):  # which would narrow them again

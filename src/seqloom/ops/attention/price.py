@@ -35,3 +35,12 @@ def price(
             *("multiplication", "cumulation"),
         ),
     )
+
+
+def fading(rows: int, width: int, heads: int) -> Cost:
+    """Of `rows` queries and keys that fade with the distance, of `heads` heads in all: a factor for each channel.
+
+    That the keys of a cache are multiplied again for each token is how it is executed.
+    """
+    path: tuple[Step, ...] = ("multiplication", "exponentiation", "multiplication")
+    return Cost(mul=rows * width * (2 + heads), exp=2 * rows * width, path=path)

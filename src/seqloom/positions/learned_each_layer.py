@@ -1,0 +1,42 @@
+"""Learned positions in each layer: each adds a table of its own to what it reads.
+
+    x_i ← x_i + √D table^l_i,   i < L, l < depth
+
+Source: Al-Rfou et al., arXiv:1808.04444, section 3.3. The factor √D is the Extractor paper's, as for `learned`.
+"""
+
+from typing import ClassVar, Literal, final
+
+from typing_extensions import override
+
+from seqloom.core.cost import Cost
+from seqloom.core.position import PositionConfig, register
+from seqloom.positions.learned import LearnedPositions
+
+
+@register
+@final
+class LearnedEachLayerConfig(PositionConfig):
+    """A learned vector for each position of the context, in each layer, added to its input."""
+
+    kind: Literal["learned_each_layer"] = "learned_each_layer"
+    place: ClassVar = "layers"
+
+    @override
+    def build(
+        self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
+    ) -> LearnedPositions:
+        """One layer's table. Raises ValueError without a context."""
+        if context is None:
+            raise ValueError("learned positions need a context: the number of positions that they have vectors for")
+        return LearnedPositions(context, width)
+
+    @override
+    def longest(self, context: int) -> int:
+        """The context."""
+        return context
+
+    @override
+    def price(self, rows: int, dim: int, context: int) -> Cost:
+        """A product and an addition per channel."""
+        return Cost(mul=rows * dim, add=rows * dim, params=dim * context, path=("multiplication", "addition"))

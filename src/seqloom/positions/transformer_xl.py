@@ -1,0 +1,79 @@
+"""Transformer-XL's relative positions: a query also asks for distances, through a matrix of their own.
+
+    z_ij = ((q_i + u) · k_j + (q_i + v) · W_R r_{i-j}) / √K       per head; u, v and W_R learned
+    r_d = [sin(d b^{-2c/D})_c, cos(d b^{-2c/D})_c],   b = 10000    D channels
+
+(q_i + v) · W_R r_d is formed for every distance d at once, and shifted so that column j of row i is that of i - j. A
+single token is taken through W_R itself, since that is one product instead of one for each distance; its price is that
+of a further distance.
+
+Source: Dai et al., arXiv:1901.02860, section 3.3. u = v = 0 at the beginning is ours. Seed 002 omits transposes.
+"""
+
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, linear
+from seqloom.core.position import PositionConfig, Relation, RelativePosition, register
+from seqloom.positions.sinusoidal import waves
+
+
+@final
+class TransformerXL(RelativePosition):
+    """For `heads` = H heads of `width` = K channels."""
+
+    def __init__(self, width: int, heads: int, base: float) -> None:
+        super().__init__()
+        self.width, self.heads, self.base = width, heads, base
+        self.w_r = nn.Linear(width * heads, width * heads, bias=False)
+        self.u, self.v = (nn.Parameter(torch.zeros(heads, width)) for _ in range(2))
+
+    @override
+    def forward(self, behind: int, ahead: int, alone: bool) -> Relation:
+        distance = torch.arange(-ahead, behind + 1, device=self.u.device)
+        r = torch.cat(waves(distance, self.width * self.heads, self.base), -1).to(self.u.dtype)  # (R, D)
+        by_head = self.w_r.weight.unflatten(0, (self.heads, self.width))  # (H, K, D)
+        keys = None if alone else self.w_r(r).unflatten(1, (self.heads, self.width)).permute(1, 2, 0)  # (H, K, R)
+
+        def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            at = (i - j + ahead).clamp(0, len(r) - 1)  # beyond are pairs that the pattern hides
+            asked = q + (self.v - self.u)[:, None].to(q.dtype)  # q has u already
+            if keys is None:
+                by_distance = asked @ by_head.to(q.dtype) @ r.T.to(q.dtype)
+            elif at.shape[:3].numel() == 1:  # a single query, of the keys that it looks at
+                return z + asked @ keys[..., at[0, 0, 0]].to(q.dtype)
+            else:
+                by_distance = asked @ keys.to(q.dtype)
+            return z + by_distance.gather(-1, at.expand(z.shape))
+
+        return Relation(query=self.u[:, None], score_change=change)
+
+    @override
+    def price(self, span: Span, terms: int, distances: int) -> Cost:
+        """Sines and cosines are counted in `other`; v - u is formed for each query."""
+        D, half = self.width * self.heads, (self.width * self.heads + 1) // 2
+        r = Cost(mul=half * (span.first + distances), exp=half * span.first, other=distances * D)
+        asked = Cost(add=3 * span.rows * D, path=("addition",))
+        products = Cost(mul=terms * D, add=terms * D, path=("multiplication", "cumulation", "addition"))
+        return (r + linear(distances, D, D)).parallel() + asked + products
+
+
+@register
+@final
+class TransformerXLConfig(PositionConfig):
+    """Queries also ask for distances, through a matrix of their own (Transformer-XL)."""
+
+    kind: Literal["transformer_xl"] = "transformer_xl"
+    place: ClassVar = "scores"
+    base: float = Field(10000.0, gt=1, description="ratio of the longest wave to the shortest, about")
+
+    @override
+    def build(
+        self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
+    ) -> TransformerXL:
+        """It is the same for every context."""
+        return TransformerXL(width, heads, self.base)
