@@ -14,6 +14,9 @@ from torch import Tensor
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
 from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, scans, wkv_average
+from seqloom.ops.attention import sparse
+from seqloom.ops.attention.block_patterns import RandomBlocks
+from seqloom.ops.attention.patterns import fixed, local, merged, strided
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry
 from seqloom.ops.selective_scan import convolution, selective, token
@@ -71,6 +74,16 @@ def _scan(chance: random.Random, draw: Draw) -> Call:
         "scans",
         "native",
         "reference",
+    )
+
+
+def _tiles(chance: random.Random, draw: Draw) -> Call:
+    (B, T, _), width = _sizes(chance), chance.choice([16, 32])
+    pattern = chance.choice([local(5), merged(strided(16)), merged(fixed(16, 2)), RandomBlocks(16, 1, 1, 1, 0, 0)])
+    return Call(
+        lambda q, k, v: sparse.attend(q, k, v, [pattern, pattern]),
+        [draw(B, 2, 16 * T, width) for _ in range(3)],
+        *("sparse_attention", "native", "tiles"),
     )
 
 
@@ -209,7 +222,10 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
     )
 
 
-CALLS = (_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online, _delta, _decay)
+CALLS = (
+    *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
+    *(_delta, _decay, _tiles),
+)
 
 
 def check(seed: int) -> str:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.ops.attention.tiles import SIZE, Predicate, Tiles, among, blocks_of, padded, ranges
+from seqloom.ops.attention.tiles import Predicate, Tiles, among, blocks_of, key_blocks, ranges
 
 
 class Pattern(ABC):
@@ -91,8 +91,8 @@ class Span(Pattern):
     def tiles(self, T: int) -> list[Tiles]:
         times = blocks_of(T, self.block)
         low, high = self._ends(times.clamp(min=0))
-        size = min(SIZE, T)
-        keys = padded(torch.arange(T), size)
+        keys = key_blocks(torch.arange(T))
+        size = keys.shape[1]
         first = torch.where(times < 0, T, low.clamp(min=0)).amin(1) // size
         last = torch.where(times < 0, 0, high.clamp(max=T - 1)).amax(1) // size
         return [Tiles(times, keys, ranges(first, last), self)]

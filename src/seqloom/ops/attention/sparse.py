@@ -16,13 +16,14 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops import attention, backends
-from seqloom.ops.attention import portable, price
+from seqloom.ops.attention import native, portable, price, tiled
 from seqloom.ops.attention.block_patterns import Permuted, RandomBlocks, Raster
 from seqloom.ops.attention.patterns import Columns, Pattern, Union, around, blocks_before, fixed, local, merged, strided
 from seqloom.ops.attention.plan import plan
-from seqloom.ops.native import watched
+from seqloom.ops.native import Argument, Signature, watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
+SIGNATURE = Signature("sparse_attention", Argument("q", "B H T K"), Argument("k", "B G T K"), Argument("v", "B G T V"))
 SHORT = 128
 """tokens up to which a dense mask is faster"""
 
@@ -39,9 +40,17 @@ def attend(
     With `lengths` (B,) no query looks at a key behind so many tokens. A query that looks at nothing gives 0. There are
     no second derivatives of `tiles`.
     """
-    if q.shape[2] == 0:
+    if not watched(q):
+        _checked(q, k, v)
+    if q.numel() == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
     return each_pattern(patterns, lambda pattern, q, k, v: _attend(q, k, v, pattern, lengths), q, k, v)
+
+
+def _checked(q: Tensor, k: Tensor, v: Tensor) -> None:
+    H, G = SIGNATURE.bind(q, k, v).sizes["H"], k.shape[1]
+    if H % max(G, 1):
+        raise ValueError(f"sparse_attention: {H} heads of queries cannot share {G} of keys: G divides H")
 
 
 def each_pattern(patterns: Sequence[Pattern], run: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -66,9 +75,9 @@ def in_order(parts: Sequence[Tensor], groups: Mapping[Pattern, Sequence[int]]) -
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
-    path, T = OP.choose(q, pattern, lengths), q.shape[2]
-    if path == "tiles":
-        return portable.attend(q, k, v, lengths, plan(pattern.of(T), T))
+    path, T = OP.choose(q, v, pattern, lengths), q.shape[2]
+    if path in ("tiles", "native"):
+        return tiled.attend(q, k, v, lengths, plan(pattern.of(T), T), OP[path])
     if lengths is None:
         return _dense(path, q, k, v, pattern.of(T), None)
     time = torch.arange(T, device=q.device)
@@ -89,19 +98,27 @@ def _dense(path: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_tim
         return attention.attend(q, k, v, pattern=pattern, key_time=key_time)
 
 
-def by_size(q: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
-    """Tiles, unless a text is short or nothing but a dense mask will do."""
-    return "tiles" if q.shape[2] > SHORT and _in_tiles(q, pattern, lengths) else "masked"
+def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
+    """Tiles, in C where there is one, unless a text is short or nothing but a dense mask will do."""
+    if q.shape[2] <= SHORT or not _in_tiles(q, v, pattern, lengths):
+        return "masked"
+    return "native" if _in_c(q, v, pattern, lengths) else "tiles"
 
 
-def _in_tiles(q: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
+def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
     """Whether the tiles are known beforehand: not in a graph, nor where each row's length gives it others."""
     return not watched(q) and (lengths is None or not pattern.measured)
 
 
-def _example(*patterns: Pattern) -> Example:
+def _in_c(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
+    """Whether the tiles fill whole vectors."""
+    T = q.shape[2]
+    return lengths is None and _in_tiles(q, v, pattern, None) and native.able(q, v, plan(pattern.of(T), T))
+
+
+def _example(*patterns: Pattern, times: int = 1) -> Example:
     def example(draw: Draw, B: int, T: int) -> Tensor:
-        q, k, v = (draw(B, 2, T, CHANNELS // 2) for _ in range(3))
+        q, k, v = (draw(B, 2, T * times, CHANNELS // 2) for _ in range(3))
         return attend(q, k, v, patterns)
 
     return example
@@ -112,11 +129,12 @@ OP = Op(
     {
         "reference": Backend(None),
         "masked": Backend(None),
-        "tiles": Backend(None, fits=_in_tiles),
+        "tiles": Backend(portable, fits=_in_tiles),
+        "native": Backend(native, native.lacking, _in_c),
     },
     rule=by_size,
     examples=(
-        _example(local(3)),
+        _example(local(3), times=16),
         _example(*strided(3)),
         _example(merged(strided(3)), merged(fixed(4, 2))),
         _example(blocks_before(4, 2), Raster(3, 2, 2, 1, 1)),

@@ -32,6 +32,11 @@ def padded(times: Tensor, size: int) -> Tensor:
     return torch.nn.functional.pad(times, (0, -len(times) % max(size, 1)), value=-1).view(-1, max(size, 1))
 
 
+def key_blocks(times: Tensor) -> Tensor:
+    """Times in blocks of SIZE (N, c), of fewer where there are fewer, but of whole vectors of 16 for C."""
+    return padded(times, min(SIZE, -(-max(len(times), 1) // 16) * 16))
+
+
 def blocks_of(T: int, block: int, joined: bool = True) -> Tensor:
     """0 … T-1 in blocks of at most SIZE, none of which has tokens on both sides of an end of a block of `block` tokens.
 
@@ -63,7 +68,7 @@ def listed(looked: Tensor) -> Tensor:
 def among(keys: Tensor, T: int, looks: Predicate, causal: bool) -> Tiles:
     """All T queries over these keys, of which `causal` needs those up to the last query of a block."""
     queries = padded(torch.arange(T), min(SIZE, T))
-    blocks = padded(keys, max(1, min(SIZE, len(keys))))
+    blocks = key_blocks(keys)
     count = torch.full((len(queries),), len(keys))
     if causal:
         count = torch.searchsorted(keys, queries.amax(1), right=True)
