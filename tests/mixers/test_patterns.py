@@ -9,7 +9,7 @@ from torch import Tensor
 from seqloom.core.layer import Layer
 from seqloom.mixers import mixer_config
 from seqloom.ops import attention, backends
-from seqloom.ops.attention.patterns import Dilated, Span, around, fixed, local, merged, strided
+from seqloom.ops.attention.patterns import Dilated, Neighbors, around, fixed, local, merged, strided
 
 D = 8
 
@@ -109,6 +109,8 @@ def test_a_context_ends_every_pattern() -> None:
     ("settings", "words"),
     [
         ({"kind": "image", "dimensions": 2}, "2-D pattern needs the tokens of a row of the picture: set width"),
+        ({"kind": "attention", "per_head": ["all", "strided"]}, "per_head covers 2 of 4 heads: list one for each head"),
+        ({"kind": "attention", "pattern": "local"}, "the local pattern needs a window"),
         ({"kind": "longformer", "window": 0}, "window"),
         ({"kind": "longformer", "dilated_heads": [4]}, "there is no head 4 to dilate: heads are 0 to 3"),
         ({"kind": "longformer", "global_tokens": [-1]}, "global token -1 is before the text"),
@@ -133,8 +135,20 @@ def test_global_tokens_beyond_the_text() -> None:
         build("longformer", global_tokens=[0])
 
 
+def test_attention_takes_patterns() -> None:
+    names = ["local", "local", "strided", "fixed"]
+    mixer = build("attention", per_head=names, window=3, length=4, summary=1)
+    assert list(mixer.patterns) == [local(3), local(3), merged(strided(4)), merged(fixed(4, 1))]
+    x, other = draw(2, 20, D), build("attention", window=3)
+    torch.testing.assert_close(build("attention", pattern="local", window=3)(x), other(x), rtol=0, atol=1e-12)
+    both = build("attention", False, pattern="local", window=3)(x)
+    torch.testing.assert_close(both, build("attention", False, window=3)(x), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="the strided pattern is causal: it has no bidirectional form"):
+        build("attention", False, pattern="strided")
+
+
 def test_no_block_has_to_fit() -> None:
     for kind, settings in (("image", {"block": 7}), ("blockwise", {"blocks": 3}), ("bigbird", {"block": 5})):
         mixer = build(kind, kind != "blockwise", **settings)
         assert mixer(draw(1, 11, D)).shape == (1, 11, D)
-    assert Span(None).reach is None
+    assert Neighbors(None).reach is None

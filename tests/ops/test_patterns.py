@@ -13,8 +13,8 @@ from seqloom.ops.attention.block_patterns import Permuted, RandomBlocks, Raster
 from seqloom.ops.attention.patterns import (
     Columns,
     Dilated,
+    Neighbors,
     Pattern,
-    Span,
     Union,
     Within,
     around,
@@ -30,7 +30,8 @@ from seqloom.ops.attention.plan import plan, terms
 T = 24
 NEAR = around(2)
 PATTERNS: dict[str, Pattern] = {
-    "all": Span(None),
+    "all": Neighbors(None),
+    "all, on both sides": Neighbors(None, causal=False),
     "local": local(5),
     "around": NEAR,
     "dilated": Dilated(local(3), 3),

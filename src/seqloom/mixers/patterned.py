@@ -19,7 +19,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig
-from seqloom.core.position import Place
+from seqloom.core.position import Place, QueriesKeysPosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
@@ -28,12 +28,19 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, everywhere, sparse, weights
-from seqloom.ops.attention.patterns import Pattern, Within
+from seqloom.ops.attention.patterns import Neighbors, Pattern, Within, around, fixed, merged, strided
 from seqloom.ops.attention.plan import terms
 from seqloom.ops.attention.price import price
 
 EITHER = replace(TRAITS, causal="either")
 BIDIRECTIONAL = Traits(causal="never", streams=False, state="none")
+
+
+def require_undecayed(mixer: Heads) -> None:
+    """Raises ValueError for a position that changes scores by distance, which sparse patterns do not compute."""
+    position = mixer.position
+    if position is not None and (not isinstance(position, QueriesKeysPosition) or position.fade is not None):
+        raise ValueError("sparse patterns go with rotary positions or none: choose another model.position")
 
 
 def per_head(patterns: Sequence[Pattern], heads: int, context: int | None) -> tuple[Pattern, ...]:
@@ -72,6 +79,7 @@ class PatternAttention(Heads, PackedMixer):
 
     def __init__(self, config: AttentionConfig, layer: Layer, patterns: Sequence[Pattern]) -> None:
         super().__init__(config, layer)
+        require_undecayed(self)
         self.patterns = per_head(patterns, self.heads, layer.context)
         reaches = [pattern.reach for pattern in patterns]
         self.reach = None if None in reaches else max(reach for reach in reaches if reach is not None)
@@ -91,7 +99,7 @@ class PatternAttention(Heads, PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         if state is None:
-            return self.out(sparse.attend(*self.projected(x), self.patterns)), {}
+            return self.out(sparse.attend(*self.projected(x), self.patterns), x), {}
         q, k, v = self.projected(x, state["length"])
         size = state["k"].shape[2]
         used = ring.held(size, length_of(state))
@@ -100,11 +108,11 @@ class PatternAttention(Heads, PackedMixer):
             name: extended(state[name], room, state["length"], new, lengths) for name, new in (("k", k), ("v", v))
         }
         if used == 0:
-            return self.out(sparse.attend(q, k, v, self.patterns)), entries
+            return self.out(sparse.attend(q, k, v, self.patterns), x), entries
         k, v = (torch.cat([state[name][:, :, :used].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v)))
         now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        return self.out(self._looked(q, k, v, now, then)), entries
+        return self.out(self._looked(q, k, v, now, then), x), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -115,7 +123,7 @@ class PatternAttention(Heads, PackedMixer):
         room = self._room(2 * size, needed) if reuse and needed > size else needed
         H, G = self.heads, self.kv_heads
         q, k, v = self.w_qkv(x).view(len(x), H + 2 * G, 1, -1).split([H, G, G], 1)  # (B, H or G, 1, K)
-        if self.position is not None:
+        if isinstance(self.position, QueriesKeysPosition):
             q, k = self.position(q, k, length.tokens[:, None])
         keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         if count is not None:
@@ -169,6 +177,7 @@ class BidirectionalPatterned(Heads, BidirectionalMixer, ABC):
 
     def __init__(self, config: AttentionConfig, layer: Layer, patterns: Sequence[Pattern]) -> None:
         super().__init__(config, layer)
+        require_undecayed(self)
         self.patterns = per_head(patterns, self.heads, layer.context)
 
     @override
@@ -186,7 +195,25 @@ class BidirectionalPatternAttention(BidirectionalPatterned):
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        return self.out(sparse.attend(*self.projected(x), self.patterns, lengths))
+        return self.out(sparse.attend(*self.projected(x), self.patterns, lengths), x)
+
+
+def named(config: AttentionConfig, layer: Layer) -> PatternAttention | BidirectionalPatternAttention:
+    """`attention` with the patterns that its settings name; ValueError where they have no bidirectional form."""
+    wide = 0 if config.window is None else config.window - 1
+    if layer.causal:
+        known = {
+            "all": Neighbors(None),
+            "local": Neighbors(wide),
+            "strided": merged(strided(config.length)),
+            "fixed": merged(fixed(config.length, config.summary)),
+        }
+        return PatternAttention(config, layer, [known[name] for name in config.patterns])
+    both: dict[str, Pattern] = {"all": Neighbors(None, causal=False), "local": around(wide)}
+    for name in config.patterns:
+        if name not in both:
+            raise ValueError(f"the {name} pattern is causal: it has no bidirectional form; these have: all, local")
+    return BidirectionalPatternAttention(config, layer, [both[name] for name in config.patterns])
 
 
 class PatternConfig(MixerConfig, ABC):

@@ -58,7 +58,7 @@ class DistanceAware(RelativePosition):
             div=scores,
             exp=scores + above,
             other=scores,
-            path=(*before, "multiplication"),
+            path=path,
         )
 
 

@@ -21,7 +21,7 @@ sum of Eq. 14 to t, seed 003 and we to i.
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self, cast, final
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast, final
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -45,6 +45,8 @@ from seqloom.ops.attention.price import fading, price
 from seqloom.ops.projection import Linear, project
 from seqloom.positions import AnyPosition
 
+PatternName: TypeAlias = Literal["all", "local", "strided", "fixed"]
+PatternNames: TypeAlias = Annotated[tuple[PatternName, ...], Field(strict=False)]
 TRAITS = Traits(causal="always", streams=True, state="grows")
 PLACES: frozenset[Place] = frozenset({"queries_keys", "scores", "keys_values"})
 
@@ -360,9 +362,14 @@ class AttentionConfig(MixerConfig):
     sinks: bool = Field(False, description="a learned score per head for reading nothing (gpt-oss)")
     output_gate: bool = Field(False, description="what the heads read passes a gate of the token's (Qwen3-Next)")
     position: AnyPosition | None = Field(None, description="what tells where a token is; unset, the model's position")
+    pattern: PatternName = Field("all", description="keys of a query: all, or a sparse pattern; local needs a window")
+    per_head: PatternNames | None = Field(None, description="a pattern for each head, in place of one for all")
+    length: int = Field(128, ge=1, description="stride of the strided pattern, segment of the fixed one")
+    summary: int = Field(8, ge=1, description="tokens at the end of a segment that later ones look at (fixed)")
     traits: ClassVar = replace(TRAITS, causal="either")
     later: ClassVar = (
         *("window", "kv_heads", "bias", "qk_norm", "scale", "softcap", "sinks", "output_gate", "position"),
+        *("pattern", "per_head", "length", "summary"),
     )
     examples: ClassVar = (
         {"heads": 1},
@@ -371,6 +378,7 @@ class AttentionConfig(MixerConfig):
         {"heads": 2, "window": 3},
         {"heads": 4, "kv_heads": 2, "bias": "all"},
         {"kv_heads": 2, "qk_norm": "heads", "softcap": 2.0, "sinks": True, "output_gate": True, "position": "alibi"},
+        {"heads": 2, "per_head": ["local", "all"], "window": 3},
     )
 
     @field_validator("position", mode="before")
@@ -402,15 +410,45 @@ class AttentionConfig(MixerConfig):
         """Whether nothing is done to scores, positions aside."""
         return self.scale is None and self.softcap is None and not self.sinks
 
+    @property
+    def patterns(self) -> tuple[PatternName, ...]:
+        """The name of each head's pattern."""
+        return (self.pattern,) * self.heads if self.per_head is None else self.per_head
+
+    @model_validator(mode="after")
+    def _covered(self) -> Self:
+        if len(self.patterns) != self.heads:
+            raise ValueError(f"per_head covers {len(self.patterns)} of {self.heads} heads: list one for each head")
+        if "local" in self.patterns and self.window is None:
+            raise ValueError("the local pattern needs a window: set window to the tokens that a token looks back on")
+        if set(self.patterns) != {"all"}:
+            self._require_without_pattern()
+        return self
+
+    def _require_without_pattern(self) -> None:
+        """Raises ValueError for settings that sparse patterns do not go with."""
+        unset = {"qk_norm": "none", "scale": None, "softcap": None, "sinks": False, "output_gate": False}
+        for name, value in unset.items():
+            if getattr(self, name) != value:
+                raise ValueError(f"sparse patterns do not go with {name}: leave out {name}, or pattern and per_head")
+        if self.position is not None and self.position.place not in (None, "queries_keys"):
+            raise ValueError(f"sparse patterns do not go with {self.position.kind} positions: use rotary or none")
+
     @override
-    def make(self, layer: Layer) -> Attention | BidirectionalAttention:
+    def make(self, layer: Layer) -> Mixer:
+        if set(self.patterns) != {"all"}:
+            from seqloom.mixers.patterned import named  # which stands on this file
+
+            return named(self, layer)
         return Attention(self, layer) if layer.causal else BidirectionalAttention(self, layer)
 
     @property
     @override
     def places(self) -> frozenset[Place]:
-        """None where it has a position of its own."""
-        return PLACES if self.position is None else frozenset()
+        """None where it has a position of its own; of sparse patterns only queries and keys."""
+        if self.position is not None:
+            return frozenset()
+        return PLACES if set(self.patterns) == {"all"} else frozenset({"queries_keys"})
 
     def acting(self, position: PositionConfig | None) -> PositionConfig | None:
         """Its own position, or the given one of the model; None where there is none."""

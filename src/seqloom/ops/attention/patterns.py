@@ -4,7 +4,7 @@
     pattern.tiles(T)    the tiles of the matrix of scores of T tokens that are touched
     pattern.keys(t)     the times of the keys that the last of t + 1 tokens looks at, in order
 
-    Span        neighbours: `local`, `around`, `segment` (fixed, first part), `blocks_before` (Image Transformer, 1-D)
+    Neighbors   `local`, `around`, `segment` (fixed, first part), `blocks_before` (Image Transformer, 1-D)
     Dilated     a pattern over every d-th token: i ≡ j (mod d), pattern(i // d, j // d); `strided`, second part
     Summary     the last c tokens of each segment of l: j mod l ≥ l - c (fixed, second part)
     Columns     a few tokens that all queries look at
@@ -66,10 +66,10 @@ class Pattern(ABC):
 
 @final
 @dataclass(frozen=True)
-class Span(Pattern):
+class Neighbors(Pattern):
     """Each query looks at neighbouring keys: those from `block` · ⌊i/block⌋ - before to the end of its block + after.
 
-    With `block` 1 that is a window; None for `before` is all keys from the first.
+    With `block` 1 that is a window. None for `before` is all keys from the first; if not causal, all to the last, too.
     """
 
     before: int | None
@@ -105,27 +105,30 @@ class Span(Pattern):
     def _ends(self, i: Tensor) -> tuple[Tensor, Tensor]:
         first = i // self.block * self.block
         low = torch.zeros_like(i) if self.before is None else first - self.before
-        return low, i if self.causal else first + (self.block - 1 + self.after)
+        if self.causal:
+            return low, i
+        far = 1 << 40 if self.before is None else self.block - 1 + self.after
+        return low, first + far
 
 
-def local(window: int) -> Span:
+def local(window: int) -> Neighbors:
     """Each query looks at itself and at the `window` - 1 tokens before it."""
-    return Span(positive("window", window) - 1)
+    return Neighbors(positive("window", window) - 1)
 
 
-def around(radius: int) -> Span:
+def around(radius: int) -> Neighbors:
     """Each query looks at the tokens up to `radius` away on both sides."""
-    return Span(radius, radius, causal=False)
+    return Neighbors(radius, radius, causal=False)
 
 
-def segment(length: int) -> Span:
+def segment(length: int) -> Neighbors:
     """Each query looks at the tokens of its segment up to itself."""
-    return Span(0, block=positive("length", length))
+    return Neighbors(0, block=positive("length", length))
 
 
-def blocks_before(block: int, memory: int) -> Span:
+def blocks_before(block: int, memory: int) -> Neighbors:
     """Image Transformer, 1-D: the query's block up to itself, and the `memory` tokens before the block."""
-    return Span(memory, block=positive("block", block))
+    return Neighbors(memory, block=positive("block", block))
 
 
 @final
@@ -281,7 +284,7 @@ class Union(Pattern):
 
 def strided(stride: int) -> tuple[Pattern, Pattern]:
     """Sparse Transformer's A⁽¹⁾ and A⁽²⁾: the `stride` tokens before the query, and every `stride`-th before it."""
-    return Span(positive("stride", stride)), Dilated(Span(None), stride)
+    return Neighbors(positive("stride", stride)), Dilated(Neighbors(None), stride)
 
 
 def fixed(length: int, size: int) -> tuple[Pattern, Pattern]:
