@@ -35,18 +35,19 @@ class Loops(Protocol):
 def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple[Part, ...], loops: Any) -> Tensor:
     """(B, H, T, K), (B, H, T, K), (B, H, T, V), keys of each row (B,) or all, the parts of a pattern → (B, H, T, V)."""
     wide = torch.promote_types(q.dtype, torch.float32)
-    scaled = q.to(wide) / q.shape[-1] ** 0.5
-    y: Tensor = _Tiled.apply(scaled, k.to(wide), v.to(wide), lengths, parts, loops)  # type: ignore[no-untyped-call]
+    y: Tensor = _Tiled.apply(q.to(wide), k.to(wide), v.to(wide), lengths, parts, loops)  # type: ignore[no-untyped-call]
     return y.to(q.dtype)
 
 
 class _Tiled(torch.autograd.Function):
-    """(scaled q, k, v, lengths, parts, loops) → y, see `attend`."""
+    """(q, k, v, lengths, parts, loops) → y, see `attend`."""
 
     @staticmethod
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple[Part, ...], loops: Loops
     ) -> Tensor:
+        q, k, v = (x.new_empty(x.shape).copy_(x) for x in (q, k, v))  # heads without gaps: what backward reads, too
+        q.mul_(q.shape[-1] ** -0.5)
         with torch.autocast(q.device.type, enabled=False):
             y, log = _forward(q, k, v, lengths, parts[0], loops)
             for part in parts[1:]:
@@ -61,7 +62,9 @@ class _Tiled(torch.autograd.Function):
             raise RuntimeError("second derivatives of sparse_attention over tiles are not implemented: force 'masked'")
         q, k, v, y, log, lengths = ctx.saved_tensors
         log = log.masked_fill(log == -torch.inf, torch.inf)  # e^(z - log) is 0 where nothing is looked at
-        delta = (dy * y).sum(-1, keepdim=True)
+        dy = dy.contiguous()
+        heads = zip(dy.flatten(0, 1), y.flatten(0, 1), strict=True)
+        delta = torch.stack([(one * other).sum(-1, keepdim=True) for one, other in heads]).view_as(log)
         found: list[Tensor] = []
         with torch.autocast(q.device.type, enabled=False):
             for part in ctx.parts:
@@ -70,6 +73,7 @@ class _Tiled(torch.autograd.Function):
                 slopes = ctx.loops.gradients(*blocks, part, lengths, q.shape[1])
                 ones = [timed(dx, t, q.shape[2]) for dx, t in zip(slopes, times, strict=False)]
                 found = [a.add_(b) for a, b in zip(found, ones, strict=True)] if found else ones
+        found[0].mul_(q.shape[-1] ** -0.5)
         return *(dx.reshape(x.shape) for dx, x in zip(found, (q, k, v), strict=True)), None, None, None
 
 
