@@ -33,8 +33,8 @@ def test_the_three_uses_of_a_factorized_pattern() -> None:
     sparse = {"kind": "sparse", "heads": 4, "length": 4}
     assert [of_layer(n, 3, **sparse, use="layers") for n in range(3)] == [[near] * 4, [far] * 4, [near] * 4]
     assert of_layer(1, 3, **sparse, use="merged") == [merged((near, far))] * 4
-    assert of_layer(1, 3, **sparse, use="heads") == [near, far, near, far]
-    assert of_layer(0, 1, **sparse, summary=2, pattern="fixed")[:2] == [*fixed(4, 2)]
+    assert of_layer(1, 3, **sparse, use="heads") == [near, near, far, far]
+    assert of_layer(0, 1, **sparse, summary=2, pattern="fixed")[1:3] == [*fixed(4, 2)]
 
 
 def test_windows_of_longformer_grow_with_depth_and_upper_heads_are_dilated() -> None:

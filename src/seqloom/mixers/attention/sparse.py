@@ -4,7 +4,7 @@
     fixed       A⁽¹⁾_i = {j ≤ i: ⌊j/l⌋ = ⌊i/l⌋},           A⁽²⁾_i = {j ≤ i: j mod l ∈ {l - c, …, l - 1}}
     y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over j ∈ S_i of q_i · k_j / √K
 
-S is A⁽¹⁾ or A⁽²⁾ by layer in turns (`layers`), their union (`merged`), or one of them by head in turns (`heads`). Two
+S is A⁽¹⁾ or A⁽²⁾ in turns by layer (`layers`), their union (`merged`), or A⁽¹⁾ in half of the heads (`heads`). Two
 steps lead from any token to any other before it. Code: l is `length`, c is `summary`.
 
 Source: Child et al., arXiv:1904.10509, section 4; the paper has l 128 with c 8 to 32, and l near √T for pictures. Seed
@@ -41,7 +41,7 @@ class SparseConfig(PatternConfig):
         if self.pattern == "fixed" and self.summary > self.length:
             raise ValueError(f"summary {self.summary} is longer than a segment: set it to at most length {self.length}")
         if self.use == "heads" and self.heads == 1:
-            raise ValueError("one head cannot have both parts in turns: set use to merged or layers, or heads to 2")
+            raise ValueError("one head cannot have both parts: set use to merged or layers, or heads to 2")
         return self
 
     @override
@@ -54,6 +54,6 @@ class SparseConfig(PatternConfig):
         by_use: dict[str, list[Pattern]] = {
             "layers": [parts[layer.number % 2]] * self.heads,
             "merged": [merged(parts)] * self.heads,
-            "heads": [parts[head % 2] for head in range(self.heads)],
+            "heads": [parts[2 * head // self.heads] for head in range(self.heads)],
         }
         return self.causal(layer, by_use[self.use])

@@ -17,7 +17,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.ops.attention.patterns import Pattern
-from seqloom.ops.attention.tiles import Tiles, blocks_of, key_blocks, listed, padded, ranges
+from seqloom.ops.attention.tiles import Tiles, blocks_of, listed, padded, ranges, vectors
 
 
 @final
@@ -108,7 +108,7 @@ class Permuted(Pattern):
     def tiles(self, T: int) -> list[Tiles]:
         bound = self.of(T)
         size = -(-T // len(self.permutation))
-        queries, keys = blocks_of(T, size, joined=False), key_blocks(torch.arange(T))
+        queries, keys = blocks_of(T, size, joined=False), vectors(torch.arange(T))
         block = queries[:, 0] // size
         first = torch.tensor(self.permutation)[block] * size
         last = (first + size).clamp(max=T) - 1

@@ -11,14 +11,14 @@ from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("tiles.c")
 OP = "sparse_attention"
-READS = (Argument("q", "P N b K"), Argument("k", "P M c K"), Argument("v", "P M c V"))
+READS = (Argument("q", "B N*b H K"), Argument("k", "B M*c H K"), Argument("v", "B M*c H V"))
 LISTS = (
     Argument("blocks", "N m", torch.int32),
     Argument("masks", "N m", torch.int32),
-    Argument("table", "U b c", torch.uint8),
+    Argument("table", "U c b", torch.uint8),
     Argument("whole", "U", torch.uint8),
 )
-NUMBERS = "threads P N b M c K V m U"
+NUMBERS = "threads B H N b M c K V m U"
 FORWARD = Entry(
     OP,
     SOURCE,
@@ -26,9 +26,9 @@ FORWARD = Entry(
     NUMBERS,
     *READS,
     *LISTS,
-    Argument("y", "P N b V", written=True),
-    Argument("log", "P N b", written=True),
-    Argument("scratch", "threads*M*c*K+threads*b*m*c", written=True),
+    Argument("y", "B N*b H V", written=True),
+    Argument("log", "B H N*b", written=True),
+    Argument("scratch", "threads*b*K+3*threads*b+threads*m*c*b", written=True),
 )
 BACKWARD = Entry(
     OP,
@@ -36,14 +36,14 @@ BACKWARD = Entry(
     "backward",
     NUMBERS,
     *READS,
-    Argument("dy", "P N b V"),
-    Argument("log", "P N b"),
-    Argument("delta", "P N b"),
+    Argument("dy", "B N*b H V"),
+    Argument("log", "B H N*b"),
+    Argument("delta", "B H N*b"),
     *LISTS,
-    Argument("dq", "P N b K", written=True),
-    Argument("dk", "P M c K", written=True),
-    Argument("dv", "P M c V", written=True),
-    Argument("scratch", "threads*M*c*K+threads*M*c*V+2*threads*b*c", written=True),
+    Argument("dq", "B N*b H K", written=True),
+    Argument("dk", "B M*c H K", written=True),
+    Argument("dv", "B M*c H V", written=True),
+    Argument("scratch", "threads*b*K+threads*b*V+2*threads*b*c", written=True),
 )
 
 
@@ -53,41 +53,33 @@ def lacking() -> dict[str, str]:
 
 
 def able(q: Tensor, v: Tensor, parts: tuple[Part, ...]) -> bool:
-    """Whether tiles, keys and values fill whole vectors, and there is native code."""
+    """Whether blocks of queries, keys and values fill whole vectors, and there is native code."""
     lanes = 64 // q.element_size()
-    widths = [q.shape[-1], v.shape[-1], *(part.table.shape[2] for part in parts)]
+    widths = [q.shape[-1], v.shape[-1], *(part.table.shape[1] for part in parts)]
     on_cpu = q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64)
     return on_cpu and all(width % lanes == 0 for width in widths) and native.library(SOURCE) is not None
 
 
-def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None, H: int) -> tuple[Tensor, Tensor]:
-    """As `portable.average`; without lengths."""
-    (P, N, b, K), (M, c, V), m = q.shape, v.shape[1:], part.blocks.shape[1]
-    threads = _threads(P)
-    y, log = q.new_empty(P, N, b, V), q.new_empty(P, N, b)
-    scratch = q.new_empty(threads * M * c * K + threads * b * m * c)
-    _checked(FORWARD(q, k, v, *_lists(part), y, log, scratch, threads=threads))
-    return y, log[..., None]
+def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    """See `tiled.Loops`; without lengths."""
+    (B, Nb, H, K), V, (b, c), m = q.shape, v.shape[3], part.table.shape[1:], part.blocks.shape[1]
+    threads = _threads(B * H)
+    y, log = q.new_empty(B, Nb, H, V), q.new_empty(B, H, Nb)
+    scratch = q.new_empty(threads * b * (K + 3 + m * c))
+    _checked(FORWARD(q, k, v, *_lists(part), y, log, scratch, threads=threads, M=len(part.keys)))
+    return y, log
 
 
 def gradients(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    dy: Tensor,
-    log: Tensor,
-    delta: Tensor,
-    part: Part,
-    lengths: Tensor | None,
-    H: int,
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, log: Tensor, delta: Tensor, part: Part, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `portable.gradients`; without lengths."""
-    (P, _, b, K), (M, c, V) = q.shape, v.shape[1:]
-    threads = _threads(P)
+    """See `tiled.Loops`; without lengths."""
+    (B, _, H, K), V, (b, c) = q.shape, v.shape[3], part.table.shape[1:]
+    threads = _threads(B * H)
     dq, dk, dv = (x.new_zeros(x.shape) for x in (q, k, v))
-    scratch = q.new_empty(threads * M * c * K + threads * M * c * V + 2 * threads * b * c)
-    given = (q, k, v, dy, log[..., 0], delta[..., 0], *_lists(part))
-    _checked(BACKWARD(*given, dq, dk, dv, scratch, threads=threads))
+    scratch = q.new_empty(threads * b * (K + V + 2 * c))
+    given = (q, k, v, dy, log, delta, *_lists(part))
+    _checked(BACKWARD(*given, dq, dk, dv, scratch, threads=threads, M=len(part.keys)))
     return dq, dk, dv
 
 
@@ -101,5 +93,5 @@ def _checked(failed: int) -> None:
 
 
 def _lists(part: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    whole = part.table.flatten(1).all(1)
-    return part.blocks.int(), part.masks.int(), part.table.view(torch.uint8), whole.view(torch.uint8)
+    table, whole = part.table.transpose(1, 2).contiguous(), part.table.flatten(1).all(1)
+    return part.blocks.int(), part.masks.int(), table.view(torch.uint8), whole.view(torch.uint8)

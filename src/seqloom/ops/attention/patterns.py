@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.ops.attention.tiles import Predicate, Tiles, among, blocks_of, key_blocks, ranges
+from seqloom.ops.attention.tiles import Predicate, Tiles, among, blocks_of, ranges, vectors
 
 
 class Pattern(ABC):
@@ -91,7 +91,7 @@ class Neighbors(Pattern):
     def tiles(self, T: int) -> list[Tiles]:
         times = blocks_of(T, self.block)
         low, high = self._ends(times.clamp(min=0))
-        keys = key_blocks(torch.arange(T))
+        keys = vectors(torch.arange(T))
         size = keys.shape[1]
         first = torch.where(times < 0, T, low.clamp(min=0)).amin(1) // size
         last = torch.where(times < 0, 0, high.clamp(max=T - 1)).amax(1) // size

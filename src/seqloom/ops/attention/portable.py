@@ -11,12 +11,12 @@ SCORES = 1 << 19
 """scores that are formed at a time, so that they stay in the cache"""
 
 
-def average(
-    queries: Tensor, keys: Tensor, values: Tensor, part: Part, lengths: Tensor | None, H: int
-) -> tuple[Tensor, Tensor]:
+def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
     """See `tiled.Loops`."""
-    P, N, b, _ = queries.shape
-    y, log = values.new_zeros(P, N, b, values.shape[3]), queries.new_full((P, N, b, 1), -torch.inf)
+    H = q.shape[2]
+    queries, keys, values = _apart(q * q.shape[3] ** -0.5, part.queries), _apart(k, part.keys), _apart(v, part.keys)
+    (P, N, b, _), V = queries.shape, values.shape[3]
+    y, log = values.new_zeros(P, N, b, V), queries.new_full((P, N, b, 1), -torch.inf)
     for rows, blocks in _tiles(part, P):
         z = _scores(queries, keys, rows, blocks, lengths, part, H)
         top = z.amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
@@ -25,31 +25,37 @@ def average(
         mean = torch.bmm(e, _picked(values, blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
         y[:, rows] = mean.unflatten(0, (P, -1))
         log[:, rows] = (top + total.log()).unflatten(0, (P, -1))
-    return y, log
+    return _joined(y, H), log.view(-1, H, N * b)
 
 
 def gradients(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    dy: Tensor,
-    log: Tensor,
-    delta: Tensor,
-    part: Part,
-    lengths: Tensor | None,
-    H: int,
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, log: Tensor, delta: Tensor, part: Part, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See `tiled.Loops`."""
+    H, scale = q.shape[2], q.shape[3] ** -0.5
+    queries, keys, values = _apart(q * scale, part.queries), _apart(k, part.keys), _apart(v, part.keys)
+    wanted, logs, deltas = _apart(dy, part.queries), *(x.reshape(*queries.shape[:3], 1) for x in (log, delta))
     dq, dk, dv = (each.new_zeros(each.shape) for each in (queries, keys, values))
     for rows, blocks in _tiles(part, len(queries)):
         z = _scores(queries, keys, rows, blocks, lengths, part, H)
-        a = z.sub_(_picked(log, rows)).exp_()
-        dy_rows = _picked(dy, rows)
-        dz = torch.bmm(dy_rows, _picked(values, blocks).mT).sub_(_picked(delta, rows)).mul_(a)
+        a = z.sub_(_picked(logs, rows)).exp_()
+        dy_rows = _picked(wanted, rows)
+        dz = torch.bmm(dy_rows, _picked(values, blocks).mT).sub_(_picked(deltas, rows)).mul_(a)
         dq[:, rows] = torch.bmm(dz, _picked(keys, blocks)).unflatten(0, (len(queries), -1))
         _add(dk, blocks, torch.bmm(dz.mT, _picked(queries, rows)))
         _add(dv, blocks, torch.bmm(a.mT, dy_rows))
-    return dq, dk, dv
+    return _joined(dq, H) * scale, _joined(dk, H), _joined(dv, H)
+
+
+def _apart(x: Tensor, times: Tensor) -> Tensor:
+    """(B, N b, H, K) → (B H, N, b, K) for times (N, b)."""
+    B, _, H, K = x.shape
+    return x.transpose(1, 2).reshape(B * H, *times.shape, K)
+
+
+def _joined(blocks: Tensor, H: int) -> Tensor:
+    """(B H, N, b, K) → (B, N b, H, K)."""
+    return blocks.flatten(1, 2).unflatten(0, (-1, H)).transpose(1, 2)
 
 
 def _tiles(part: Part, heads: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -59,8 +59,14 @@ def each_pattern(patterns: Sequence[Pattern], run: Callable[..., Tensor], q: Ten
     groups = heads_of(patterns)
     if len(groups) == 1:
         return run(patterns[0], q, k, v)
-    parts = [run(pattern, q[:, heads], k[:, heads], v[:, heads]) for pattern, heads in groups.items()]
+    parts = [run(pattern, *(_of(x, heads) for x in (q, k, v))) for pattern, heads in groups.items()]
     return in_order(parts, groups)
+
+
+def _of(x: Tensor, heads: list[int]) -> Tensor:
+    """These heads of (B, H, T, K), not copied where they follow each other."""
+    first, count = heads[0], len(heads)
+    return x.narrow(1, first, count) if heads == list(range(first, first + count)) else x[:, heads]
 
 
 def heads_of(patterns: Sequence[Pattern]) -> dict[Pattern, list[int]]:
@@ -71,7 +77,8 @@ def heads_of(patterns: Sequence[Pattern]) -> dict[Pattern, list[int]]:
 def in_order(parts: Sequence[Tensor], groups: Mapping[Pattern, Sequence[int]]) -> Tensor:
     """What the heads of each pattern gave (B, h, …), as (B, H, …)."""
     order = [head for heads in groups.values() for head in heads]
-    return torch.cat([*parts], 1)[:, [order.index(head) for head in range(len(order))]]
+    y = torch.cat([*parts], 1)
+    return y if order == sorted(order) else y[:, [order.index(head) for head in range(len(order))]]
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:

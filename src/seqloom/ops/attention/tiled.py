@@ -4,7 +4,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from seqloom.ops.attention.plan import Part
 
@@ -12,10 +11,8 @@ from seqloom.ops.attention.plan import Part
 class Loops(Protocol):
     """How the tiles of a part are computed: `portable` and `native` are such modules."""
 
-    def average(
-        self, q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None, H: int
-    ) -> tuple[Tensor, Tensor]:
-        """Blocks of queries, keys and values → y (P, N, b, V) and log Σ_j e^{z_ij} (P, N, b, 1), -inf for no key."""
+    def average(self, q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Queries (B, N b, H, K), keys, values → y (B, N b, H, V), log Σ_j e^{z_ij} (B, H, N b), -inf for no key."""
 
     def gradients(
         self,
@@ -27,9 +24,8 @@ class Loops(Protocol):
         delta: Tensor,
         part: Part,
         lengths: Tensor | None,
-        H: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Those of the blocks; `log` is inf where a query looks at nothing, `delta` is Σ dy y."""
+        """Those of q, k and v; `log` is inf where a query looks at nothing, `delta` (B, H, N b) is Σ dy y."""
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple[Part, ...], loops: Any) -> Tensor:
@@ -40,80 +36,81 @@ def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple
 
 
 class _Tiled(torch.autograd.Function):
-    """(q, k, v, lengths, parts, loops) → y, see `attend`."""
+    """(q, k, v, lengths, parts, loops) → y, see `attend`. Inside, heads lie next to each other: (B, T, H, K)."""
 
     @staticmethod
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple[Part, ...], loops: Loops
     ) -> Tensor:
-        q, k, v = (x.new_empty(x.shape).copy_(x) for x in (q, k, v))  # heads without gaps: what backward reads, too
-        q.mul_(q.shape[-1] ** -0.5)
+        q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
             y, log = _forward(q, k, v, lengths, parts[0], loops)
             for part in parts[1:]:
                 y, log = joined(y, log, *_forward(q, k, v, lengths, part, loops))
         ctx.save_for_backward(q, k, v, y, log, lengths)
         ctx.parts, ctx.loops = parts, loops
-        return y
+        return y.transpose(1, 2)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of sparse_attention over tiles are not implemented: force 'masked'")
         q, k, v, y, log, lengths = ctx.saved_tensors
+        T, dy = q.shape[1], dy.transpose(1, 2).contiguous()
         log = log.masked_fill(log == -torch.inf, torch.inf)  # e^(z - log) is 0 where nothing is looked at
-        dy = dy.contiguous()
-        heads = zip(dy.flatten(0, 1), y.flatten(0, 1), strict=True)
-        delta = torch.stack([(one * other).sum(-1, keepdim=True) for one, other in heads]).view_as(log)
+        pieces = zip(dy.split(1024, 1), y.split(1024, 1), strict=True)
+        delta = torch.cat([(one * other).sum(-1) for one, other in pieces], 1).transpose(1, 2)  # (B, H, T)
         found: list[Tensor] = []
         with torch.autocast(q.device.type, enabled=False):
             for part in ctx.parts:
-                times = (part.queries, part.keys, part.keys, part.queries, part.queries, part.queries)
-                blocks = [blocked(x, t) for x, t in zip((q, k, v, dy, log, delta), times, strict=True)]
-                slopes = ctx.loops.gradients(*blocks, part, lengths, q.shape[1])
-                ones = [timed(dx, t, q.shape[2]) for dx, t in zip(slopes, times, strict=False)]
+                of_q, of_k = part.queries, part.keys
+                blocks = (blocked(x, times, 1) for x, times in ((q, of_q), (k, of_k), (v, of_k), (dy, of_q)))
+                sums = (blocked(x, of_q, 2) for x in (log, delta))
+                slopes = ctx.loops.gradients(*blocks, *sums, part, lengths)
+                ones = [timed(dx, times, T, 1) for dx, times in zip(slopes, (of_q, of_k, of_k), strict=True)]
                 found = [a.add_(b) for a, b in zip(found, ones, strict=True)] if found else ones
-        found[0].mul_(q.shape[-1] ** -0.5)
-        return *(dx.reshape(x.shape) for dx, x in zip(found, (q, k, v), strict=True)), None, None, None
+        return *(dx.transpose(1, 2) for dx in found), None, None, None
 
 
 def _forward(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, part: Part, loops: Loops
 ) -> tuple[Tensor, Tensor]:
-    B, H, T, _ = q.shape
-    blocks = blocked(q, part.queries), blocked(k, part.keys), blocked(v, part.keys)
-    y, log = loops.average(*blocks, part, lengths, H)
-    y, log = timed(y, part.queries, T), timed(log, part.queries, T, -torch.inf)
-    return y.unflatten(0, (B, H)), log.unflatten(0, (B, H))
+    blocks = blocked(q, part.queries, 1), blocked(k, part.keys, 1), blocked(v, part.keys, 1)
+    y, log = loops.average(*blocks, part, lengths)
+    return timed(y, part.queries, q.shape[1], 1), timed(log, part.queries, q.shape[1], 2, -torch.inf)
 
 
 def joined(y: Tensor, log: Tensor, other: Tensor, other_log: Tensor) -> tuple[Tensor, Tensor]:
-    """Two averages over keys that they do not share, with the logarithms (…, 1) of their sums, as one."""
+    """Two averages (B, T, H, V) over keys that they do not share, with the logarithms of their sums, as one."""
     both = torch.logaddexp(log, other_log)
-    ours, theirs = (torch.nan_to_num(torch.exp(each - both)) for each in (log, other_log))
-    return y * ours + other * theirs, both
+    ours, theirs = (torch.nan_to_num(torch.exp(each - both)).mT[..., None] for each in (log, other_log))
+    return (y * ours).addcmul_(other, theirs), both
 
 
-def blocked(x: Tensor, times: Tensor) -> Tensor:
-    """The tokens of (B, H, T, K) at these times (N, b), 0 at -1: (B H, N, b, K)."""
-    (N, b), T = times.shape, x.shape[2]
-    x = x.flatten(0, 1)
-    if _in_order(times, T):
-        return pad(x, (0, 0, 0, N * b - T)).reshape(len(x), N, b, x.shape[2])
-    chosen = torch.where(times < 0, T, times).flatten().to(x.device)
-    return pad(x, (0, 0, 0, 1)).index_select(1, chosen).view(len(x), N, b, x.shape[2])
+def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:
+    """What is at these times (N, b) along an axis, 0 at -1; x itself where these are all in order."""
+    T, flat = x.shape[axis], times.flatten()
+    if len(flat) == T and _in_order(flat, T):
+        return x
+    if int(flat.min()) >= 0:
+        return x.index_select(axis, flat.to(x.device))
+    shape = list(x.shape)
+    shape[axis] = 1
+    return torch.cat([x, x.new_zeros(shape)], axis).index_select(axis, torch.where(flat < 0, T, flat).to(x.device))
 
 
-def timed(blocks: Tensor, times: Tensor, T: int, empty: float = 0.0) -> Tensor:
-    """What `blocked` began from: (P, N, b, K) → (P, T, K), `empty` at times that are in no block."""
-    tokens = blocks.flatten(1, 2)
-    if _in_order(times, T):
-        return tokens[:, :T]
-    chosen = torch.where(times < 0, T, times).flatten().to(blocks.device)
-    found = tokens.new_full((len(tokens), T + 1, tokens.shape[2]), empty)
-    return found.index_copy_(1, chosen, tokens)[:, :T]
+def timed(blocks: Tensor, times: Tensor, T: int, axis: int, empty: float = 0.0) -> Tensor:
+    """What `blocked` began from, `empty` at times that are in no block."""
+    flat = times.flatten()
+    if _in_order(flat, T):
+        return blocks.narrow(axis, 0, T)
+    if len(flat) == T and int(flat.min()) >= 0:
+        return blocks.new_empty(blocks.shape).index_copy_(axis, flat.to(blocks.device), blocks)
+    shape = list(blocks.shape)
+    shape[axis] = T + 1
+    chosen = torch.where(flat < 0, T, flat).to(blocks.device)
+    return blocks.new_full(shape, empty).index_copy_(axis, chosen, blocks).narrow(axis, 0, T)
 
 
 def _in_order(times: Tensor, T: int) -> bool:
-    flat = times.view(-1)
-    return len(flat) >= T and bool((flat[:T] == torch.arange(T)).all())
+    return len(times) >= T and bool((times[:T] == torch.arange(T)).all())

@@ -1,8 +1,9 @@
-/* Softmax attention over the tiles of one part of a pattern, in blocks: queries (P, N, b, K), keys (P, M, c, K), values
-   (P, M, c, V). Row n of `blocks` (N, m) lists the blocks of keys of its queries, -1 behind the last; `masks` (N, m) says
-   which row of `table` (U, b, c) hides their pairs, `whole` (U) whether it hides none. c, K and V are multiples of LANES.
-   A thread computes whole heads, in one order, so that no number depends on the threads. The file includes itself once
-   for each type of number. */
+/* Softmax attention over the tiles of one part of a pattern: N blocks of b queries (B, N b, H, K), M blocks of c keys
+   (B, M c, H, K) and values (B, M c, H, V). Row n of `blocks` (N, m) lists the blocks of keys of block n of the queries,
+   -1 behind the last; `masks` (N, m) says which row of `table` (U, c, b) hides their pairs, `whole` (U) whether it hides
+   none. Scores lie with keys as rows and queries as columns. b, K and V are multiples of LANES. A thread computes whole
+   heads, in one order, so that no number depends on the threads. The file includes itself once for each type of number.
+*/
 #ifndef REAL
 
 #include <math.h>
@@ -15,7 +16,7 @@ int omp_get_thread_num(void);
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
-#define SIZES int threads, int P, int N, int b, int M, int c, int K, int V, int m, int U
+#define SIZES int threads, int B, int H, int N, int b, int M, int c, int K, int V, int m, int U
 #define LISTS const int32_t *blocks, const int32_t *masks, const uint8_t *table, const uint8_t *whole
 
 /* Whether every number of the lists is one of M blocks, or -1, and one of U masks. */
@@ -118,70 +119,70 @@ static inline VECTOR NAME(power_)(VECTOR x)
     return (VECTOR)((WHOLE)(sum * (VECTOR)scale) & ~(WHOLE)(x < (REAL)LOWEST));
 }
 
-/* x (M, c, W) → (M, W, c). */
-static void NAME(turned_)(const REAL *x, REAL *y, int M, int c, int W)
+/* x (rows, columns), its rows `row` apart → y (columns, rows). */
+static void NAME(turned_)(const REAL *x, int64_t row, REAL *y, int rows, int columns)
 {
-    for (int n = 0; n < M; n++)
-        for (int w0 = 0; w0 < W; w0 += LANES)
-            for (int j = 0; j < c; j++)
-                for (int w = w0; w < w0 + LANES && w < W; w++)
-                    y[((int64_t)n * W + w) * c + j] = x[((int64_t)n * c + j) * W + w];
+    for (int j0 = 0; j0 < columns; j0 += LANES)
+        for (int i = 0; i < rows; i++)
+            for (int j = j0; j < j0 + LANES; j++)
+                y[(int64_t)j * rows + i] = x[i * row + j];
 }
 
-static void NAME(hidden_)(REAL *z, int64_t row, const uint8_t *looked, int b, int c)
+static void NAME(hidden_)(REAL *z, const uint8_t *looked, int numbers)
 {
-    for (int i = 0; i < b; i++)
-        for (int j = 0; j < c; j++)
-            z[i * row + j] = looked[i * c + j] ? z[i * row + j] : -(REAL)INFINITY;
+    for (int n = 0; n < numbers; n++)
+        z[n] = looked[n] ? z[n] : -(REAL)INFINITY;
 }
 
 int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, REAL *y, REAL *log_sum, REAL *scratch)
 {
-    if (c % LANES || K % LANES || V % LANES || !inside(N, m, M, U, blocks, masks))
+    if (b % LANES || K % LANES || V % LANES || !inside(N, m, M, U, blocks, masks))
         return 1;
-    int64_t per_thread = (int64_t)M * c * K + (int64_t)b * m * c;
+    int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, own = (int64_t)b * (K + 3) + (int64_t)m * c * b;
+    REAL scale = (REAL)(1 / sqrt((double)K));
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int p = 0; p < P; p++) {
-        REAL *turned = scratch + omp_get_thread_num() * per_thread, *z = turned + (int64_t)M * c * K;
-        NAME(turned_)(k + (int64_t)p * M * c * K, turned, M, c, K);
+    for (int p = 0; p < B * H; p++) {
+        REAL *turned = scratch + omp_get_thread_num() * own, *top = turned + b * K, *sum = top + b, *z = sum + 2 * b;
+        int64_t row = p / H, head = p % H;
         for (int n = 0; n < N; n++) {
-            int64_t block = (int64_t)p * N + n;
             const int32_t *list = blocks + (int64_t)n * m;
+            int64_t first = (row * N + n) * b;
             int count = 0;
-            while (count < m && list[count] >= 0)
-                count++;
-            int64_t row = (int64_t)count * c;
-            for (int t = 0; t < count; t++) {
-                int mask = masks[(int64_t)n * m + t];
-                NAME(product_)(b, c, K, q + block * b * K, K, 1, turned + (int64_t)list[t] * c * K, c, z + t * c, row, 1);
+            NAME(turned_)(q + first * k_row + head * K, k_row, turned, b, K);
+            for (; count < m && list[count] >= 0; count++) {
+                int mask = masks[(int64_t)n * m + count];
+                REAL *here = z + (int64_t)count * c * b;
+                const REAL *keys = k + (row * M + list[count]) * c * k_row + head * K;
+                NAME(product_)(c, b, K, keys, k_row, 1, turned, b, here, b, 1);
                 if (!whole[mask])
-                    NAME(hidden_)(z + t * c, row, table + (int64_t)mask * b * c, b, c);
+                    NAME(hidden_)(here, table + (int64_t)mask * c * b, c * b);
             }
-            REAL *out = y + block * b * V;
-            memset(out, 0, sizeof(REAL) * b * V);
-            REAL scale[b];
             for (int i = 0; i < b; i++) {
-                REAL *line = z + i * row, top = -(REAL)INFINITY, sum = 0;
-                VECTOR sums = {0};
-#pragma omp simd reduction(max : top)
-                for (int64_t j = 0; j < row; j++)
-                    top = line[j] > top ? line[j] : top;
-                REAL from = top == -(REAL)INFINITY ? 0 : top;
-                for (int64_t j = 0; j < row; j += LANES) {
-                    VECTOR *here = (VECTOR *)(line + j);
-                    *here = NAME(power_)(*here - from);
-                    sums += *here;
-                }
-                for (int lane = 0; lane < LANES; lane++)
-                    sum += sums[lane];
-                scale[i] = sum == 0 ? 0 : 1 / sum;
-                log_sum[block * b + i] = sum == 0 ? -(REAL)INFINITY : from + (REAL)log((double)sum);
+                top[i] = -(REAL)INFINITY;
+                sum[i] = 0;
             }
-            for (int t = 0; t < count; t++)
-                NAME(product_)(b, V, c, z + t * c, row, 1, v + ((int64_t)p * M + list[t]) * c * V, V, out, V, 0);
+            for (int64_t j = 0; j < (int64_t)count * c; j++)
+                for (int i = 0; i < b; i++)
+                    top[i] = z[j * b + i] > top[i] ? z[j * b + i] : top[i];
             for (int i = 0; i < b; i++)
+                top[i] = top[i] == -(REAL)INFINITY ? 0 : top[i];
+            for (int64_t j = 0; j < (int64_t)count * c; j++)
+                for (int i = 0; i < b; i += LANES) {
+                    VECTOR *here = (VECTOR *)(z + j * b + i);
+                    *here = NAME(power_)((*here - *(VECTOR *)(top + i)) * scale);
+                    *(VECTOR *)(sum + i) += *here;
+                }
+            REAL *out = y + first * v_row + head * V, *logs = log_sum + ((row * H + head) * N + n) * b;
+            for (int t = 0; t < count; t++) {
+                const REAL *values = v + (row * M + list[t]) * c * v_row + head * V;
+                NAME(product_)(b, V, c, z + (int64_t)t * c * b, 1, b, values, v_row, out, v_row, t == 0);
+            }
+            for (int i = 0; i < b; i++) {
+                REAL part = sum[i] == 0 ? 0 : 1 / sum[i];
                 for (int j = 0; j < V; j++)
-                    out[i * V + j] *= scale[i];
+                    out[i * v_row + j] = count ? out[i * v_row + j] * part : 0;
+                logs[i] = sum[i] == 0 ? -(REAL)INFINITY : top[i] * scale + (REAL)log((double)sum[i]);
+            }
         }
     }
     return 0;
@@ -191,36 +192,37 @@ int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, RE
 int NAME(backward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, const REAL *dy, const REAL *log_sum,
                     const REAL *delta, LISTS, REAL *dq, REAL *dk, REAL *dv, REAL *scratch)
 {
-    if (c % LANES || K % LANES || V % LANES || !inside(N, m, M, U, blocks, masks))
+    if (b % LANES || K % LANES || V % LANES || !inside(N, m, M, U, blocks, masks))
         return 1;
-    int64_t per_thread = (int64_t)M * c * (K + V) + 2 * (int64_t)b * c;
+    int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, own = (int64_t)b * (K + V) + 2 * (int64_t)b * c;
+    REAL scale = (REAL)(1 / sqrt((double)K));
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int p = 0; p < P; p++) {
-        REAL *k_turned = scratch + omp_get_thread_num() * per_thread, *v_turned = k_turned + (int64_t)M * c * K;
-        REAL *a = v_turned + (int64_t)M * c * V, *dz = a + (int64_t)b * c;
-        NAME(turned_)(k + (int64_t)p * M * c * K, k_turned, M, c, K);
-        NAME(turned_)(v + (int64_t)p * M * c * V, v_turned, M, c, V);
+    for (int p = 0; p < B * H; p++) {
+        REAL *q_turned = scratch + omp_get_thread_num() * own, *dy_turned = q_turned + (int64_t)b * K;
+        REAL *a = dy_turned + (int64_t)b * V, *dz = a + (int64_t)b * c;
+        int64_t row = p / H, head = p % H;
         for (int n = 0; n < N; n++) {
-            int64_t block = (int64_t)p * N + n;
-            const REAL *query = q + block * b * K, *wanted = dy + block * b * V;
+            int64_t first = (row * N + n) * b, of_q = first * k_row + head * K, of_y = first * v_row + head * V;
+            const REAL *logs = log_sum + ((row * H + head) * N + n) * b, *less = delta + ((row * H + head) * N + n) * b;
+            NAME(turned_)(q + of_q, k_row, q_turned, b, K);
+            NAME(turned_)(dy + of_y, v_row, dy_turned, b, V);
             for (int t = 0; t < m && blocks[(int64_t)n * m + t] >= 0; t++) {
-                int64_t of_keys = (int64_t)p * M + blocks[(int64_t)n * m + t], in_head = blocks[(int64_t)n * m + t];
+                int64_t key = (row * M + blocks[(int64_t)n * m + t]) * c;
+                int64_t of_k = key * k_row + head * K, of_v = key * v_row + head * V;
                 int mask = masks[(int64_t)n * m + t];
-                NAME(product_)(b, c, K, query, K, 1, k_turned + in_head * c * K, c, a, c, 1);
+                NAME(product_)(c, b, K, k + of_k, k_row, 1, q_turned, b, a, b, 1);
                 if (!whole[mask])
-                    NAME(hidden_)(a, c, table + (int64_t)mask * b * c, b, c);
-                NAME(product_)(b, c, V, wanted, V, 1, v_turned + in_head * c * V, c, dz, c, 1);
-                for (int i = 0; i < b; i++) {
-                    REAL from = log_sum[block * b + i], less = delta[block * b + i];
-                    for (int j = 0; j < c; j += LANES) {
-                        VECTOR *weight = (VECTOR *)(a + i * c + j), *slope = (VECTOR *)(dz + i * c + j);
-                        *weight = NAME(power_)(*weight - from);
-                        *slope = *weight * (*slope - less);
+                    NAME(hidden_)(a, table + (int64_t)mask * c * b, c * b);
+                NAME(product_)(c, b, V, v + of_v, v_row, 1, dy_turned, b, dz, b, 1);
+                for (int j = 0; j < c; j++)
+                    for (int i = 0; i < b; i += LANES) {
+                        VECTOR *weight = (VECTOR *)(a + (int64_t)j * b + i), *slope = (VECTOR *)(dz + (int64_t)j * b + i);
+                        *weight = NAME(power_)(*weight * scale - *(const VECTOR *)(logs + i));
+                        *slope = *weight * (*slope - *(const VECTOR *)(less + i)) * scale;
                     }
-                }
-                NAME(product_)(c, V, b, a, 1, c, wanted, V, dv + of_keys * c * V, V, 0);
-                NAME(product_)(c, K, b, dz, 1, c, query, K, dk + of_keys * c * K, K, 0);
-                NAME(product_)(b, K, c, dz, c, 1, k + of_keys * c * K, K, dq + block * b * K, K, 0);
+                NAME(product_)(c, V, b, a, b, 1, dy + of_y, v_row, dv + of_v, v_row, 0);
+                NAME(product_)(c, K, b, dz, b, 1, q + of_q, k_row, dk + of_k, k_row, 0);
+                NAME(product_)(b, K, c, dz, 1, b, k + of_k, k_row, dq + of_q, k_row, 0);
             }
         }
     }

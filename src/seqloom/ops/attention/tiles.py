@@ -32,7 +32,7 @@ def padded(times: Tensor, size: int) -> Tensor:
     return torch.nn.functional.pad(times, (0, -len(times) % max(size, 1)), value=-1).view(-1, max(size, 1))
 
 
-def key_blocks(times: Tensor) -> Tensor:
+def vectors(times: Tensor) -> Tensor:
     """Times in blocks of SIZE (N, c), of fewer where there are fewer, but of whole vectors of 16 for C."""
     return padded(times, min(SIZE, -(-max(len(times), 1) // 16) * 16))
 
@@ -43,10 +43,10 @@ def blocks_of(T: int, block: int, joined: bool = True) -> Tensor:
     Where several of these fit into SIZE they are `joined`. With `block` 1 there are no such ends.
     """
     if block == 1 or block >= T:
-        return padded(torch.arange(T), min(SIZE, T))
+        return vectors(torch.arange(T))
     if block <= SIZE:
         return padded(torch.arange(T), block * (SIZE // block) if joined else block)
-    inside = padded(torch.arange(block), SIZE)
+    inside = vectors(torch.arange(block))
     times = torch.arange(-(-T // block))[:, None, None] * block + inside
     times = torch.where((inside >= 0) & (times < T), times, -1).flatten(0, 1)
     return times[(times >= 0).any(1)]
@@ -67,8 +67,8 @@ def listed(looked: Tensor) -> Tensor:
 
 def among(keys: Tensor, T: int, looks: Predicate, causal: bool) -> Tiles:
     """All T queries over these keys, of which `causal` needs those up to the last query of a block."""
-    queries = padded(torch.arange(T), min(SIZE, T))
-    blocks = key_blocks(keys)
+    queries = vectors(torch.arange(T))
+    blocks = vectors(keys)
     count = torch.full((len(queries),), len(keys))
     if causal:
         count = torch.searchsorted(keys, queries.amax(1), right=True)
