@@ -17,7 +17,7 @@ from tests.cli.conftest import STEP, TINY, Answer
 Seqloom = Callable[..., Answer]
 NAMES = (
     *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
-    *("recall", "paper", "distill", "report", "bench", "doctor"),
+    *("study", "distill", "report", "bench", "doctor"),
 )
 
 COLOR = r"\x1b\[(?:\d+;)*3[0-7]m"
@@ -78,7 +78,7 @@ def test_help(seqloom: Seqloom, name: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_help_groups_the_commands(seqloom: Seqloom) -> None:
     lines = [line.strip("│ ") for line in seqloom("--help").out.splitlines()]
     heads = [line.split()[1] for line in lines if line.startswith("╭")]
-    assert heads == ["Options", "Models", "Comparisons", "Information", "More", "Studies"]
+    assert heads == ["Options", "Models", "Comparisons", "Information", "More"]
     names = [line.split()[0] for line in lines if line.split() and line.split()[0] in NAMES]
     assert names[:6] == ["train", "generate", "evaluate", "compare", "bench", "cost"]
 

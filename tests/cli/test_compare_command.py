@@ -11,9 +11,9 @@ from tests.experiments.comparing import SMALL
 
 @pytest.fixture(autouse=True)
 def _few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
-    monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
-    monkeypatch.setattr("seqloom.experiments.weigh.ROUNDS", 2)
+    monkeypatch.setattr("seqloom.experiments.portrait.STORIES", 2)
+    monkeypatch.setattr("seqloom.experiments.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.experiments.race.ROUNDS", 2)
     monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
 
 

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from typer.models import OptionInfo
 
-from seqloom.cli.app import app
+from seqloom.cli.app import app, studies
 from seqloom.mixers import kinds
 from tests.at_once import first
 from tests.cli.conftest import Answer
@@ -37,6 +37,7 @@ HEALTHY = {
 """arguments under which a command would run, so that it is the value under test that is refused"""
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
+    *(("recall", "--jobs"), ("compare", "--jobs")),
     *(("evaluate", "--batch"), ("distill", "--batch")),
 }
 """counts that only say how long it lasts, or are cut to what there is"""
@@ -45,7 +46,7 @@ WRONG = {"absent": None, "empty": "", "word": "ten", "not-finite": "nan", "negat
 
 def _numeric() -> Iterator[Any]:
     """Every option of a number, of every command, with each class of wrong value."""
-    for command in app.registered_commands:
+    for command in [*app.registered_commands, *studies.registered_commands]:
         assert command.callback is not None
         name = command.name or command.callback.__name__
         for parameter, annotated in get_type_hints(command.callback, include_extras=True).items():
@@ -66,7 +67,8 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 
 def test_every_command_is_in_the_table() -> None:
-    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    everything = [*app.registered_commands, *studies.registered_commands]
+    known = {command.name or command.callback.__name__ for command in everything if command.callback}
     without = {"list", "settings", "doctor", "cost", "report"}
     assert known - set(HEALTHY) == without, "these have no option of a number"
     assert len(list(_numeric())) > 100
@@ -94,7 +96,8 @@ def test_an_option_of_a_number(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = [word.replace("{run}", str(trained)) for word in HEALTHY[command]]
-    answer = seqloom(command, *arguments, option, *([] if value is None else [value]))
+    group = ["study"] if command in ("paper", "recall") else []
+    answer = seqloom(*group, command, *arguments, option, *([] if value is None else [value]))
     refused(answer)
     assert len(answer.err.splitlines()) == 1, answer.err
 
@@ -119,9 +122,13 @@ SIZES = [
         ["compare", "she", "--out", "new", "--preset", "tiny", "--set", "training.batch=1000000000"],
         "available",
     ),
-    ("recall", ["recall", "he", "--out", "new", "--difficulty", "1..999999999"], "--difficulty is at most 15"),
-    ("recall-digits", ["recall", "he", "--out", "new", "--difficulty", "9" * 5000], "--difficulty is a number"),
-    ("recall-batch", ["recall", "he", "--out", "new", "--batch", "1000000000"], "are available"),
+    ("recall", ["study", "recall", "he", "--out", "new", "--difficulty", "1..999999999"], "--difficulty is at most 15"),
+    (
+        "recall-digits",
+        ["study", "recall", "he", "--out", "new", "--difficulty", "9" * 5000],
+        "--difficulty is a number",
+    ),
+    ("recall-batch", ["study", "recall", "he", "--out", "new", "--batch", "1000000000"], "are available"),
     ("bench", ["bench", "he", "--batch", "1000000000"], "are available"),
     ("evaluate-text", ["evaluate", "{run}", "--data", "stories:99999999999999999999"], "are available"),
     ("cost", ["cost", "performer", "--features", "1000000000"], "features must be at most 16,777,216"),

@@ -58,7 +58,7 @@ WRONG = {
     "bench she --against attention:heads=none": "heads: input should be a valid integer, not 'none'",
     "compare she attention:head=2 --out new --data books": "did you mean 'heads'?",
     "compare --all --out new --set training.batch=0": "training.batch: input should be greater than or equal to 1",
-    "recall mamba:state=4 --out new": "did you mean 'state_dim'?",
+    "study recall mamba:state=4 --out new": "did you mean 'state_dim'?",
 }
 """what a command is, and what its one line holds; none of it loads torch"""
 

@@ -67,9 +67,9 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
 def test_without_rows(tmp_path: Path) -> None:
     made = page.page(tmp_path)
     assert f"None of the paper's {len(CLAIMS)} claims about costs is measured so far." in made
-    assert "not measured yet) | `seqloom paper fig8 --scale small` |" in made
+    assert "not measured yet) | `seqloom study paper fig8 --scale small` |" in made
     assert "No study's rows are kept yet." in made
-    assert "Not measured yet: `seqloom paper equal-params --scale small`, `seqloom paper equal-mul" in made
+    assert "Not measured yet: `seqloom study paper equal-params --scale small`, `seqloom study paper equal-mul" in made
     assert "HE does better with its adjustment" not in made
     assert "after 58.5 passes over it; and its SHE model has 8.6 times the parameters of its attention model." in made
 
@@ -89,7 +89,7 @@ def test_with_rows(tmp_path: Path) -> None:
     assert training.startswith(" after 3,000 batches **holds** (adjusted p 0.003): SHE - 32 heads: -0.103 ± 0.0")
     assert training.endswith("<br>after 10,000 batches **observed once**: SHE - 32 heads: +0.100 ")
     assert held_out.startswith(" after 3,000 batches **does not hold** (adjusted p 0.002): SHE - 32 heads: +0.197")
-    assert command == " `seqloom paper fig8 --scale small --batches 3000` "
+    assert command == " `seqloom study paper fig8 --scale small --batches 3000` "
     assert "| SHE | 4.100 ± 0.025 | -0.103 ± 0.020 (p 0.002) |" in made
     assert "| 32 heads | 4.203 ± 0.014 | - | 4.203 ± 0.014 | - | 7 | 8 | 3 of 3 |" in made
     assert "Training: The smallest difference to 32 heads that this table could have settled: 0.0" in made
@@ -103,7 +103,7 @@ def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     said = "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
     assert said in made
     assert "| HE does better than 32-head self-attention of equal parameters." not in made
-    assert "Not measured yet: `seqloom paper equal-mul --scale small`" in made
+    assert "Not measured yet: `seqloom study paper equal-mul --scale small`" in made
 
 
 def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:

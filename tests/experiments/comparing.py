@@ -1,15 +1,33 @@
 """The comparison that the tests of comparisons make, and what of it does not depend on the clock."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from seqloom.experiments.contenders import contender
+from seqloom.experiments import summary
+from seqloom.experiments.compare import Compare
+from seqloom.experiments.contenders import Contender, contender
+from seqloom.report.comparison import Comparison
 
 SMALL = ["data.source=stories:30:0", "training.batches=6", "training.save_every=3"]
 THREE = [contender(text) for text in ("attention:heads=2", "she", "extractor:groups=shared,in_proj=true")]
 
 
-def unclocked(said: dict[str, Any]) -> list[Any]:
+def compare(
+    contenders: Sequence[Contender],
+    preset: str,
+    changes: Sequence[str],
+    out: Path,
+    *,
+    command: str = "",
+    **asked: Any,
+) -> Comparison:
+    """Compares them; `asked` are the further fields of `Compare`."""
+    return summary.compare(Compare(contenders, preset, changes, **asked), out, command=command)
+
+
+def unclocked(found: Comparison) -> list[Any]:
     """What does not depend on how fast the machine was."""
     clocks = ("ms a step", "ms a generated token", "peak MB a step")
-    rows = [{n: v for n, v in each["row"].items() if n not in clocks} for each in said["contenders"]]
-    return [said["text"], rows, [[each["samples"], each["views"]] for each in said["contenders"]]]
+    rows = [{n: v for n, v in each.row.items() if n not in clocks} for each in found.contenders]
+    return [found.text, rows, [[each.samples, each.views] for each in found.contenders]]

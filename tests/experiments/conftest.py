@@ -1,22 +1,29 @@
 """Comparisons of tiny models, quickly."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
-from seqloom.experiments.weigh import Clocks
+from seqloom.experiments.race import Race, Times
+from seqloom.training.train import Say, Show
 
 
 @pytest.fixture(autouse=True)
 def _quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts are prepared once for all tests, and few are written and judged."""
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
-    monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
-    monkeypatch.setattr("seqloom.experiments.weigh.ROUNDS", 2)
+    monkeypatch.setattr("seqloom.experiments.portrait.STORIES", 2)
+    monkeypatch.setattr("seqloom.experiments.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.experiments.race.ROUNDS", 2)
     monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
 
 
 @pytest.fixture
 def stopped_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is timed: for tests that are about something else."""
-    fixed = Clocks(step=0.1, token=0.01, peak=1000)
-    monkeypatch.setattr("seqloom.experiments.kept.clocks", lambda models: dict.fromkeys(models, fixed))
+
+    def run(race: Race, folder: Path, say: Say, show: Show) -> Sequence[Times]:
+        return [Times(contender=name, step=0.1, token=0.01, peak=1000) for name in race.configs]
+
+    monkeypatch.setattr(Race, "run", run)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.experiments import compare as experiment
-from seqloom.experiments.compare import Stopped, compare
+from seqloom.experiments import study as experiment
 from seqloom.experiments.contenders import Contender
+from seqloom.experiments.study import Stopped
 from seqloom.training.train import Outcome
-from tests.experiments.comparing import SMALL, THREE, unclocked
+from tests.experiments.comparing import SMALL, THREE, compare, unclocked
 
 
 @pytest.mark.usefixtures("stopped_clocks")

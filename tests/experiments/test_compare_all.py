@@ -2,24 +2,23 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from seqloom.cli import command
-from seqloom.experiments import compare as experiment
 from seqloom.experiments import everyone as module
-from seqloom.experiments.cannot import cannot
-from seqloom.experiments.compare import compare
+from seqloom.experiments import study as experiment
+from seqloom.experiments.compare import Compare
 from seqloom.experiments.contenders import Contender, contender
 from seqloom.experiments.everyone import everyone, fitting
-from seqloom.experiments.probing import probing
+from seqloom.experiments.limitations import limitations
 from seqloom.mixers import kinds
+from seqloom.report.comparison import Comparison
 from seqloom.report.page import write
 from seqloom.training.loop import NotFinite
 from seqloom.training.objectives import probe as objectives
 from seqloom.training.settings import resolve
-from tests.experiments.comparing import SMALL
+from tests.experiments.comparing import SMALL, compare
 
 SOURCE = ["data.source=stories:30:0"]
 WILD = Contender("wild", ("model.mixer={kind: me}", "training.lr=1e30"))
@@ -30,7 +29,7 @@ THREE = {name: kinds()[name] for name in ("attention", "me", "linear")}
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objectives, "ROWS", 32)
     monkeypatch.setattr(objectives, "CHECKED", 8)
-    monkeypatch.setattr("seqloom.experiments.decoding.pace", lambda model, state, tokens: 0.002)
+    monkeypatch.setattr("seqloom.experiments.decoding.latency", lambda model, state, tokens: 0.002)
 
 
 def test_every_kind_is_a_contender_of_its_own_defaults() -> None:
@@ -70,39 +69,37 @@ def test_what_was_asked_for_must_fit(named: list[str], changes: list[str], says:
 def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = [contender("attention:heads=2"), WILD]
 
-    def every(left_out: dict[str, str]) -> dict[str, Any]:
+    def every(left_out: dict[str, str]) -> Comparison:
         out, probes = tmp_path / "all", ["parity"]
         return compare(two, "tiny", SMALL, out, left_out=left_out, lengths=[16, 8], probes=probes, probe_batches=2)
 
-    with pytest.raises(NotFinite, match="stopped at step"):
-        compare(two, "tiny", SMALL, tmp_path / "strict")
     said = every({"none": "no room"})
-    good, wild = said["contenders"]
-    names = [column["name"] for column in said["columns"]]
+    good, wild = said.contenders
+    names = [column.name for column in said.columns]
     assert names[-5:] == [
         *("ms a token at 8", "ms a token at 16", "state bytes at 8", "state bytes at 16", "parity right"),
     ]
-    assert set(names) <= good["row"].keys()
-    assert set(names) == wild["row"].keys()
+    assert set(names) <= good.row.keys()
+    assert set(names) == wild.row.keys()
     measured = names[-5:-1]
-    assert all(good["row"][name] is not None and wild["row"][name] is not None for name in measured)
-    assert all(wild["row"][name] is None for name in names if name not in measured)
-    assert good["row"]["ms a token at 16"] == 2.0
-    assert good["row"]["state bytes at 16"] == 2 * good["row"]["state bytes at 8"]
-    assert 0 <= good["row"]["parity right"] <= 1
-    assert said["probe_batches"] == 2
-    assert "trained on it alone for 2 batches at most" in said["columns"][-1]["meaning"]
-    assert good["cannot"] == ["keep a state of one size: it grows with the text"]
-    assert wild["cannot"][0].startswith("be trained so: stopped at step")
-    assert wild["cannot"][-1].startswith("do parity: stopped at step")
-    assert said["left_out"] == [{"name": "none", "why": "no room"}]
+    assert all(good.row[name] is not None and wild.row[name] is not None for name in measured)
+    assert all(wild.row[name] is None for name in names if name not in measured)
+    assert good.row["ms a token at 16"] == 2.0
+    assert good.row["state bytes at 16"] == 2 * good.row["state bytes at 8"]
+    assert 0 <= good.row["parity right"] <= 1
+    assert said.probe_batches == 2
+    assert "trained on it alone for 2 batches at most" in said.columns[-1].meaning
+    assert good.cannot == ["keep a state of one size: it grows with the text"]
+    assert wild.cannot[0].startswith("be trained so: stopped at step")
+    assert wild.cannot[-1].startswith("do parity: stopped at step")
+    assert [(each.name, each.why) for each in said.left_out] == [("none", "no room")]
     page = write(tmp_path / "all").read_text(encoding="utf-8")
     assert "be trained so: stopped at step" in page
     assert "left out: no room." in page
     real = experiment.train
     monkeypatch.setattr(experiment, "train", lambda config, folder, **n: real(config, only(folder, "wild"), **n))
     again = every({})
-    assert [each["row"] for each in again["contenders"]] == [each["row"] for each in said["contenders"]]
+    assert [each.row for each in again.contenders] == [each.row for each in said.contenders]
 
 
 def only(folder: Path, but: str) -> Path:
@@ -119,18 +116,17 @@ def test_where_nobody_can_be_trained_there_is_no_comparison(tmp_path: Path) -> N
 @pytest.mark.usefixtures("stopped_clocks")
 def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
     said = compare([contender("me")], "tiny", SMALL, tmp_path)
-    assert "left_out" not in said
-    assert said["probe_batches"] is None
+    assert "left_out" not in json.loads((tmp_path / "comparison.json").read_text())
+    assert said.probe_batches is None
     assert not (tmp_path / "probes").exists()
-    assert not (tmp_path / "decoding.jsonl").exists()
+    assert not list(tmp_path.rglob("decoding-*"))
 
 
-def test_a_probe_that_a_mixer_cannot_take_has_no_value(tmp_path: Path) -> None:
-    rows = probing([contender("attention:heads=5"), contender("me")], ["parity"], 2, tmp_path)
-    known = {row["contender"]: row for row in rows}
-    assert known["me"]["why"] is None
-    assert known["attention-heads=5"]["accuracy"] is None
-    assert "heads 5" in known["attention-heads=5"]["why"]
+def test_a_probe_that_a_mixer_cannot_take_has_no_value() -> None:
+    two = [contender("attention:heads=5"), contender("me")]
+    study = Compare(two, "tiny", SMALL, probes=["parity"], probe_batches=2)
+    assert [cell.mixer for cell in study._probes()] == ["me"]
+    assert "heads 5" in study.probes_left_out["attention-heads=5", "parity"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +143,7 @@ def test_a_probe_that_a_mixer_cannot_take_has_no_value(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_mixer_cannot(kind: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = cannot(resolve("tiny", [*SOURCE, f"model.mixer={{kind: {kind}}}"]).model)
+    found = limitations(resolve("tiny", [*SOURCE, f"model.mixer={{kind: {kind}}}"]).model)
     assert len(found) == len(words)
     assert all(word in phrase for word, phrase in zip(words, found, strict=True))
 

@@ -8,11 +8,11 @@ import pytest
 
 import seqloom
 from seqloom.analysis.match import match, quantity
-from seqloom.experiments.compare import compare
+from seqloom.experiments.compare import Match
 from seqloom.experiments.contenders import Contender, contender, sized
 from seqloom.training.settings import resolve
 from tests.at_once import first
-from tests.experiments.comparing import SMALL, unclocked
+from tests.experiments.comparing import SMALL, compare, unclocked
 
 
 def test_a_contender_is_a_kind_with_settings() -> None:
@@ -32,13 +32,13 @@ def test_what_is_no_contender(text: str) -> None:
 @pytest.mark.usefixtures("stopped_clocks")
 def test_a_model_of_equal_size_stands_beside_each(tmp_path: Path, equal: Any) -> None:
     peer = contender("attention:heads=2")
-    said = compare([peer, contender("she")], "tiny", SMALL, tmp_path, equal=equal, peer=peer)
-    made = next(each for each in said["contenders"] if each["beside"])
-    assert len(said["contenders"]) == 3, "nothing stands beside the peer itself"
-    assert made["name"] == f"attention-heads=2.{equal}-of-she"
-    assert made["beside"] == "she"
-    assert re.match(r"attention: (ffn 64|dim 32|depth 1) → ", made["matched"])
-    model, she = (seqloom.load(tmp_path / name / "seed-0").config for name in (made["name"], "she"))
+    said = compare([peer, contender("she")], "tiny", SMALL, tmp_path, match=Match(equal, peer))
+    made = next(each for each in said.contenders if each.beside)
+    assert len(said.contenders) == 3, "nothing stands beside the peer itself"
+    assert made.name == f"attention-heads=2.{equal}-of-she"
+    assert made.beside == "she"
+    assert re.match(r"attention: (ffn 64|dim 32|depth 1) → ", made.matched)
+    model, she = (seqloom.load(tmp_path / name / "seed-0").config for name in (made.name, "she"))
     assert quantity(model, equal) == pytest.approx(quantity(she, equal), rel=0.01)
 
 
@@ -56,7 +56,7 @@ def test_sizes_matched_by_time_are_measured_once(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(contenders, "_match", measured)
     peer = contender("attention:heads=2")
-    first, again = (compare([contender("me")], "tiny", SMALL, tmp_path, equal="time", peer=peer) for _ in range(2))
+    first, again = (compare([contender("me")], "tiny", SMALL, tmp_path, match=Match("time", peer)) for _ in range(2))
     assert asked == ["ffn", "dim", "depth"], "the second call measured again"
     assert unclocked(first) == unclocked(again)
 
@@ -81,7 +81,5 @@ def test_what_cannot_be_matched_says_why(tmp_path: Path) -> None:
             "tiny",
             [*SMALL, "model.dim=4", "model.ffn=1", "data.vocab=260"],
             tmp_path,
-            equal="params",
-            peer=contender("attention:heads=1"),
-            by="ffn",
+            match=Match("params", contender("attention:heads=1"), "ffn"),
         )

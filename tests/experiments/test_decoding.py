@@ -1,6 +1,5 @@
 """Tokens far from the first: states that have read them or might have, the mean over a schedule, rows that are kept."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,13 @@ import torch
 from seqloom.cli import command
 from seqloom.core.state import flat, nbytes
 from seqloom.experiments import decoding as module
-from seqloom.experiments import far as reading
-from seqloom.experiments import pace as pacing
-from seqloom.experiments.decoding import decoding, require_lengths
-from seqloom.experiments.far import far
-from seqloom.experiments.pace import TOKENS, pace
+from seqloom.experiments import latency as pacing
+from seqloom.experiments import long_context as reading
+from seqloom.experiments.decoding import Decoding, Token, require_lengths
+from seqloom.experiments.latency import TOKENS, latency
+from seqloom.experiments.long_context import long_context
+from seqloom.experiments.runner import run
+from seqloom.experiments.study import Study
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.lag_sum.online.blocks import longest
 from seqloom.training.config import RunConfig
@@ -27,7 +28,7 @@ N = 40
 
 def model(kind: str, context: int = N) -> Decoder:
     torch.manual_seed(0)
-    sizes = {"vocab": 11, "dim": 8, "depth": 1, "context": context, "ffn": 8, "dropout": 0, "position": "none"}
+    sizes = {"vocab": 11, "dim": 16, "depth": 1, "context": context, "ffn": 8, "dropout": 0, "position": "none"}
     return Decoder(DecoderConfig(mixer={"kind": kind}, **sizes)).eval()
 
 
@@ -43,14 +44,14 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "pace", lambda model, state, tokens: 0.002)
+    monkeypatch.setattr(module, "latency", lambda model, state, tokens: 0.002)
 
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_a_state_that_is_told_what_it_read_is_like_one_that_read_it(kind: str) -> None:
     reader = model(kind)
-    true, told = far(reader, N, room=TOKENS), far(reader, N, room=TOKENS, limit=0.0)
+    true, told = long_context(reader, N, room=TOKENS), long_context(reader, N, room=TOKENS, limit=0.0)
     assert (true.read, told.read) == (N, 16)
     kept = [
         {name: (tensor.shape, tensor.dtype) for name, tensor in flat(reader.trim(each.state)).items()}
@@ -65,7 +66,7 @@ def test_a_state_that_is_told_what_it_read_is_like_one_that_read_it(kind: str) -
 @pytest.mark.usefixtures("small_pieces")
 def test_the_text_is_really_read() -> None:
     reader = model("he")
-    state = far(reader, N).state
+    state = long_context(reader, N).state
     text = torch.randint(11, (1, N), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         wanted = reader.read(text, reader.start(1))[1]
@@ -77,9 +78,9 @@ def test_a_state_without_room_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = model("attention")
     start = reader.start
     monkeypatch.setattr(reader, "start", lambda batch, capacity=None: start(batch))
-    assert far(reader, N).read == N
+    assert long_context(reader, N).read == N
     with pytest.raises(ValueError, match=r"reading 40 tokens would take \d+ seconds, longer than 0"):
-        far(reader, N, limit=0.0)
+        long_context(reader, N, limit=0.0)
 
 
 class Counted:
@@ -122,7 +123,7 @@ def test_the_mean_over_a_schedule(P: int, most: float, monkeypatch: pytest.Monke
 def test_the_schedule_is_the_extractors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every layer is put at the place; the period is that of the context."""
     reader = model("he", 20)
-    read = pacing._Reading(reader, far(reader, 20).state)
+    read = pacing._Reading(reader, long_context(reader, 20).state)
     read(1)
     assert longest(20) == 32
     for place in (1, 8, 32):
@@ -130,7 +131,7 @@ def test_the_schedule_is_the_extractors(monkeypatch: pytest.MonkeyPatch) -> None
         assert [int(length + 1 - origin) for origin, length in read.origins] == [place]
     asked: list[int] = []
     monkeypatch.setattr(pacing, "_mean", lambda read, P: asked.append(P) or 1.0)
-    pace(reader, far(reader, 20).state, 20)
+    latency(reader, long_context(reader, 20).state, 20)
     assert asked == [32]
 
 
@@ -144,30 +145,33 @@ def test_tokens_are_read_at_the_same_place_again(kind: str, monkeypatch: pytest.
         assert reuse
         return step(ids, state, reuse=reuse)
 
-    state = far(reader, N, room=TOKENS).state
+    state = long_context(reader, N, room=TOKENS).state
     monkeypatch.setattr(reader, "step", noted)
     monkeypatch.setattr(pacing, "MOST", 0.0)
-    assert pace(reader, state, N) > 0
+    assert latency(reader, state, N) > 0
     assert set(places[2:]) == {N}
     assert min(places) == N
 
 
+def rows(kinds: list[str], lengths: list[int], out: Path) -> list[Token]:
+    cells = [Decoding(f"{name}/{tokens}", name, config, tokens, "M") for name, config in configs(*kinds).items()
+             for tokens in lengths]  # fmt: skip
+    return run(Study("decoding", {}, lambda results: iter([cells])), out).of(Token)
+
+
 @pytest.mark.usefixtures("no_clock")
-def test_rows_are_kept_and_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = configs("attention", "s5")
-    rows = decoding(two, [16, 8], tmp_path, "seqloom compare")
-    assert [(row["contender"], row["tokens"]) for row in rows] == [
+def test_rows_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rows(["attention", "s5"], [8, 16], tmp_path)
+    assert [(row.contender, row.tokens) for row in found] == [
         *(("attention", 8), ("attention", 16), ("s5", 8), ("s5", 16)),
     ]
-    assert [row["state_bytes"] for row in rows[:2]] == [2 * 8 * tokens * 4 for tokens in (8, 16)]
-    assert rows[2]["state_bytes"] == rows[3]["state_bytes"]
-    assert all((row["ms_a_token"], row["why"], row["tokens_read"]) == (2.0, None, row["tokens"]) for row in rows)
-    assert [json.loads(line) for line in (tmp_path / "decoding.jsonl").read_text().splitlines()] == rows
+    assert [row.state_bytes for row in found[:2]] == [2 * 8 * tokens * 4 for tokens in (8, 16)]
+    assert found[2].state_bytes == found[3].state_bytes
+    assert all((row.ms_per_token, row.why, row.tokens_read) == (2.0, None, row.tokens) for row in found)
     measured: list[int] = []
-    real = module._measured
-    monkeypatch.setattr(module, "_measured", lambda config, tokens: measured.append(tokens) or real(config, tokens))
-    assert decoding(two, [8, 16], tmp_path) == rows
-    assert [row["tokens"] for row in decoding(two, [32], tmp_path)] == [32, 32]
+    real = Decoding._measured
+    monkeypatch.setattr(Decoding, "_measured", lambda cell: measured.append(cell.tokens) or real(cell))
+    assert rows(["attention", "s5"], [8, 16, 32], tmp_path)[0] == found[0]
     assert measured == [32, 32]
 
 
@@ -192,9 +196,9 @@ def test_no_value_has_a_reason(
         raise ValueError("a long story of training")
 
     monkeypatch.setattr(module, what, value or refused)
-    (row,) = decoding(configs("me"), [8], tmp_path)
-    assert why in row["why"]
-    assert row["ms_a_token"] is row["state_bytes"] is None
+    (row,) = rows(["me"], [8], tmp_path)
+    assert why in (row.why or "")
+    assert row.ms_per_token is row.state_bytes is None
 
 
 def test_an_interrupted_command_goes_on(
@@ -208,14 +212,14 @@ def test_an_interrupted_command_goes_on(
             raise KeyboardInterrupt
         return 0.001
 
-    monkeypatch.setattr(module, "pace", interrupted)
-    monkeypatch.setattr("seqloom.experiments.kept.STORIES", 2)
-    monkeypatch.setattr("seqloom.experiments.kept.TOKENS", 20)
+    monkeypatch.setattr(module, "latency", interrupted)
+    monkeypatch.setattr("seqloom.experiments.portrait.STORIES", 2)
+    monkeypatch.setattr("seqloom.experiments.portrait.LENGTH", 20)
     words = ["compare", "me", "--preset", "tiny", "--set", "training.batches=2", "--data", "stories:30:0"]
     words += ["--lengths", "8,16", "--out", str(tmp_path)]
     assert command(words) == 130
     assert "the same command goes on" in capsys.readouterr().err
-    assert (tmp_path / "decoding.jsonl").read_text().count("\n") == 1
+    assert len(list(tmp_path.rglob("decoding-*/rows.json"))) == 1
     assert command(words) == 0
     assert calls == [8, 16, 16]
     assert "ms a token at 16" in capsys.readouterr().out

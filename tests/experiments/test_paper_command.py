@@ -1,4 +1,4 @@
-"""`seqloom paper` end to end: rows, pages and tables of what is done and of what is not."""
+"""`seqloom study paper` end to end: rows, pages and tables of what is done and of what is not."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def paper(*words: object) -> int:
-    return command(["paper", *(str(word) for word in words)])
+    return command(["study", "paper", *(str(word) for word in words)])
 
 
 def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from seqloom.experiments.compare import Stopped
 from seqloom.experiments.paper import cluster, following
 from seqloom.experiments.paper.cluster import Task, submitted
 from seqloom.experiments.paper.following import follow, last
@@ -24,6 +23,7 @@ from seqloom.experiments.paper.running import one_by_one, unfinished
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.standing import standing
 from seqloom.experiments.paper.studies import STUDIES
+from seqloom.experiments.study import Stopped
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from seqloom.experiments.compare import Stopped
 from seqloom.experiments.paper import plan as planning
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.plan import plan
@@ -18,6 +17,7 @@ from seqloom.experiments.paper.running import one_by_one, unfinished
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.standing import Standing, standing
 from seqloom.experiments.paper.studies import STUDIES
+from seqloom.experiments.study import Stopped
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.rows import encode
 

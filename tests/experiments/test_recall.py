@@ -1,6 +1,5 @@
 """Recall: a grid of small models on probes, kept cell by cell, the same whether or not it was interrupted."""
 
-import json
 import math
 import os
 import signal
@@ -15,18 +14,19 @@ from seqloom.cli import command
 from seqloom.core.extras import Extras
 from seqloom.data.probes import HELD_OUT, PROBES, probe
 from seqloom.evaluation.answers import Score
-from seqloom.experiments import recall_cell
-from seqloom.experiments.compare import Stopped
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.recall import recall
-from seqloom.experiments.recall_scores import standing
+from seqloom.experiments import results
+from seqloom.experiments import study as experiment
+from seqloom.experiments.contenders import Contender, contender
+from seqloom.experiments.recall import Answers, Recall, ranked
+from seqloom.experiments.runner import run
+from seqloom.experiments.study import Stopped
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training import train as training
 from seqloom.training.objectives import probe as objectives
 from seqloom.training.objectives.probe import IGNORED, ProbeObjective, reads
 
 TWO = [contender("attention:heads=2"), contender("me")]
-TINY: dict[str, Any] = {"dims": [8], "batches": 12, "batch": 8, "lrs": [3e-3], "say": lambda line: None}
+TINY: dict[str, Any] = {"dims": [8], "batches": 12, "batch": 8, "lrs": [3e-3]}
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +34,12 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objectives, "ROWS", 32)
     monkeypatch.setattr(objectives, "CHECKED", 8)
     monkeypatch.setattr(objectives, "CHECK", 5)
+
+
+def recall(
+    mixers: list[Contender], probes: list[str], difficulties: list[int], out: Path, **more: Any
+) -> list[Answers]:
+    return run(Recall(mixers, probes, difficulties, **more).study, out).of(Answers)
 
 
 def asked_of(name: str, seed: int = 0) -> tuple[Decoder, ProbeObjective]:
@@ -47,19 +53,21 @@ def asked_of(name: str, seed: int = 0) -> tuple[Decoder, ProbeObjective]:
 
 def test_every_cell_is_kept_and_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = recall(TWO, ["mqar", "parity:length=6"], [2], tmp_path, seeds=2, **TINY)
-    whole = [row for row in rows if row["distance"] is None]
+    whole = [row for row in rows if row.distance is None]
     assert len(whole) == 2 * 2 * 2
-    assert {row["probe"] for row in rows} == {"mqar", "parity:length=6"}
+    assert {row.probe for row in rows} == {"mqar", "parity:length=6"}
     for row in whole:
-        parts = [each for each in rows if each["distance"] and all(each[k] == row[k] for k in KEYS)]
-        assert row["asked"] == sum(part["asked"] for part in parts) == 32 * (row["asked"] // 32)
-        assert row["right"] == sum(part["right"] for part in parts)
-        assert row["accuracy"] == row["right"] / row["asked"]
-        assert row["batches"] == 12
-    written = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert sorted(map(str, written)) == sorted(map(str, rows))
+        parts = [each for each in rows if each.distance and all(getattr(each, k) == getattr(row, k) for k in KEYS)]
+        assert row.asked == sum(part.asked for part in parts) == 32 * (row.asked // 32)
+        assert row.right == sum(part.right for part in parts)
+        assert row.accuracy == row.right / row.asked
+        assert row.batches == 12
+    lines = results.read(tmp_path)
+    assert len(lines) == len(rows)
+    assert {line["cell"] for line in lines} == {path.parent.relative_to(tmp_path).as_posix() for path in
+                                                tmp_path.rglob("rows.json")}  # fmt: skip
     assert not list(tmp_path.rglob("checkpoints"))
-    monkeypatch.setattr(recall_cell, "train", None)  # whoever trains again, fails
+    monkeypatch.setattr(experiment, "train", None)  # whoever trains again, fails
     again = recall(TWO, ["mqar", "parity:length=6"], [2], tmp_path, seeds=2, **TINY)
     assert again == rows
 
@@ -91,7 +99,7 @@ def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     assert max(path.name for path in (tmp_path / "cut").rglob("step_*")) == "step_00000007"
     interrupt = False
     assert recall(TWO, ["compression"], [1], tmp_path / "cut", **more) == whole
-    assert {row["seconds"] for row in whole} == {12.0}
+    assert {row.seconds for row in whole} == {12.0}
     assert costs == known
     assert [number for number, _ in costs] == [*range(12), *range(12)]
 
@@ -110,24 +118,24 @@ def test_a_signal_at_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
             recall(TWO, ["copying"], [1], tmp_path, **TINY)
     assert stopped.value.code == 128 + signal.SIGTERM
     assert [path.parent.parent.name for path in tmp_path.rglob("rows.json")] == ["attention-heads=2"]
-    assert len([row for row in recall(TWO, ["copying"], [1], tmp_path, **TINY) if row["distance"] is None]) == 2
+    assert len([row for row in recall(TWO, ["copying"], [1], tmp_path, **TINY) if row.distance is None]) == 2
 
 
 def test_training_ends_once_the_probe_is_solved(tmp_path: Path) -> None:
     more = {**TINY, "dims": [16], "batches": 1000, "batch": 64, "lrs": [1e-2]}
     (row, *_) = recall([contender("attention:heads=1")], ["parity:length=2"], [1], tmp_path, **more)
-    assert row["accuracy"] == 1.0
-    assert row["batches"] < 1000
-    assert row["batches"] % 5 == 0
+    assert row.accuracy == 1.0
+    assert row.batches < 1000
+    assert row.batches % 5 == 0
 
 
 def test_a_mixer_that_diverges_is_a_row_and_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = recall(TWO, ["copying"], [1], tmp_path, **{**TINY, "lrs": [1e30, 1e-3]})
-    failed = [row for row in rows if row["accuracy"] is None]
-    assert [row["mixer"] for row in failed] == ["attention-heads=2", "me"]
-    assert all("stopped at step" in row["failed"] for row in failed)
-    best = standing(rows)
-    assert [row["lr"] for row in best] == [1e-3, 1e-3]
+    failed = [row for row in rows if row.accuracy is None]
+    assert [row.mixer for row in failed] == ["attention-heads=2", "me"]
+    assert all("stopped at step" in (row.failed or "") for row in failed)
+    best = ranked(rows)
+    assert [row.lr for row in best] == [1e-3, 1e-3]
     assert len(best) == 2
 
 
@@ -224,14 +232,14 @@ def test_only_questions_cost() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["recall", "attention:heads=2", "me", "--probe", "copying", "--difficulty", "1..2", "--dim", "8"]
+    words = ["study", "recall", "attention:heads=2", "me", "--probe", "copying", "--difficulty", "1..2", "--dim", "8"]
     words += ["--batches", "6", "--batch", "4", "--out", str(tmp_path / "x")]
     assert command(words) == 0
     out = capsys.readouterr().out
     assert "copying at difficulty 1 (count 4, words 16): chance is 6.2%" in out
     assert "copying at difficulty 2 (count 8, words 16): chance is 6.2%" in out
     assert [line.split()[0] for line in out.splitlines() if line.startswith(("attention", "me "))].count("me") == 2
-    assert (tmp_path / "x" / "rows.jsonl").read_text().count("\n") == 2 * 2 * 2
+    assert (tmp_path / "x" / "results.jsonl").read_text().count("\n") == 2 * 2 * 2
     assert command([*words, "--set", "training.weight_decay=0.5"]) == 2
     assert "holds a run of other settings: training.weight_decay" in capsys.readouterr().err
 
@@ -261,7 +269,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_what_the_command_refuses(
     tmp_path: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(["recall", "--out", str(tmp_path / "x"), *words]) == 2
+    assert command(["study", "recall", "--out", str(tmp_path / "x"), *words]) == 2
     said = capsys.readouterr().err
     assert says in said
     assert said.count("\n") == 1
@@ -276,6 +284,6 @@ def test_attention_recalls_what_fixed_taps_and_small_states_cannot(tmp_path: Pat
     monkeypatch.setattr(objectives, "CHECK", 100)
     names = ("attention:heads=1", "he", "we", "me", "mamba:state_dim=4", "rwkv")
     rows = recall([contender(name) for name in names], ["mqar"], [2], tmp_path, dims=[32], batches=1500)
-    right = {row["mixer"]: row["accuracy"] for row in rows if row["distance"] is None}
+    right = {row.mixer: row.accuracy or 0.0 for row in rows if row.distance is None}
     assert right.pop("attention-heads=1") > 0.99
     assert max(right.values()) < 0.5

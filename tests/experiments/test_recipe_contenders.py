@@ -7,10 +7,10 @@ import pytest
 import seqloom
 from seqloom.analysis.match import quantity
 from seqloom.cli.checked import require_contenders
-from seqloom.experiments.compare import compare
+from seqloom.experiments.compare import Match
 from seqloom.experiments.contender import Contender, contender, preset_of
 from seqloom.runs.layout import find_run
-from tests.experiments.comparing import SMALL
+from tests.experiments.comparing import SMALL, compare
 
 TINY = [
     *SMALL,
@@ -56,7 +56,7 @@ def test_a_mistake_is_found_before_torch_is_loaded(text: str, words: str) -> Non
 @pytest.mark.usefixtures("stopped_clocks")
 def test_models_of_recipes_are_trained_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     contenders = [contender(text) for text in ("llama/small", "mamba/small", "he")]
-    compare(contenders, "llama/small", TINY, tmp_path, equal="params", peer=contenders[0])
+    compare(contenders, "llama/small", TINY, tmp_path, match=Match("params", contenders[0]))
     assert "he: model.position=rotary of the recipe is left out: he has no place for it" in capsys.readouterr().err
     runs = {each.name: find_run(tmp_path / each.name / "seed-0").settings for each in contenders}
     first = runs["llama-small"]

@@ -18,8 +18,9 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.cost import NAMES, Cost
 from seqloom.core.mixer_config import kinds
 from seqloom.data.windows import Windows
-from seqloom.experiments.compare import compare
+from seqloom.experiments.compare import Compare
 from seqloom.experiments.contenders import contender
+from seqloom.experiments.summary import compare
 from seqloom.models.decoder import Decoder
 from seqloom.training.loop import _seed
 from seqloom.training.optimizers import optimizer
@@ -84,8 +85,8 @@ def comparison(folder: Path) -> dict[str, dict[str, float]]:
     """The rows of a comparison of three mixers, two seeds each, trained for 30 batches; its clocks left out."""
     contenders = [contender(name) for name in COMPARED]
     changes = [*SETTINGS, "training.batches=30"]
-    found = compare(contenders, "tiny", changes, folder / "compare", source=SOURCE, seeds=2)
-    return {each["name"]: {name: each["row"][name] for name in LOSSES} for each in found["contenders"]}
+    found = compare(Compare(contenders, "tiny", changes, source=SOURCE, seeds=2), folder / "compare")
+    return {each.name: {name: each.value(name) for name in LOSSES} for each in found.contenders}
 
 
 def main(folder: Path) -> None:

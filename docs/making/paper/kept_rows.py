@@ -1,4 +1,4 @@
-"""The rows of `seqloom paper` that are kept in results/paper.
+"""The rows of `seqloom study paper` that are kept in results/paper.
 
 results/paper/NAME.jsonl            the rows of a study
 results/paper/NAME-BATCHES.jsonl    the same figure after another number of batches
@@ -30,7 +30,7 @@ def keep(out: Path, folder: Path = FOLDER) -> list[Path]:
     """Keeps the rows of each study in OUT; the files. ValueError where there is none, or a row says where it lies."""
     found = [path for path in (out / f"{study}.jsonl" for study in (*STUDIES, TEXTS)) if path.is_file()]
     if not found:
-        raise ValueError(f"{out} has no rows of a study; `seqloom paper fig8 --out {out.name}` makes some")
+        raise ValueError(f"{out} has no rows of a study; `seqloom study paper fig8 --out {out.name}` makes some")
     folder.mkdir(parents=True, exist_ok=True)
     return [_keep(path, folder) for path in found]
 

@@ -19,7 +19,7 @@ from seqloom.report.plates.rows import Plate
 
 PAGE = Path(__file__).parents[2] / "replication.md"
 HEADS = ("training cost, as in the paper", "held-out cost")
-AGAIN = "seqloom paper {} --scale small"
+AGAIN = "seqloom study paper {} --scale small"
 READ = f"""
 Costs are in nats a token: the training cost is the median over the last stretch of batches, as in the paper, the
 held-out cost that of text which is not trained on, after all batches, which the paper does not report. A mean stands
@@ -73,7 +73,8 @@ def page(folder: Path = FOLDER) -> str:
         "" if studies else "No study's rows are kept yet.",
         *(section(file, plate) for files in studies.values() for file, plate in files),
         *_texts(folder),
-        "This page is generated: `python -m docs.making.replication OUT` keeps the rows of `seqloom paper --out OUT`, "
+        "This page is generated: `python -m docs.making.replication OUT` keeps the rows of "
+        "`seqloom study paper --out OUT`, "
         "and `make pages` computes the verdicts.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -97,7 +98,7 @@ def _again(study: str, plate: Plate | None) -> str:
         return AGAIN.format(study)
     figure = plate.figure
     seeds = "" if figure["seeds"] == scale_of(figure["scale"]).seeds.get(study, 1) else f" --seeds {figure['seeds']}"
-    return f"seqloom paper {study} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
+    return f"seqloom study paper {study} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
 
 
 def _open(studies: Kept, by_claim: Verdicts) -> list[str]:

@@ -76,7 +76,7 @@ def _plainly(verdict: Verdict) -> str:
 def sizes(studies: Kept) -> str:
     """What was run: sizes, seeds, text, machine, commit, each once."""
     if not studies:
-        return "Nothing was run yet; `seqloom paper all --scale small --plan` says what it would take."
+        return "Nothing was run yet; `seqloom study paper all --scale small --plan` says what it would take."
     run = [plate.figure for files in studies.values() for _, plate in files]
     found: dict[str, list[str]] = {}
     for figure in run:

@@ -11,7 +11,7 @@ from seqloom.cli.bench import bench
 from seqloom.cli.compare import compare
 from seqloom.cli.folder import folder
 from seqloom.cli.paper import paper
-from seqloom.cli.recalling import recall
+from seqloom.cli.recall import recall
 from seqloom.cli.verify import verify
 
 app = typer.Typer(
@@ -114,6 +114,7 @@ def train(
     within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
     allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
     processes: Annotated[int, typer.Option(help="processes of this machine that train together", min=1)] = 1,
+    plan: Annotated[bool, typer.Option("--plan", help="print settings and price, and train nothing")] = False,
     log: Annotated[
         list[str] | None, typer.Option(help="a tracker that gets a copy of the rows: tensorboard, wandb, trackio")
     ] = None,
@@ -136,6 +137,11 @@ def train(
 
     notes: list[str] = []
     config = resolve(preset, changes, source=data, log=notes.append)
+    if plan:
+        from seqloom.experiments.plan import training
+
+        print(training(config))
+        return 0
     if processes > 1 and launch.size() == 1:
         from seqloom.cli.launching import launched
 
@@ -238,6 +244,16 @@ def demo(
     return shown(out, scale)
 
 
+def runs(
+    folder: Annotated[Path, typer.Argument(help="a folder with runs in it, as the --out of compare or of a study")],
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """The runs in a folder: state, batches, loss, time, and in what their settings differ."""
+    from seqloom.cli.runs import listed
+
+    print(listed(folder, as_json=as_json))
+
+
 def doctor(
     run: Annotated[Path | None, typer.Argument(help="the folder of a run, whose files are checked instead")] = None,
 ) -> int:
@@ -257,14 +273,20 @@ def doctor(
 PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (train, generate, evaluate),
     "Comparisons": (compare, bench, cost, verify),
-    "Information": (report, list_mixers, settings, doctor),
+    "Information": (report, list_mixers, settings, runs, doctor),
     "More": (data, distill, demo),
-    "Studies": (recall, paper),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
+studies = typer.Typer(
+    no_args_is_help=True, help="Studies of many runs: probes of recall, the Extractor paper's figures."
+)
+studies.command()(recall)
+studies.command()(paper)
 
 for _panel, _commands in PANELS.items():
     for _command in _commands:
         _settings = Options if _command is cost else None
         app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings)(_command)
+    if _panel == "Comparisons":
+        app.add_typer(studies, name="study", rich_help_panel=_panel)

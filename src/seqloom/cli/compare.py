@@ -44,6 +44,12 @@ def compare(
     ] = None,
     no_probes: Annotated[bool, typer.Option("--no-probes", help="none of them, with --all")] = False,
     probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,
+    plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
+    jobs: Annotated[int, typer.Option(help="runs that train at once, with a share of the cores each")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
+    cluster_set: Annotated[
+        list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
+    ] = None,
 ) -> int:
     """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
     from seqloom.cli.checked import require_contenders
@@ -52,13 +58,13 @@ def compare(
     preset = preset or preset_of(mixers or [])
     named = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
     require_contenders(named, preset, change or [], data)
-    from seqloom.cli.comparing import compared
+    from seqloom.cli.comparing import Asked, compared
+    from seqloom.experiments.runner import Workers
 
-    return compared(
-        mixers or [],
-        preset,
-        change or [],
-        out,
+    asked = Asked(
+        mixers=mixers or [],
+        preset=preset,
+        changes=change or [],
         source=data,
         seeds=seeds,
         equal=match,
@@ -70,3 +76,4 @@ def compare(
         probes=[] if no_probes else probe,
         probe_batches=probe_batches,
     )
+    return compared(asked, out, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)

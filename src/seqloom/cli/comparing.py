@@ -1,13 +1,14 @@
 """`seqloom compare` and `seqloom demo`: models trained side by side, one table, and a report of it.
 
-With --all, every mixer of the registry: those without room are named beneath the table, and nothing ends the others.
+With --all, every mixer of the registry: those without room are listed under the table.
 """
 
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import final, get_args
 
 from seqloom.analysis.match import By, Equal
 from seqloom.core.config import near
@@ -15,94 +16,112 @@ from seqloom.core.statistics import could_settle
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
 from seqloom.experiments.columns import COLUMNS
-from seqloom.experiments.compare import Stopped, compare
+from seqloom.experiments.compare import Compare, Match
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.decoding import LENGTHS
 from seqloom.experiments.everyone import everyone, fitting
-from seqloom.report.page import write
+from seqloom.experiments.plan import plan
+from seqloom.experiments.runner import Workers, run
+from seqloom.experiments.study import Stopped
+from seqloom.experiments.summary import failures, write
+from seqloom.report import page
+from seqloom.report.comparison import Comparison
 
 SHARES = ("grammatical", "agreeing")
 
 
-def compared(
-    mixers: Sequence[str],
-    preset: str,
-    changes: Sequence[str],
-    out: Path,
-    *,
-    source: str | None,
-    seeds: int,
-    equal: str | None,
-    peer: str,
-    by: str | None,
-    prompts: Sequence[str],
-    every: bool = False,
-    lengths: str | None = None,
-    probes: Sequence[str] | None = None,
-    probe_batches: int = 1000,
-) -> int:
-    """Prints the table and writes the report; returns the exit code, of a signal if one stopped it."""
-    for name, value, allowed in (("--match", equal, get_args(Equal)), ("--by", by, get_args(By))):
-        if value is not None and value not in allowed:
-            raise ValueError(f"{name} {value!r} is unknown; {near(value, allowed)}")
-    if by is not None and equal is None:
-        raise ValueError("--by says what moves to make models equal: give --match params, mul or time too")
-    if every and equal is not None:
-        raise ValueError("--all compares all kinds as they are: leave out --match, or name the mixers to be matched")
-    tokens = _whole(lengths) if lengths is not None else LENGTHS if every else ()
-    asked = probes if probes is not None else list(PROBES) if every else []
-    if every:
-        contenders, left_out = fitting(everyone(mixers), preset, changes, source, mixers)
-    else:
-        contenders, left_out = [contender(text) for text in mixers], None
-    try:
-        said = compare(
+@final
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command."""
+
+    mixers: Sequence[str]
+    preset: str
+    changes: Sequence[str]
+    source: str | None
+    seeds: int
+    equal: str | None
+    peer: str
+    by: str | None
+    prompts: Sequence[str]
+    every: bool
+    lengths: str | None
+    probes: Sequence[str] | None
+    """None: all of them with --all, else none"""
+    probe_batches: int
+
+    def study(self) -> Compare:
+        """What is to be compared. ValueError for options that do not fit."""
+        for name, value, allowed in (("--match", self.equal, get_args(Equal)), ("--by", self.by, get_args(By))):
+            if value is not None and value not in allowed:
+                raise ValueError(f"{name} {value!r} is unknown; {near(value, allowed)}")
+        if self.by is not None and self.equal is None:
+            raise ValueError("--by says what moves to make models equal: give --match params, mul or time too")
+        if self.every and self.equal is not None:
+            raise ValueError(
+                "--all compares all kinds as they are: leave out --match, or name the mixers to be matched"
+            )
+        lengths = _whole(self.lengths) if self.lengths is not None else LENGTHS if self.every else ()
+        if self.every:
+            contenders, left_out = fitting(everyone(self.mixers), self.preset, self.changes, self.source, self.mixers)
+        else:
+            contenders, left_out = [contender(text) for text in self.mixers], None
+        return Compare(
             contenders,
-            preset,
-            changes,
-            out,
-            source=source,
-            seeds=seeds,
-            equal=equal,  # type: ignore[arg-type]  # checked above
-            peer=contender(peer) if equal else None,
-            by=by,  # type: ignore[arg-type]
-            prompts=prompts,
-            lengths=tokens,
-            probes=asked,
-            probe_batches=probe_batches,
-            left_out=left_out,
-            command=typed(),
+            self.preset,
+            self.changes,
+            self.source,
+            self.seeds,
+            Match(self.equal, contender(self.peer), self.by) if self.equal else None,  # type: ignore[arg-type]  # checked
+            self.prompts,
+            lengths,
+            self.probes if self.probes is not None else list(PROBES) if self.every else [],
+            self.probe_batches,
+            left_out,
         )
+
+
+def compared(asked: Asked, out: Path, workers: Workers, *, planned: bool = False) -> int:
+    """Prints the table and writes the report; the exit code: of a signal if one stopped it, 2 where a cell failed."""
+    study = asked.study()
+    if planned:
+        print(plan(study.study, out, workers))
+        return 0
+    try:
+        results = run(study.study, out, workers, command=typed())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
-    except KeyboardInterrupt:  # between two things that save themselves
-        print("stopped; what was finished is kept, and the same command goes on", file=sys.stderr)
-        return 130
-    print("\n" + printed(said))
-    print(f"\nthe report is {write(out)}")
-    return 0
+    for line in failures(results):
+        print(f"seqloom: {line}", file=sys.stderr)
+    print("\n" + printed(write(study, results, typed())))
+    print(f"\nthe report is {page.write(out)}")
+    return 2 if results.failed else 0
 
 
-def printed(said: dict[str, Any]) -> str:
+def printed(found: Comparison) -> str:
     """The table of a comparison; beneath it what it could settle, what was changed to match models, and who is missing.
 
     Columns of lengths and of probes are a second table.
     """
-    names = [column["name"] for column in said["columns"]]
+    names = [column.name for column in found.columns]
     parts = [
         table(
             ["model", *some],
-            [[each["name"], *(_cell(name, each["row"][name]) for name in some)] for each in said["contenders"]],
+            [[each.name, *(_cell(name, each.value(name)) for name in some)] for each in found.contenders],
         )
         for some in ([n for n in names if n in COLUMNS], [n for n in names if n not in COLUMNS])
         if some
     ]
-    numbers = {each["name"]: each["row"].get("could settle") for each in said["contenders"]}
-    parts.insert(1, could_settle(numbers, said["baseline"], said["seeds"]))
-    sized = [f"{each['name']}: {each['matched']}" for each in said["contenders"] if each["matched"]]
-    missing = [f"{each['name']} is left out: {each['why']}" for each in said.get("left_out", [])]
-    return "\n\n".join([*parts, *(["\n".join([*sized, *missing])] if sized or missing else [])])
+    numbers = {each.name: each.value("could settle") for each in found.contenders}
+    parts.insert(1, could_settle(numbers, found.baseline, found.seeds))
+    sized = [f"{each.name}: {each.matched}" for each in found.contenders if each.matched]
+    failed = [
+        f"{each.name} cannot {each.cannot[0]}" for each in found.contenders if each.value("held-out cost") is None
+    ]
+    missing = [f"{each.name} is left out: {each.why}" for each in found.left_out]
+    beneath = [*sized, *failed, *missing]
+    return "\n\n".join([*parts, *(["\n".join(beneath)] if beneath else [])])
 
 
 def typed() -> str:

@@ -1,4 +1,4 @@
-"""`seqloom paper`: the Extractor paper's figures and tables by their numbers; loads nothing heavy before it runs."""
+"""`seqloom study paper`: the Extractor paper's figures and tables by their numbers."""
 
 from pathlib import Path
 from typing import Annotated

@@ -9,7 +9,6 @@ from typing import final
 from seqloom.cli.comparing import typed
 from seqloom.core.seeds import require_count
 from seqloom.core.table import table
-from seqloom.experiments.compare import Stopped
 from seqloom.experiments.paper import cluster, racing, tables, writings
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.plan import plan
@@ -19,6 +18,7 @@ from seqloom.experiments.paper.running import Failures, one_by_one, unfinished
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.studies import STUDIES, named
 from seqloom.experiments.paper.study import Study
+from seqloom.experiments.study import Stopped
 from seqloom.report.plates import page
 from seqloom.report.plates.compared import Compared
 from seqloom.report.plates.rows import read

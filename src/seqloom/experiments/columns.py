@@ -47,10 +47,10 @@ def described(names: list[str]) -> list[dict[str, Any]]:
 
 
 def at_length(tokens: int) -> dict[str, dict[str, Any]]:
-    """The columns of a length, by what a row of `decoding` calls them."""
+    """The columns of a length, by what a `decoding.Token` calls them."""
     after = f"after {tokens:,} tokens, by a model whose context they fill"
     return {
-        "ms_a_token": _column(
+        "ms_per_token": _column(
             f"ms a token at {tokens:,}", "ms", "lower", f"one more token of one text {after}; each model alone"
         ),
         "state_bytes": _column(f"state bytes at {tokens:,}", "bytes", "lower", f"what a text keeps {after}"),

@@ -1,141 +1,295 @@
 """Models compared fairly: one preset, one text, one order of batches; what differs is the mixer alone.
 
-    compare([contender("attention:heads=32"), contender("she")], "paper/small", ..., out=Path("runs/compare"))
+    study = Compare((contender("attention:heads=32"), contender("she")), "paper/small")
+    comparison = compare(study, Path("runs/compare"))
 
-Each contender is a run of its own per seed, in OUT/NAME/seed-N, and goes on where it stopped. The seed draws the
-initial weights and the dropout; the text, its held-out part and the order of the batches stay what they are. OUT itself
-belongs to the settings that all share, and refuses others. What is found is kept in OUT/comparison.json, for `report`.
-Where every mixer is compared, one whose cost is no number stops nobody: the reason is kept in OUT/failed.json.
+Each contender is a run of its own per seed, in OUT/NAME/seed-N. The seed draws the initial weights and the dropout; the
+text, its held-out part and the order of the batches stay what they are. What the trained models cost and show is
+measured after training; probes train small models of the same mixers, each on one skill. The summary is
+OUT/comparison.json, for `report`. A contender whose loss becomes NaN does not abort the others.
 """
 
+import statistics
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, final
 
 from seqloom.analysis.match import By, Equal
-from seqloom.analysis.origin import origin
+from seqloom.analysis.origin import machine
 from seqloom.core.seeds import require_count
 from seqloom.data.prepare import Corpus
-from seqloom.experiments.board import Board
-from seqloom.experiments.contenders import Contender, beside
-from seqloom.experiments.decoding import decoding, require_lengths
-from seqloom.experiments.kept import Trained, kept
-from seqloom.experiments.probing import BATCHES, probing, require_probes
-from seqloom.experiments.stopped import Stopped
-from seqloom.experiments.supplement import supplement
-from seqloom.runs.layout import open_run, read_json, write_json
-from seqloom.runs.lock import lock
-from seqloom.training.config import RunConfig
-from seqloom.training.loop import NotFinite
-from seqloom.training.preparation import with_text
+from seqloom.data.probes import probe
+from seqloom.evaluation.stories import floor
+from seqloom.experiments.contenders import Contender, Size, Sizing, sized
+from seqloom.experiments.decoding import Decoding, require_lengths
+from seqloom.experiments.pictures import LONGEST
+from seqloom.experiments.portrait import PortraitCell
+from seqloom.experiments.race import Race
+from seqloom.experiments.recall import Recall
+from seqloom.experiments.results import Results
+from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
+from seqloom.runs.layout import Run
+from seqloom.runs.metrics import read
+from seqloom.training.config import LARGEST, RunConfig
+from seqloom.training.preparation import identity, with_text
 from seqloom.training.settings import resolve
-from seqloom.training.train import train
 
-__all__ = ["Stopped", "compare"]
-
-KEPT = "comparison.json"
 PROMPT = "Once upon a time"
+PROBE_BATCHES = 1000
+"""training batches of a probe at most, unless told otherwise"""
+DIM, DEPTH, DIFFICULTY, LR = 64, 2, 1, 1e-3
+"""of the models that are trained on probes"""
+SHARED = ("training.device=", "backends.")
+"""settings of a comparison that its probes take over: the others are of a text and of its sizes"""
 
 
-def compare(
-    contenders: Sequence[Contender],
-    preset: str,
-    changes: Sequence[str],
-    out: Path,
-    *,
-    source: str | None = None,
-    seeds: int = 1,
-    equal: Equal | None = None,
-    peer: Contender | None = None,
-    by: By | None = None,
-    prompts: Sequence[str] = (PROMPT,),
-    lengths: Sequence[int] = (),
-    probes: Sequence[str] = (),
-    probe_batches: int = BATCHES,
-    left_out: Mapping[str, str] | None = None,
-    command: str = "",
-) -> dict[str, Any]:
-    """Trains every contender once a seed, weighs all, and returns what it keeps in OUT/comparison.json.
+@final
+class Trained(Row):
+    """A run of a contender; losses are None where the training `failed`: where its loss became NaN."""
 
-    With `equal`, the `peer` resized to equal each other contender in that quantity stands beside it. At `lengths` a
-    token is timed (`decoding`), on `probes` small models are trained (`probing`). `left_out` is given where every mixer
-    is compared: those without room here, by name with the reason; then one that cannot be trained is kept as a row.
-    ValueError where names repeat, settings do not fit, or OUT holds a comparison of other settings; `Stopped` when a
-    signal ends it.
-    """
-    names = [each.name for each in contenders]
-    if not contenders or len(set(names)) < len(names):
-        raise ValueError(f"a comparison needs contenders of different names, not {', '.join(names) or 'none'}")
-    require_count(seeds)
-    if (equal is None) != (peer is None):
-        raise ValueError("a model to be sized needs both: what it is, and the quantity to be equal in")
-    require_lengths(lengths)
-    require_probes(probes, probe_batches)
+    contender: str
+    seed: int
+    order: int
+    """the seed of the order of the batches"""
+    batches: int
+    held_out: float | None
+    bits_per_byte: float | None = None
+    accuracy: float | None = None
+    """of masked tokens"""
+    training: float | None
+    """median over the last tenth of the batches"""
+    by_position: tuple[float | None, ...] = ()
+    failed: str | None = None
 
-    def settings(contender: Contender) -> RunConfig:
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ContenderCell(RunCell):
+    """A contender trained from one seed."""
+
+    schema: ClassVar = Trained
+    contender: str
+
+    def read(self, run: Run, failed: str | None) -> list[Trained]:
+        """One row: the held-out loss at the end, and the median training loss of the last tenth of the batches."""
+        shared: dict[str, Any] = {
+            "contender": self.contender,
+            "seed": self.config.training.seed,
+            "order": self.config.data.seed,
+            "batches": self.config.training.batches,
+        }
+        if failed is not None:
+            return [Trained(**shared, held_out=None, training=None, failed=failed)]
+        rows = read(run.metrics)
+        losses = [row["cost"] for row in rows if "cost" in row]
+        held = [row for row in rows if "held_out" in row][-1]
+        places = tuple(round(float(loss), 5) for loss in held.get("by_position", []))
+        return [
+            Trained(
+                **shared,
+                held_out=held["held_out"],
+                bits_per_byte=held.get("bits_per_byte"),
+                accuracy=held.get("accuracy"),
+                training=statistics.median(losses[-last_tenth(len(losses)) :]),
+                by_position=places,
+            )
+        ]
+
+    def text(self, rows: Sequence[Trained]) -> str:
+        """The held-out loss."""
+        (row,) = rows
+        return row.failed or f"held-out loss {row.held_out:.4f}"
+
+
+def last_tenth(batches: int) -> int:
+    """The batches at the end of a run over which its training loss is a median."""
+    return max(1, batches // 10)
+
+
+@final
+@dataclass(frozen=True)
+class Match:
+    """Next to each contender, the `peer` resized to equal it in a quantity."""
+
+    equal: Equal
+    peer: Contender
+    by: By | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Compare:
+    """What is compared. ValueError where names repeat and settings do not fit, before anything is trained."""
+
+    contenders: Sequence[Contender]
+    preset: str
+    changes: Sequence[str] = ()
+    source: str | None = None
+    seeds: int = 1
+    match: Match | None = None
+    prompts: Sequence[str] = (PROMPT,)
+    lengths: Sequence[int] = ()
+    """tokens after which one more is timed"""
+    probes: Sequence[str] = ()
+    probe_batches: int = PROBE_BATCHES
+    left_out: Mapping[str, str] | None = None
+    """where every mixer is compared: those without room here, by name with the reason"""
+    probes_left_out: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
+    """takes in (mixer, probe) with the reason where a mixer does not fit a probe"""
+    _configs: dict[Contender, RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = [each.name for each in self.contenders]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"a comparison needs contenders of different names, not {', '.join(names) or 'none'}")
+        require_count(self.seeds)
+        require_lengths(self.lengths)
+        for title in self.probes:
+            probe(title, DIFFICULTY)
+        if len(set(self.probes)) < len(self.probes):
+            raise ValueError(f"name each probe once, not {', '.join(self.probes)}")
+        if not 1 <= self.probe_batches <= LARGEST:
+            raise ValueError(f"--probe-batches must be at least 1 and at most {LARGEST:,}, not {self.probe_batches}")
+
+    @property
+    def study(self) -> Study:
+        """Its folder belongs to what all contenders share."""
+        shared = self.base.identity(self.corpus.identity)
+        del shared["model"]["mixer"], shared["training"]["seed"]
+        return Study("compare", shared, self.stages)
+
+    @cached_property
+    def _prepared(self) -> tuple[RunConfig, Corpus]:
+        return with_text(resolve(self.preset, [*self.changes, *self.contenders[0].changes], self.source))
+
+    @property
+    def base(self) -> RunConfig:
+        """The settings of the first contender, with the vocabulary of the text."""
+        return self._prepared[0]
+
+    @property
+    def corpus(self) -> Corpus:
+        """The text, made ready."""
+        return self._prepared[1]
+
+    @cached_property
+    def floor(self) -> float | None:
+        """A lower bound of any causal model's loss, where the text has a known grammar."""
+        return floor(self.corpus.held, self.corpus.tokenizer) if self.base.training.objective.causal else None
+
+    def config(self, contender: Contender, seed: int = 0) -> RunConfig:
+        """The settings of a run. What a recipe asks for and a mixer does not have is printed once."""
+
         def log(line: str) -> None:
             print(f"{contender.name}: {line}", file=sys.stderr)
 
-        config = resolve(preset, [*changes, *contender.changes], source, log=log)
-        return config.model_copy(update={"model": config.model.model_copy(update={"vocab": vocab})})
+        if contender not in self._configs:
+            self._configs[contender] = resolve(self.preset, [*self.changes, *contender.changes], self.source, log=log)
+        config = self._configs[contender]
+        return config.model_copy(
+            update={
+                "model": config.model.model_copy(update={"vocab": self.base.model.vocab}),
+                "training": config.training.model_copy(update={"seed": seed}),
+            }
+        )
 
-    first, corpus = with_text(resolve(preset, [*changes, *contenders[0].changes], source))
-    vocab = first.model.vocab
-    configs = {each.name: settings(each) for each in contenders}
-    _claim(out, first, corpus)
-    every = list(contenders)
-    if equal is not None and peer is not None:
-        every += beside(out, contenders, configs, peer, settings(peer), equal, by)
-        configs |= {each.name: settings(each) for each in every if each.name not in configs}
-    trained, failed = _trained(every, configs, out, seeds, left_out is not None)
-    probed = probing(contenders, probes, probe_batches, out, changes, command)
-    decoded = decoding(configs, lengths, out, command) if lengths else []
-    done = [each for each in trained if each.contender.name not in failed]
-    said = kept(done, corpus, preset, changes, equal, prompts)
-    supplement(said, trained, failed, decoded, probed, probe_batches, left_out)
-    said["origin"] = origin(command)
-    write_json(out / KEPT, said)
-    return said
+    def stages(self, results: Results) -> Iterator[list[Cell]]:
+        """Sizes that have to be measured, then runs, then what trained models cost and show."""
+        if self.match is not None and self.match.equal == "time":
+            yield list(self._sizings())
+        contenders = self.sized(results)
+        runs = {each.name: [self._run(each, seed) for seed in range(self.seeds)] for each in contenders}
+        yield [runs[each.name][seed] for seed in range(self.seeds) for each in contenders]
+        trained = [each for each in contenders if trained_run(runs[each.name], results) is not None]
+        first = {each.name: trained_run(runs[each.name], results) for each in trained}
+        after: list[Cell] = [self._portrait(each, first[each.name]) for each in trained]
+        after += self._probes()
+        if trained:
+            configs = {each.name: self.config(each) for each in trained}
+            folders = {name: results.out / cell.name for name, cell in first.items() if cell is not None}
+            after.append(Race("race", configs, machine(), folders))
+        after += [
+            Decoding(f"{each.name}/decoding-{tokens}", each.name, self.config(each), tokens, machine())
+            for each in contenders
+            for tokens in sorted(self.lengths)
+        ]
+        yield after
+
+    def sized(self, results: Results) -> list[Contender]:
+        """All contenders, and those next to them whose size is known."""
+        if self.match is None:
+            return list(self.contenders)
+        if self.match.equal == "time":
+            sizes = results.of(Size)
+            return [
+                *self.contenders,
+                *(Contender(size.name, tuple(size.changes), size.beside, size.matched) for size in sizes),
+            ]
+        match, own = self.match, self.config(self.match.peer)
+        others = [each for each in self.contenders if each.name != match.peer.name]
+        return [
+            *self.contenders,
+            *(
+                sized(
+                    match.peer, own.model, each, self.config(each).model, own.training, equal=match.equal, by=match.by
+                )
+                for each in others
+            ),
+        ]
+
+    def _sizings(self) -> Iterator[Sizing]:
+        assert self.match is not None
+        peer, own = self.match.peer, self.config(self.match.peer)
+        for each in self.contenders:
+            if each.name != peer.name:
+                name = f"sizes/{peer.name}.{self.match.by or 'any'}-of-{each.name}"
+                yield Sizing(name, peer, own, each, self.config(each), self.match.equal, self.match.by)
+
+    def _run(self, contender: Contender, seed: int) -> ContenderCell:
+        config = self.config(contender, seed)
+        return ContenderCell(
+            name=f"{contender.name}/seed-{seed}",
+            config=config,
+            identity=identity(config, self.corpus),
+            scoring=scoring(config, len(self.corpus.held)),
+            contender=contender.name,
+        )
+
+    def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
+        assert run is not None
+        held, context = self.corpus.held.ids, self.base.model.context
+        first = max(0, min(len(held) // 2, len(held) - context))  # documents begin with titles in capitals
+        return PortraitCell(
+            name=f"{contender.name}/portrait",
+            contender=contender.name,
+            run_folder=run.name,
+            identity=run.settings,
+            device=run.config.training.device,
+            passage=tuple(held[first : first + min(context, LONGEST)].tolist()),
+            prompts=tuple(self.prompts),
+            judged=self.floor is not None,
+        )
+
+    def _probes(self) -> list[Cell]:
+        if not self.probes:
+            return []
+        own = [change for change in self.changes if change.startswith(SHARED)]
+        grid = Recall(
+            self.contenders, self.probes, [DIFFICULTY], dims=[DIM], depth=DEPTH, batches=self.probe_batches, lrs=[LR],
+            changes=own, folder="probes", left_out=self.probes_left_out,
+        )  # fmt: skip
+        return list(grid.cells())
 
 
-def _trained(
-    contenders: Sequence[Contender], configs: dict[str, RunConfig], out: Path, seeds: int, forgiving: bool
-) -> tuple[list[Trained], dict[str, str]]:
-    """Trains all; seed by seed, so that every contender has one run before any has two.
-
-    Whose cost is no number raises NotFinite, or if `forgiving` stands among the second, with the reason.
-    """
-    found = {each.name: Trained(each, configs[each.name], out) for each in contenders}
-    path = out / "failed.json"
-    failed: dict[str, str] = read_json(path) if forgiving and path.exists() else {}
-    with Board([(name, seed) for seed in range(seeds) for name in found]) as board:
-        for seed in range(seeds):
-            for name, config in configs.items():
-                if name in failed:
-                    continue
-                seeded = config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
-                try:
-                    outcome = train(seeded, out / name / f"seed-{seed}", say=board.say, show=board.show(name, seed))
-                except NotFinite as error:
-                    if not forgiving:
-                        raise
-                    failed[name] = str(error)
-                    write_json(path, failed)
-                    board.say(f"{name}: {error}")
-                    continue
-                if outcome.asked is not None:
-                    raise Stopped(name, 128 + int(outcome.asked))
-                found[name].add(outcome, seeded)
-                board.done(name, seed, found[name].held_out[-1])
-    if len(failed) == len(found):
-        raise NotFinite(f"no contender can be trained so; {next(iter(failed))}: {next(iter(failed.values()))}")
-    return list(found.values()), failed
-
-
-def _claim(out: Path, config: RunConfig, corpus: Corpus) -> None:
-    """Claims OUT for the settings that all contenders share; ValueError where it belongs to others."""
-    shared = config.identity(corpus.identity)
-    del shared["model"]["mixer"], shared["training"]["seed"]
-    with lock(out):
-        open_run(out, {"compare": 1, **shared})
+def trained_run(runs: Sequence[ContenderCell], results: Results) -> ContenderCell | None:
+    """A contender's first run that was trained to its end, or will be; None where one became NaN, or all failed."""
+    good = []
+    for run in runs:
+        rows = [row for row in results.rows.get(run.name, []) if isinstance(row, Trained)]
+        if any(row.failed is not None for row in rows):
+            return None
+        if run.name not in results.failed:
+            good.append(run)
+    return good[0] if good else None

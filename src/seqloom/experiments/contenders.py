@@ -4,19 +4,21 @@ contender("attention:heads=32")          the settings of a mixer in the preset
 sized(peer, mixer, ...)                  the peer's model, resized until it is as large, or as dear, as the mixer's
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, final, get_args
 
 from seqloom.analysis.match import By, Equal, Match, match
 from seqloom.core.model import ModelConfig
 from seqloom.experiments.clock import clock
 from seqloom.experiments.contender import Contender, contender
-from seqloom.runs.layout import read_json, write_json
+from seqloom.experiments.study import Cell, Row
 from seqloom.training.config import RunConfig, TrainConfig
+from seqloom.training.train import Say, Show
 
-__all__ = ["Contender", "beside", "contender", "sized"]
+__all__ = ["Contender", "Size", "Sizing", "contender", "sized"]
 
 
 def sized(
@@ -47,31 +49,47 @@ def sized(
     return Contender(f"{peer.name}.{equal}-of-{beside.name}", changes, beside.name, str(least))
 
 
-def beside(
-    out: Path,
-    contenders: Sequence[Contender],
-    configs: Mapping[str, RunConfig],
-    peer: Contender,
-    own: RunConfig,
-    equal: Equal,
-    by: By | None = None,
-) -> list[Contender]:
-    """The peer sized for each contender but itself. Sizes found once are kept: times, measured again, would differ."""
-    path = out / "sized.json"
-    known: dict[str, dict[str, Any]] = read_json(path) if path.exists() else {}
-    found = []
-    for each in contenders:
-        if each.name == peer.name:
-            continue
-        key = f"{peer.name} {equal} {by} {each.name}"
-        if key not in known:
-            model = configs[each.name].model
-            made = sized(peer, own.model, each, model, own.training, equal=equal, by=by)
-            known[key] = {"name": made.name, "changes": list(made.changes), "matched": made.matched}
-            write_json(path, known)
-        told = known[key]
-        found.append(Contender(told["name"], tuple(told["changes"]), each.name, told["matched"]))
-    return found
+@final
+class Size(Row):
+    """The settings that make the peer equal to a contender, and what moved, in words."""
+
+    name: str
+    changes: tuple[str, ...]
+    beside: str
+    matched: str
+
+
+@final
+@dataclass(frozen=True)
+class Sizing(Cell):
+    """Which size of the peer equals a contender. Measured once: times, measured again, would give another size."""
+
+    alone: ClassVar = True
+    schema: ClassVar = Size
+    peer: Contender
+    own: RunConfig
+    beside: Contender
+    to: RunConfig
+    equal: Equal
+    by: By | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Both models, the quantity, and what may move."""
+        models = {"own": self.own.model.model_dump(mode="json"), "to": self.to.model.model_dump(mode="json")}
+        return {**models, "batch": self.own.training.batch, "equal": self.equal, "by": self.by}
+
+    def run(self, folder: Path, say: Say, show: Show) -> list[Size]:
+        """One row."""
+        found = sized(
+            self.peer, self.own.model, self.beside, self.to.model, self.own.training, equal=self.equal, by=self.by
+        )
+        assert found.matched is not None
+        return [Size(name=found.name, changes=found.changes, beside=self.beside.name, matched=found.matched)]
+
+    def text(self, rows: Sequence[Size]) -> str:
+        """What moved."""
+        return rows[0].matched
 
 
 def _match(own: ModelConfig, to: ModelConfig, training: TrainConfig, equal: Equal, by: By) -> Match:

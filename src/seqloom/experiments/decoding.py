@@ -1,76 +1,101 @@
-"""Generation far from the first token: what one more costs and what is kept by then, of whole models, by length.
-
-    decoding({"she": config, …}, [128, 65_536], Path("runs/all"))        a row for each model and length
+"""Generation far from the first token: what one more costs and what the state holds by then, of whole models.
 
 At N tokens the model has a context of N, so that whoever can look back on all of them does. It has no positions, as a
 table of them ends with the context, and freshly drawn weights: time and memory do not depend on them. Each model is
-alone in the process. OUT/decoding.jsonl has a line for each row as soon as it is known; what is there is not measured
-again, so an interrupted call goes on. Take a line out to have it measured anew.
+alone in the process.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, final
 
 import torch
 
-from seqloom.analysis.origin import origin
 from seqloom.core.device import chosen
 from seqloom.core.model import Model, ModelConfig
-from seqloom.core.progress import progress
 from seqloom.core.state import nbytes
-from seqloom.experiments.far import far
-from seqloom.experiments.pace import TOKENS, pace
+from seqloom.experiments.latency import TOKENS, latency
+from seqloom.experiments.long_context import long_context
+from seqloom.experiments.study import Cell, Row
 from seqloom.generation.modes import streams
 from seqloom.ops.backends import use
 from seqloom.positions.none import NoPositionConfig
-from seqloom.runs.durable import replace
 from seqloom.training.config import RunConfig
-from seqloom.training.memory import keep_freed_memory, require_room
+from seqloom.training.memory import require_room
+from seqloom.training.train import Say, Show
 
-Row = dict[str, Any]
-ROWS = "decoding.jsonl"
 LENGTHS = (128, 1024, 8192, 65_536)
 NO_STREAM = "does not stream"
 
 
-def decoding(configs: Mapping[str, RunConfig], lengths: Sequence[int], out: Path, command: str = "") -> list[Row]:
-    """A row for each model and length; `ms_a_token` and `state_bytes` are None where `why` says what is in the way."""
-    path = out / ROWS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    known = {(row["contender"], row["tokens"]): row for row in map(json.loads, filter(None, lines))}
-    wanted = [(name, tokens) for name in configs for tokens in sorted(lengths)]
-    missing = [each for each in wanted if each not in known]
-    keep_freed_memory()
-    with progress("tokens far from the first", len(wanted), "rows", start=len(wanted) - len(missing)) as advance:
-        for name, tokens in missing:
-            row = {"contender": name, "tokens": tokens, **_measured(configs[name], tokens), **origin(command)}
-            known[name, tokens] = row
-            replace(path, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
-            advance(1, f"{name} at {tokens:,}")
-    return [known[each] for each in wanted]
+@final
+class Token(Row):
+    """One more token of a model after `tokens`; times and sizes are None where `why` says what is in the way."""
+
+    contender: str
+    tokens: int
+    ms_per_token: float | None = None
+    state_bytes: int | None = None
+    tokens_read: int = 0
+    """how many of the tokens before it were really read"""
+    why: str | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Decoding(Cell):
+    """A model after so many tokens."""
+
+    alone: ClassVar = True
+    schema: ClassVar = Token
+    contender: str
+    config: RunConfig
+    tokens: int
+    machine: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The model, the backends, the length, and the machine."""
+        said = self.config.model_dump(mode="json")
+        return {**{name: said[name] for name in ("model", "backends")}, "tokens": self.tokens, "machine": self.machine}
+
+    def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
+        """One row."""
+        with show("timing", 1, "tokens") as advance:
+            row = self._measured()
+            advance()
+        return [row]
+
+    def text(self, rows: Sequence[Token]) -> str:
+        """The time of a token, or why there is none."""
+        (row,) = rows
+        return row.why or f"{row.ms_per_token:.4g} ms a token"
+
+    def _measured(self) -> Token:
+        device = chosen(self.config.training.device)
+        with torch.random.fork_rng(), use(**self.config.backends):
+            torch.manual_seed(0)
+            try:
+                model = _model(self.config.model, self.tokens, device)
+                reached = long_context(model, self.tokens, room=TOKENS)
+            except ValueError as error:
+                return Token(contender=self.contender, tokens=self.tokens, why=str(error))
+            size = nbytes(model.trim(reached.state))
+            seconds = latency(model, reached.state, self.tokens)
+        return Token(
+            contender=self.contender,
+            tokens=self.tokens,
+            ms_per_token=float(f"{1e3 * seconds:.4g}"),
+            state_bytes=size,
+            tokens_read=reached.read,
+        )
 
 
 def require_lengths(lengths: Sequence[int]) -> None:
     """Raises ValueError for lengths at which nothing can be measured."""
     if len(set(lengths)) < len(lengths) or any(tokens < 1 for tokens in lengths):
         raise ValueError(f"lengths are numbers of tokens from 1 on that differ, not {', '.join(map(str, lengths))}")
-
-
-def _measured(config: RunConfig, tokens: int) -> Row:
-    """What is known of one model at one length."""
-    found: Row = {"ms_a_token": None, "state_bytes": None, "tokens_read": 0, "why": None}
-    device = chosen(config.training.device)
-    with torch.random.fork_rng(), use(**config.backends):
-        torch.manual_seed(0)
-        try:
-            model = _model(config.model, tokens, device)
-            reached = far(model, tokens, room=TOKENS)
-        except ValueError as error:
-            return found | {"why": str(error)}
-        found |= {"state_bytes": nbytes(model.trim(reached.state)), "tokens_read": reached.read}
-        return found | {"ms_a_token": float(f"{1e3 * pace(model, reached.state, tokens):.4g}")}
 
 
 def _model(sizes: ModelConfig, tokens: int, device: torch.device) -> Model:

@@ -5,11 +5,12 @@ cost, and each sampled sentence is or is not one of the grammar.
 """
 
 from pathlib import Path
-from typing import Any
 
 from seqloom.core.config import near
-from seqloom.experiments.compare import compare
+from seqloom.experiments.compare import Compare
 from seqloom.experiments.contenders import contender
+from seqloom.experiments.summary import compare
+from seqloom.report.comparison import Comparison
 
 MIXERS = ("attention:heads=32", "attention:heads=1", "she", "he", "we", "me")
 SCALES: dict[str, list[str]] = {
@@ -18,8 +19,9 @@ SCALES: dict[str, list[str]] = {
 }
 
 
-def demo(out: Path, scale: str = "full", command: str = "") -> dict[str, Any]:
-    """Trains and weighs them in OUT/SCALE, or goes on; see `compare` for what it returns and raises."""
+def demo(out: Path, scale: str = "full", command: str = "") -> Comparison:
+    """Trains and measures them in OUT/SCALE, or goes on; see `compare` for what it returns and raises."""
     if scale not in SCALES:
         raise ValueError(f"unknown scale {scale!r}; {near(scale, SCALES)}")
-    return compare([contender(text) for text in MIXERS], "demo", SCALES[scale], out / scale, command=command)
+    study = Compare([contender(text) for text in MIXERS], "demo", SCALES[scale])
+    return compare(study, out / scale, command=command)

@@ -16,7 +16,7 @@ from seqloom.core.model import Model, ModelConfig
 from seqloom.core.progress import progress
 from seqloom.evaluation.scores import Scores, score
 from seqloom.experiments.distil_layers import Layer, lacking, modal, place, taps, told
-from seqloom.experiments.own_text import own_text
+from seqloom.experiments.eval_text import eval_text
 from seqloom.face import load
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.mixers.extractors.modal_extractor import ModalExtractor
@@ -66,7 +66,7 @@ def distil(
     if len(stayed) == len(model.mixers):
         raise ValueError(f"{folder} has no taps for poles (he, we, me have): {'; '.join(sorted(set(stayed.values())))}")
     _require_gain(order, model.config.context)
-    tokens, text = own_text(run, model, data)
+    tokens, text = eval_text(run, model, data)
     after, layers = _distilled(model, order)
     scores = None
     if tokens is not None:

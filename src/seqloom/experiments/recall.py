@@ -1,112 +1,248 @@
 """Probes: which skills a mixer learns, and up to which difficulty.
 
-    recall([contender("attention"), contender("me")], ["mqar"], [1, 2, 3], Path("runs/recall"))
+    study = Recall((contender("attention"), contender("me")), ("mqar",), (1, 2, 3))
+    rows = run(study.study, Path("runs/recall")).of(Answers)
 
 A grid of small models, each trained on the questions of one probe alone (`data/probes`), then asked about rows that it
-never saw. All read the same rows in the same order; what differs is the mixer, and what the grid says. Each cell is a
-folder beneath OUT that is kept once it is finished; OUT/rows.jsonl holds what all of them found.
+never saw. All read the same rows in the same order; what differs is the mixer, and what the grid varies.
 """
 
 import json
-import sys
-from collections.abc import Sequence
-from itertools import product
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, product
 from pathlib import Path
+from typing import Any, ClassVar, final
+
+import torch
 
 from seqloom.core.device import chosen
-from seqloom.core.progress import progress
 from seqloom.core.seeds import require_count
-from seqloom.data.probes import PROBES, probe
-from seqloom.evaluation.answers import Row
+from seqloom.core.statistics import mean
+from seqloom.data.probes import Probe, probe
 from seqloom.experiments.contenders import Contender
-from seqloom.experiments.recall_cell import KEPT, Cell, answered
-from seqloom.runs.durable import replace
-from seqloom.runs.layout import read_json
-from seqloom.training.memory import keep_freed_memory, require_room
+from seqloom.experiments.results import Results
+from seqloom.experiments.study import Cell, Row, RunCell, Study
+from seqloom.runs.layout import Run
+from seqloom.runs.metrics import read
+from seqloom.training.config import RunConfig
+from seqloom.training.memory import require_room
+from seqloom.training.preparation import build, identity
 from seqloom.training.settings import resolve
-from seqloom.training.train import Say, Show
 
-ROWS = "rows.jsonl"
 BASE = ["data.source=stories", "model.dropout=0", "training.save_every=1000"]
 
 
-def recall(
-    mixers: Sequence[Contender],
-    probes: Sequence[str],
-    difficulties: Sequence[int],
-    out: Path,
-    *,
-    dims: Sequence[int] = (64,),
-    depth: int = 2,
-    batches: int = 3000,
-    batch: int = 64,
-    lrs: Sequence[float] = (1e-3,),
-    seeds: int = 1,
-    changes: Sequence[str] = (),
-    command: str = "",
-    left_out: dict[tuple[str, str], str] | None = None,
-    say: Say | None = None,
-    show: Show = progress,
-) -> list[Row]:
-    """Trains every cell that is not finished; returns the rows of all cells asked for (see `recall_cell`).
+@final
+class Answers(Row):
+    """How many questions a model answered rightly: all of them, or those of one distance."""
 
-    `changes` are settings of all models, as `model.position=none`. ValueError, in one line and before anything is
-    trained, for what does not fit; where `left_out` is given, a mixer that does not fit a probe is put there instead,
-    with the reason. `Stopped` when a signal ends it.
+    mixer: str
+    probe: str
+    difficulty: int
+    settings: dict[str, Any]
+    """of the probe"""
+    chance: float
+    optimum: float
+    dim: int
+    depth: int
+    batch: int
+    lr: float
+    seed: int
+    parameters: int
+    batches: int
+    seconds: float
+    distance: tuple[int, int] | None
+    """tokens between what is remembered and the question, from … to; None: all questions"""
+    asked: int
+    right: int
+    accuracy: float | None
+    """None where the training did not converge"""
+    failed: str | None = None
+    """why there are no answers"""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ProbeCell(RunCell):
+    """A mixer in a model of some size, trained on a probe at a learning rate from a seed."""
+
+    schema: ClassVar = Answers
+    mixer: str
+    title: str
+    """the probe as it was named, with the settings that are not the difficulty's"""
+    difficulty: int
+    probe: Probe
+
+    def read(self, run: Run, failed: str | None) -> list[Answers]:
+        """All questions, then those of each distance; one row without answers where the loss became NaN."""
+        rows = read(run.metrics)
+        steps = [row for row in rows if "cost" in row]
+        length = {"batches": len(steps), "seconds": round(sum(row["seconds"] for row in steps), 2)}
+        shared = {**self._shared(), **length}
+        if failed is not None:
+            return [Answers(**shared, distance=None, asked=0, right=0, accuracy=None, failed=failed)]
+        score = [row for row in rows if "held_out" in row][-1]
+        return [Answers(**shared, **row) for row in score["answers"]]
+
+    def tidy(self, folder: Path) -> None:
+        """Removes the checkpoints: the rows are all that a probe is trained for."""
+        shutil.rmtree(Run(folder).checkpoints, ignore_errors=True)
+
+    def text(self, rows: Sequence[Answers]) -> str:
+        """The share of right answers."""
+        whole = rows[0]
+        if whole.accuracy is None:
+            return "did not converge"
+        return f"right {whole.accuracy:.1%} after {whole.batches:,} batches"
+
+    def _shared(self) -> dict[str, Any]:
+        """What is known before training."""
+        model, training = self.config.model, self.config.training
+        with torch.device("meta"):
+            learner = build(self.config, None)
+        return {
+            "mixer": self.mixer,
+            "probe": self.title,
+            "difficulty": self.difficulty,
+            "settings": self.probe.model_dump(mode="json"),
+            "chance": self.probe.chance,
+            "optimum": self.probe.optimum,
+            "dim": model.dim,
+            "depth": model.depth,
+            "batch": training.batch,
+            "lr": training.lr,
+            "seed": training.seed,
+            "parameters": sum(weights.numel() for weights in learner.parameters()),
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Recall:
+    """The grid. `changes` are settings of all models, as `model.position=none`.
+
+    ValueError, in one line, for values that repeat and for settings that do not fit.
     """
-    say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-    sizes = [f"model.depth={depth}", f"training.batches={batches}", f"training.batch={batch}"]
-    cells = _grid(mixers, probes, difficulties, dims, lrs, seeds, [*BASE, *sizes], changes, left_out)
-    keep_freed_memory()
-    rows: list[Row] = []
-    for number, cell in enumerate(cells, 1):
-        found = answered(cell, out, command, say, show)
-        rows += found
-        _write(out)
-        best = found[0]["accuracy"]
-        words = "did not converge" if best is None else f"right {best:.1%} after {found[0]['batches']:,} batches"
-        say(f"{number} of {len(cells)}: {cell.folder}: {words}")
-    return rows
 
+    mixers: Sequence[Contender]
+    probes: Sequence[str]
+    difficulties: Sequence[int]
+    dims: Sequence[int] = (64,)
+    depth: int = 2
+    batches: int = 3000
+    batch: int = 64
+    lrs: Sequence[float] = (1e-3,)
+    seeds: int = 1
+    changes: Sequence[str] = ()
+    folder: str = ""
+    """before the name of each cell"""
+    left_out: dict[tuple[str, str], str] | None = field(default=None, compare=False)
+    """takes in (mixer, probe) with the reason where a mixer does not fit a probe, which is an error without it"""
 
-def _grid(
-    mixers: Sequence[Contender],
-    probes: Sequence[str],
-    difficulties: Sequence[int],
-    dims: Sequence[int],
-    lrs: Sequence[float],
-    seeds: int,
-    base: Sequence[str],
-    changes: Sequence[str],
-    left_out: dict[tuple[str, str], str] | None,
-) -> list[Cell]:
-    """Every cell, the easiest first, and all mixers on one before the next."""
-    grid: dict[str, Sequence[object]] = {
-        "mixers": [each.name for each in mixers],
-        **{"probes": probes, "difficulties": difficulties, "dims": dims, "learning rates": lrs},
-    }
-    for name, given in grid.items():
-        if not given or len(set(given)) < len(given):
-            raise ValueError(f"recall needs {name} that differ, not {', '.join(map(str, given)) or 'none'}")
-    require_count(seeds)
-    cells = []
-    for title, difficulty, seed, dim, lr, mixer in product(probes, difficulties, range(seeds), dims, lrs, mixers):
-        task = probe(title, difficulty)
+    def __post_init__(self) -> None:
+        grid: dict[str, Sequence[object]] = {
+            "mixers": [each.name for each in self.mixers],
+            "probes": self.probes,
+            "difficulties": self.difficulties,
+            "dims": self.dims,
+            "learning rates": self.lrs,
+        }
+        for name, given in grid.items():
+            if not given or len(set(given)) < len(given):
+                raise ValueError(f"recall needs {name} that differ, not {', '.join(map(str, given)) or 'none'}")
+        require_count(self.seeds)
+
+    @property
+    def study(self) -> Study:
+        """Its cells share nothing but the folder: other grids may be added to it."""
+        return Study("recall", {}, self.stages)
+
+    def stages(self, results: Results) -> Iterator[list[Cell]]:
+        """All cells, none of which needs another."""
+        yield list(self.cells())
+
+    def cells(self) -> Iterator[ProbeCell]:
+        """Every cell, the easiest first, and all mixers on one before the next."""
+        numbers = product(self.probes, self.difficulties, range(self.seeds), self.dims, self.lrs, self.mixers)
+        for title, difficulty, seed, dim, lr, mixer in numbers:
+            try:
+                config = self._config(title, difficulty, seed, dim, lr, mixer)
+                require_room(config.model, chosen(config.training.device), config.training)
+            except ValueError as error:
+                if self.left_out is None:
+                    raise
+                self.left_out[mixer.name, title] = str(error)
+                continue
+            folder = Path(self.folder) / f"{title.replace(':', '-')}-{difficulty}" / mixer.name
+            yield ProbeCell(
+                name=(folder / f"dim-{dim}-lr-{lr:g}-seed-{seed}").as_posix(),
+                config=config,
+                identity=identity(config, None),
+                allow_drift=True,
+                mixer=mixer.name,
+                title=title,
+                difficulty=difficulty,
+                probe=probe(title, difficulty),
+            )
+
+    def _config(self, title: str, difficulty: int, seed: int, dim: int, lr: float, mixer: Contender) -> RunConfig:
+        probe(title, difficulty)
         objective = json.dumps({"kind": "probe", "probe": title, "difficulty": difficulty})  # JSON is YAML
-        own = [f"model.dim={dim}", f"model.ffn={2 * dim}", f"training.lr={lr}", f"training.objective={objective}"]
-        try:
-            config = resolve("demo", [*base, *own, f"training.seed={seed}", *changes, *mixer.changes])
-            require_room(config.model, chosen(config.training.device), config.training)
-        except ValueError as error:
-            if left_out is None:
-                raise
-            left_out[mixer.name, title] = str(error)
-            continue
-        cells.append(Cell(mixer.name, title, difficulty, task, config))
-    return cells
+        own = [
+            f"model.dim={dim}",
+            f"model.ffn={2 * dim}",
+            f"model.depth={self.depth}",
+            f"training.batches={self.batches}",
+            f"training.batch={self.batch}",
+            f"training.lr={lr}",
+            f"training.seed={seed}",
+            f"training.objective={objective}",
+        ]
+        return resolve("demo", [*BASE, *own, *self.changes, *mixer.changes])
 
 
-def _write(out: Path) -> None:
-    """OUT/rows.jsonl: the rows of every finished cell in OUT, those of earlier commands too."""
-    rows = [row for name in PROBES for path in sorted(out.glob(f"{name}-*/*/*/{KEPT}")) for row in read_json(path)]
-    replace(out / ROWS, "".join(json.dumps(row) + "\n" for row in rows).encode())
+@final
+@dataclass(frozen=True)
+class Best:
+    """A mixer at one width, at its best learning rate: means over the seeds."""
+
+    mixer: str
+    dim: int
+    lr: float
+    parameters: int
+    batches: float
+    seconds: float
+    accuracy: float
+    by_distance: dict[tuple[int, int], float]
+
+
+def ranked(rows: Sequence[Answers]) -> list[Best]:
+    """Each mixer at each width, at the learning rate that did best by it, the best first.
+
+    Of the rows of one probe at one difficulty. As Zoology does, the learning rate is chosen by the questions that the
+    accuracy is of; runs that did not converge count as wrong.
+    """
+    best: dict[tuple[str, int], Best] = {}
+
+    def model(row: Answers) -> tuple[str, int, float]:
+        return row.mixer, row.dim, row.lr
+
+    for (mixer, dim, lr), group in groupby(sorted(rows, key=model), model):
+        own = list(group)
+        whole = [row for row in own if row.distance is None]
+        spans = {row.distance for row in own if row.distance is not None}
+        found = Best(
+            mixer,
+            dim,
+            lr,
+            whole[0].parameters,
+            mean([row.batches for row in whole]),
+            mean([row.seconds for row in whole]),
+            mean([row.accuracy or 0.0 for row in whole]),
+            {span: mean([row.accuracy for row in own if row.distance == span]) for span in spans},
+        )
+        if (mixer, dim) not in best or found.accuracy > best[mixer, dim].accuracy:
+            best[mixer, dim] = found
+    return sorted(best.values(), key=lambda one: -one.accuracy)

@@ -146,6 +146,8 @@ class Comparison(_Part):
     text: Text
     columns: list[Column]
     equal: Literal["params", "mul", "time"] | None = None
+    probe_batches: int | None = None
+    """training batches of a probe at most; None without probes"""
     contenders: list[Contender] = Field(min_length=1)
     left_out: list[LeftOut] = []
 

@@ -55,6 +55,21 @@ def lock(folder: str | Path) -> Iterator[None]:
             os.close(opened)
 
 
+def held(folder: str | Path) -> bool:
+    """Whether a process holds the run in `folder` now; changes nothing."""
+    try:
+        opened = os.open(Path(folder) / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(opened)
+    return False
+
+
 def _take(opened: int, folder: str | Path) -> None:
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

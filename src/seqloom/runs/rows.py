@@ -102,6 +102,14 @@ def encode(row: Mapping[str, Any]) -> bytes:
 
 def decode(line: bytes) -> dict[str, Any] | None:
     """The row of a line without its line end; None where it is damaged, or has no whole `step` of at least 0."""
+    row = checked(line)
+    if row is None or type(row.get("step")) is not int or not 0 <= row["step"] < 2**53:
+        return None
+    return row
+
+
+def checked(line: bytes) -> dict[str, Any] | None:
+    """The JSON object of a line without its line end and its checksum; None where it is damaged."""
     end = _END.search(line[-24:])
     if end is None:
         return None
@@ -112,9 +120,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
         row = parse_json(text)
     except ValueError:
         return None
-    if not isinstance(row, dict) or type(row.get("step")) is not int or not 0 <= row["step"] < 2**53:
-        return None
-    return row
+    return row if isinstance(row, dict) else None
 
 
 def lacking(found: Found, mark: Mark) -> str:

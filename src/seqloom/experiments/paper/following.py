@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Protocol
 
 from seqloom.core.progress import Advance
-from seqloom.experiments.board import Board
-from seqloom.experiments.compare import Stopped
+from seqloom.experiments.live_table import LiveTable
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.running import Failures, asked
 from seqloom.experiments.paper.standing import standing
+from seqloom.experiments.study import Stopped
 from seqloom.training.signals import Stop
 
 EVERY = 0.5
@@ -51,14 +51,14 @@ def follow(
     steps: dict[Cell, int] = {}
     failed: Failures = {}
     told = False
-    with Board([(cell.model.name, cell.seed) for cell in cells]) as board, Stop() as stop:
+    with LiveTable({cell.name: asked(grid, cell) for cell in cells}) as board, Stop() as stop:
         while waiting or working:
             while waiting and len(working) < most and not stop.asked:
                 cell = waiting.pop(0)
                 steps[cell] = standing(grid.folder(cell), asked(grid, cell)).batches
                 bar = ExitStack()
-                show = board.show(cell.model.name, cell.seed)
-                advance = bar.enter_context(show("training", asked(grid, cell), "batches", start=steps[cell]))
+                shown = board.show(cell.name, "training", asked(grid, cell), "batches", start=steps[cell])
+                advance = bar.enter_context(shown)
                 working[cell] = (start(cell), advance, bar)
             time.sleep(EVERY)
             for cell, (worker, advance, bar) in list(working.items()):
@@ -88,10 +88,10 @@ def _go_on(path: Path, cell: Cell, steps: dict[Cell, int], advance: Advance) -> 
         steps[cell] = step
 
 
-def _end(grid: Grid, cell: Cell, worker: Worker, board: Board, failed: Failures, stopping: bool) -> None:
+def _end(grid: Grid, cell: Cell, worker: Worker, board: LiveTable, failed: Failures, stopping: bool) -> None:
     found = standing(grid.folder(cell), asked(grid, cell))
     if found.finished:
-        board.done(cell.model.name, cell.seed, found.held_out[-1][1])
+        board.done(cell.name, f"held-out loss {found.held_out[-1][1]:.4f}")
     elif not stopping:
         failed[cell.name] = worker.why()
         board.say(f"{cell.name} failed: {failed[cell.name]}")

@@ -1,11 +1,12 @@
 """Cells one after another, in this process. A cell that fails is told and passed over; the others go on."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from seqloom.experiments.board import Board
-from seqloom.experiments.compare import Stopped
+from seqloom.experiments.live_table import LiveTable
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.standing import standing
+from seqloom.experiments.study import Stopped
 from seqloom.training.train import train
 
 Failures = dict[str, str]
@@ -27,13 +28,12 @@ def asked(grid: Grid, cell: Cell) -> int:
 def one_by_one(grid: Grid, cells: Sequence[Cell], *, allow_drift: bool = False) -> Failures:
     """Trains the cells, each from where it stopped. `Stopped` when a signal asks for it: the run is saved."""
     failed: Failures = {}
-    with Board([(cell.model.name, cell.seed) for cell in cells]) as board:
+    with LiveTable({cell.name: asked(grid, cell) for cell in cells}) as board:
         for cell in cells:
-            key = (cell.model.name, cell.seed)
             try:
                 outcome = train(
                     grid.config(cell.model, cell.seed), grid.folder(cell),
-                    allow_drift=allow_drift, say=board.say, show=board.show(*key),
+                    allow_drift=allow_drift, say=board.say, show=partial(board.show, cell.name),
                 )  # fmt: skip
             except ValueError as error:  # a cost that exploded, a folder in use: of this cell alone
                 failed[cell.name] = str(error)
@@ -41,5 +41,6 @@ def one_by_one(grid: Grid, cells: Sequence[Cell], *, allow_drift: bool = False) 
                 continue
             if outcome.asked is not None:
                 raise Stopped(cell.name, 128 + int(outcome.asked))
-            board.done(*key, standing(outcome.run.folder, asked(grid, cell)).held_out[-1][1])
+            loss = standing(outcome.run.folder, asked(grid, cell)).held_out[-1][1]
+            board.done(cell.name, f"held-out loss {loss:.4f}")
     return failed

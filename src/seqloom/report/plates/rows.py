@@ -1,4 +1,4 @@
-"""The rows of a figure as `seqloom paper` leaves them: its lines, each with its seeds, and what is known of each."""
+"""The rows of a figure as `seqloom study paper` leaves them: its lines, their seeds, and what is known of each."""
 
 import json
 from dataclasses import dataclass, field
@@ -85,7 +85,7 @@ class Plate:
 def read(path: Path) -> Plate:
     """The plate in a file of rows. FileNotFoundError, or ValueError in one line, where it cannot be read."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no rows there; `seqloom paper {path.stem}` makes them")
+        raise FileNotFoundError(f"{path}: no rows there; `seqloom study paper {path.stem}` makes them")
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         figure = rows[0]

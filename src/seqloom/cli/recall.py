@@ -1,14 +1,17 @@
-"""`seqloom recall`: small models trained on probes, a table for each setting of the dial, rows for a report."""
+"""`seqloom study recall`: small models trained on probes, a table for each setting of the dial, rows for a report."""
 
 import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seqloom.cli.folder import folder
+
+if TYPE_CHECKING:
+    from seqloom.experiments.recall import Answers
 
 Numbers = Annotated[
     list[int] | None, typer.Option("--dim", help="channels of the models; may be given again (64)", min=1)
@@ -36,39 +39,53 @@ def recall(
     lr: Rates = None,
     seeds: Annotated[int, typer.Option(help="models of each kind, with other initial weights")] = 1,
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.position=none")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
+    jobs: Annotated[int, typer.Option(help="models that train at once, with a share of the cores each")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
+    cluster_set: Annotated[
+        list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
+    ] = None,
 ) -> int:
     """Trains mixers on probes of one skill each and says how often each is right, by distance; Ctrl-C saves."""
     from seqloom.cli.checked import require_contenders
 
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
     from seqloom.cli.comparing import typed
-    from seqloom.experiments.compare import Stopped
     from seqloom.experiments.contenders import contender
-    from seqloom.experiments.recall import ROWS
-    from seqloom.experiments.recall import recall as run
+    from seqloom.experiments.plan import plan as planned
+    from seqloom.experiments.recall import Answers, Recall
+    from seqloom.experiments.results import RESULTS
+    from seqloom.experiments.runner import Workers, run
+    from seqloom.experiments.study import Stopped
+    from seqloom.experiments.summary import failures
 
+    grid = Recall(
+        [contender(text) for text in mixers],
+        probe or ["mqar"],
+        levels(difficulty),
+        dims=dim or [64],
+        depth=depth,
+        batches=batches,
+        batch=batch,
+        lrs=lr or [1e-3],
+        seeds=seeds,
+        changes=change or [],
+    )
+    workers = Workers(jobs, cluster, tuple(cluster_set or ()))
+    if plan:
+        print(planned(grid.study, out, workers))
+        return 0
     try:
-        rows = run(
-            [contender(text) for text in mixers],
-            probe or ["mqar"],
-            levels(difficulty),
-            out,
-            dims=dim or [64],
-            depth=depth,
-            batches=batches,
-            batch=batch,
-            lrs=lr or [1e-3],
-            seeds=seeds,
-            changes=change or [],
-            command=typed(),
-        )
+        results = run(grid.study, out, workers, command=typed())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
-    for _, those in groupby(rows, key=lambda row: (row["probe"], row["difficulty"])):
+    for line in failures(results):
+        print(f"seqloom: {line}", file=sys.stderr)
+    for _, those in groupby(results.of(Answers), key=lambda row: (row.probe, row.difficulty)):
         print("\n" + printed(list(those)))
-    print(f"\nthe rows are in {out / ROWS}")
-    return 0
+    print(f"\nthe rows are in {out / RESULTS}")
+    return 2 if results.failed else 0
 
 
 def levels(text: str) -> list[int]:
@@ -85,28 +102,28 @@ def levels(text: str) -> list[int]:
     return list(range(numbers[0], numbers[1] + 1)) if dots else numbers
 
 
-def printed(rows: Sequence[dict[str, Any]]) -> str:
+def printed(rows: "Sequence[Answers]") -> str:
     """The table of one probe at one difficulty: the best mixer first, each at its best learning rate."""
     from seqloom.core.table import table
-    from seqloom.experiments.recall_scores import standing
+    from seqloom.experiments.recall import ranked
 
-    one, seeds = rows[0], len({row["seed"] for row in rows})
-    settings = ", ".join(f"{name} {value:,}" for name, value in one["settings"].items())
-    spans = sorted({tuple(row["distance"]) for row in rows if row["distance"]})
+    one, seeds = rows[0], len({row.seed for row in rows})
+    settings = ", ".join(f"{name} {value:,}" for name, value in one.settings.items())
+    spans = sorted({row.distance for row in rows if row.distance is not None})
     head = ["mixer", "dim", "parameters", "learning rate", "batches", "seconds", "right"]
     cells = [
         [
-            *(each["mixer"], each["dim"], each["parameters"], f"{each['lr']:g}", round(each["batches"])),
-            *(each["seconds"], _share(each["accuracy"])),
-            *(_share(each["by_distance"].get(span)) for span in spans),
+            *(best.mixer, best.dim, best.parameters, f"{best.lr:g}", round(best.batches)),
+            *(best.seconds, _share(best.accuracy)),
+            *(_share(best.by_distance.get(span)) for span in spans),
         ]
-        for each in standing(rows)
+        for best in ranked(rows)
     ]
     heads = [*head, *(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)]
     note = "right: of all questions, then of those whose answer stands so many tokens back"
     return "\n".join(
         [
-            f"{one['probe']} at difficulty {one['difficulty']} ({settings}): chance is {_share(one['chance'])}",
+            f"{one.probe} at difficulty {one.difficulty} ({settings}): chance is {_share(one.chance)}",
             "",
             table(heads, cells),
             "",

@@ -1,6 +1,6 @@
 """What a model keeps of a text of N tokens: a state that has read them, or has the room and the count of one that has.
 
-    state, read = far(model, 65_536)
+    state, read = long_context(model, 65_536)
 
 The text is read in pieces, as `generate --mode stream` reads a prompt. Where that would take longer than `LIMIT`, the
 state after the pieces so far is told that it has read N tokens: its places for the others hold zeros. Reading on takes
@@ -22,7 +22,7 @@ LIMIT = 20.0
 """seconds that a text is read for at most, as the pieces read so far predict"""
 
 
-class Far(NamedTuple):
+class Reached(NamedTuple):
     """A state that counts N tokens, and how many of them it has really read."""
 
     state: ModelState
@@ -30,7 +30,7 @@ class Far(NamedTuple):
 
 
 @torch.no_grad()
-def far(model: Model, tokens: int, *, room: int = 0, limit: float = LIMIT) -> Far:
+def long_context(model: Model, tokens: int, *, room: int = 0, limit: float = LIMIT) -> Reached:
     """The state of one row after `tokens` tokens, with room for `room` more. ValueError where there is none in time."""
     device = model.device
     text = torch.randint(model.config.vocab, (1, tokens), generator=torch.Generator().manual_seed(0)).to(device)
@@ -48,7 +48,7 @@ def far(model: Model, tokens: int, *, room: int = 0, limit: float = LIMIT) -> Fa
         if _shapes(state) != shapes:
             raise ValueError(f"reading {tokens:,} tokens would take {whole:,.0f} seconds, longer than {limit:g}")
         state = counting(state, tokens)
-    return Far(state, read)
+    return Reached(state, read)
 
 
 def counting(state: ModelState, tokens: int) -> ModelState:

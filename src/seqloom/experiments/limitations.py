@@ -1,6 +1,6 @@
 """What a model cannot do: from the traits of its mixers, and from what it holds under a long context and a longer one.
 
-cannot(config)       ["keep a state of one size: it grows with the text", …], each phrase after "it cannot"
+limitations(config)       ["keep a state of one size: it grows with the text", …], each phrase after "it cannot"
 """
 
 import torch
@@ -12,7 +12,7 @@ CONTEXTS = (4096, 8192)
 """tokens; longer than any window that a mixer has of its own"""
 
 
-def cannot(sizes: ModelConfig) -> list[str]:
+def limitations(sizes: ModelConfig) -> list[str]:
     """Short phrases; [] for a model that streams from a state of one size, and whose weights fit any context."""
     near, far = (_built(sizes, context) for context in CONTEXTS)
     traits, found = [half.traits for half in near.halves], []

@@ -10,7 +10,7 @@ from seqloom.runs import checkpoint
 from seqloom.runs.layout import Run
 
 
-def own_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, str]:
+def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, str]:
     """The tokens of `data`, or of the held-out side of the run's own text, and what they are; None, and why, without.
 
     Errors of a text that was named are raised as `corpora.read` raises them.

@@ -1,6 +1,6 @@
 """How long a model takes for one more token, from a state that has read many.
 
-    seconds = pace(model, far(model, N).state, N)
+    seconds = latency(model, long_context(model, N).state, N)
 
 Most mixers take as long for each of the next few tokens: they are read again and again from place N. An Extractor pays
 ahead in blocks, every second token one of one input, every fourth one of two, …, once in P tokens one of P, and its
@@ -19,7 +19,7 @@ from torch import Tensor
 from seqloom.analysis.measure import seconds
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
-from seqloom.experiments.far import counting
+from seqloom.experiments.long_context import counting
 from seqloom.ops.lag_sum.online.blocks import longest
 
 MOST = 2.0
@@ -31,7 +31,7 @@ LEAST, REPEATS = 3, 15
 
 
 @torch.no_grad()
-def pace(model: Model, state: ModelState, tokens: int) -> float:
+def latency(model: Model, state: ModelState, tokens: int) -> float:
     """Seconds a token, a median, with `step(reuse=True)`: as generation does it. The state is given up."""
     reading = _Reading(model, state)
     reading(1)  # what is loaded or worked out at the first token belongs to no other

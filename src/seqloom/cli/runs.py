@@ -1,0 +1,98 @@
+"""`seqloom runs`: the runs beneath a folder, how far they are, and in what their settings differ."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seqloom.core.progress import clock
+from seqloom.core.table import table
+from seqloom.runs import about
+from seqloom.runs.layout import Run
+from seqloom.runs.lock import held
+from seqloom.runs.metrics import read
+from seqloom.runs.steps import newest_first
+
+
+def listed(folder: Path, *, as_json: bool = False) -> str:
+    """A table of the runs, or one JSON object. FileNotFoundError where the folder does not exist or holds no run."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} does not exist; give a folder with runs in it")
+    found = [_described(folder, path.parent) for path in sorted(folder.rglob("config.json"))]
+    runs = [run for run in found if run is not None]
+    if not runs:
+        raise FileNotFoundError(f"{folder} holds no run: no folder in it has a config.json with a model")
+    varying = _varying([run["settings"] for run in runs])
+    for run in runs:
+        run["settings"] = {name: run["settings"].get(name) for name in varying}
+    if as_json:
+        return json.dumps({"runs": runs})
+    head = ("run", "state", "batches", "loss", "held-out", "h:m:s", *(name.rpartition(".")[2] for name in varying))
+    rows = [
+        (
+            *(run["run"], run["state"], run["batches"], run["loss"], run["held_out"]),
+            clock(run["seconds"]),
+            *(_text(value) for value in run["settings"].values()),
+        )
+        for run in runs
+    ]
+    return table(head, rows)
+
+
+def _described(home: Path, folder: Path) -> dict[str, Any] | None:
+    """What is known of the run in a folder; None where it holds the settings of something else, as of a study."""
+    run = Run(folder)
+    name = folder.relative_to(home).as_posix()
+    unknown: dict[str, Any] = {"batches": 0, "loss": None, "held_out": None, "seconds": 0.0}
+    try:
+        settings = run.settings
+        if not isinstance(settings.get("model"), dict) or "study" in settings:
+            return None
+        rows = read(run.metrics) if run.metrics.is_file() else []
+    except (OSError, ValueError) as error:
+        return {"run": name, "state": f"damaged: {error}", **unknown, "settings": {}}
+    steps = [row for row in rows if "cost" in row]
+    scores = [row for row in rows if "held_out" in row]
+    batches = steps[-1]["step"] if steps else 0
+    return {
+        "run": name,
+        "state": _state(run, batches, bool(scores) and scores[-1]["step"] == batches),
+        "batches": batches,
+        "loss": steps[-1]["cost"] if steps else None,
+        "held_out": scores[-1]["held_out"] if scores else None,
+        "seconds": sum(row.get("seconds") or 0.0 for row in steps),
+        "settings": dict(_flat(settings)),
+    }
+
+
+def _state(run: Run, batches: int, scored: bool) -> str:
+    """Whether a process trains it now, whether it is done, or that the same command goes on with it."""
+    if held(run.folder):
+        return "training"
+    for path in newest_first(run.checkpoints):
+        try:
+            config = about.describe(path).meta.get("config")
+        except (OSError, ValueError):
+            continue
+        asked = config["training"]["batches"] if isinstance(config, dict) else None
+        return "done" if scored and asked in (None, batches) else "stopped"
+    return "done" if scored else "stopped"
+
+
+def _flat(settings: Mapping[str, Any], place: str = "") -> Sequence[tuple[str, Any]]:
+    """The settings by their dotted names."""
+    found: list[tuple[str, Any]] = []
+    for name, value in settings.items():
+        dotted = f"{place}.{name}" if place else name
+        found += _flat(value, dotted) if isinstance(value, Mapping) else [(dotted, value)]
+    return found
+
+
+def _varying(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of settings that are not the same in all runs."""
+    names = dict.fromkeys(name for one in settings for name in one)
+    return [name for name in names if len({json.dumps(one.get(name), sort_keys=True) for one in settings}) > 1]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,191 @@
+"""What a study, or one training, will take before it begins: parameters, memory, operations, and the time.
+
+The seconds of a step are the median of the rows of a run of the same model where there are enough of them, and of a few
+steps on noise, timed now, where there are not. Scoring held-out text counts as a third of a step per batch of it
+(forward only). What is timed, as a race, takes as many steps as it has rounds. Nothing is trained.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+import torch
+
+from seqloom.analysis.measure import seconds
+from seqloom.core.available_memory import written
+from seqloom.core.progress import clock, progress
+from seqloom.core.table import table
+from seqloom.experiments.noise import training_step
+from seqloom.experiments.results import load
+from seqloom.experiments.runner import Workers, preview
+from seqloom.experiments.study import Cell, RunCell, Study
+from seqloom.ops.backends import use
+from seqloom.runs.durable import canonical
+from seqloom.runs.metrics import read
+from seqloom.training.config import RunConfig
+from seqloom.training.memory import activations, keep_freed_memory, require_room, weights
+
+STEPS = 3
+"""timed steps of a model that has no rows yet, after one that is not timed"""
+ENOUGH = 20
+"""rows of a run that say what a batch takes"""
+
+
+@final
+@dataclass
+class Part:
+    """All cells that train the same model."""
+
+    name: str
+    config: RunConfig
+    runs: int = 0
+    finished: int = 0
+    batches: int = 0
+    """of all its runs"""
+    left: float = 0.0
+    """training steps still to be done, one after another"""
+    alone: float = 0.0
+    """those among them that are timed, with the machine to themselves"""
+    known: list[float] = field(default_factory=list)
+    """seconds of a batch, by the rows of its runs"""
+    seconds: float = 0.0
+    """of a batch"""
+    timed: str = ""
+    """where the seconds are from"""
+
+    @property
+    def parameters(self) -> int:
+        """Trainable numbers."""
+        return weights(self.config.model)[0]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that training takes at least."""
+        training = self.config.training
+        return weights(self.config.model)[1] * (training.dtype.itemsize // 4) + activations(self.config.model, training)
+
+    @property
+    def operations(self) -> int:
+        """Arithmetic operations of the forward equation for one batch."""
+        with torch.device("meta"):
+            model = self.config.model.build()
+        return model.cost(self.config.model.context).total * self.config.training.batch
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """The parts of a study."""
+
+    parts: tuple[Part, ...]
+    others: int
+    """cells whose time is not predicted"""
+    jobs: int = 1
+
+    @property
+    def hours(self) -> float:
+        """What is left: what is timed one after another, all else by `jobs` at once."""
+        shared = sum((part.left - part.alone) * part.seconds for part in self.parts) / self.jobs
+        return (shared + sum(part.alone * part.seconds for part in self.parts)) / 3600
+
+    def __str__(self) -> str:
+        """A table by model, and the sum in one line."""
+        head = (
+            *("model", "runs", "finished", "batches", "parameters", "memory", "operations a batch"),
+            *("ms a batch", "measured", "left (h:m:s)"),
+        )
+        rows = [
+            (
+                *(part.name, part.runs, part.finished, part.batches, part.parameters, written(part.memory)),
+                *(part.operations, 1e3 * part.seconds if part.timed else None, part.timed),
+                clock(part.left * part.seconds),
+            )
+            for part in self.parts
+        ]
+        runs, batches = sum(part.runs for part in self.parts), sum(part.batches for part in self.parts)
+        done = sum(part.finished for part in self.parts)
+        total = f"{runs:,} runs of {batches:,} batches in all, {done:,} finished; about {self.hours:.2f} hours left"
+        how = "one after another" if self.jobs == 1 else f"{self.jobs} at once"
+        further = f", and {self.others:,} further measurements" if self.others else ""
+        return f"{table(head, rows)}\n\n{total}, {how}, held-out text included{further}"
+
+
+def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
+    """Reads and times what there is to know. ValueError as of `runner.run`, and where a model has no room."""
+    cells = preview(study, out)
+    for cell in cells:
+        cell.check(out / cell.name)
+    parts: dict[str, Part] = {}
+    others = 0
+    for cell in cells:
+        done = load(out / cell.name, cell) is not None
+        others += not done and not cell.steps()
+        for config, steps in cell.steps():
+            part = parts.setdefault(_key(config), Part(_name(cell), config))
+            _add(part, cell, steps, out / cell.name, done)
+    jobs = workers.jobs if workers is not None and workers.cluster is None else 1
+    return Plan(tuple(timed(list(parts.values()))), others, jobs)
+
+
+def timed(parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts with the seconds of a batch: by their rows, or measured now, each model alone, on noise."""
+    unknown = []
+    for part in parts:
+        if part.known:
+            part.seconds, part.timed = statistics.median(part.known), "its rows"
+        elif part.left:
+            unknown.append(part)
+    if unknown:
+        keep_freed_memory()
+        with torch.random.fork_rng(devices=[]), progress("timing", len(unknown), "models") as advance:
+            for part in unknown:
+                with use(**part.config.backends):
+                    step = training_step(part.config.model, part.config.training)
+                    part.seconds, part.timed = seconds(step, STEPS).median, f"{STEPS} steps now"
+                advance(note=part.name)
+    return parts
+
+
+def training(config: RunConfig) -> str:
+    """One training: its price, as `seqloom train --plan` prints it. ValueError where it has no room."""
+    from seqloom.core.device import chosen
+
+    require_room(config.model, chosen(config.training.device), config.training)
+    part = Part("", config, 1, 0, config.training.batches, config.training.batches)
+    timed([part])
+    lines = [
+        ("parameters", f"{part.parameters:,}"),
+        ("memory", f"{written(part.memory)} at least"),
+        ("operations", f"{part.operations:,} a batch, forward"),
+        ("time", f"{1e3 * part.seconds:,.3g} ms a batch ({part.timed}), {clock(part.left * part.seconds)} in all"),
+    ]
+    return "\n".join(f"{name:<12} {value}" for name, value in lines)
+
+
+def _key(config: RunConfig) -> str:
+    """The same for runs that differ in their seed alone."""
+    said = config.model_dump(mode="json")
+    del said["training"]["seed"]
+    return canonical(said)
+
+
+def _name(cell: Cell) -> str:
+    """The model of a cell: its name without the seed."""
+    return cell.name.replace("/seed-", ".seed-").split(".seed-")[0].removeprefix("cells/")
+
+
+def _add(part: Part, cell: Cell, steps: float, folder: Path, done: bool) -> None:
+    if not isinstance(cell, RunCell):
+        part.left += 0 if done else steps
+        part.alone += 0 if done else steps
+        return
+    rows = read(folder / "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
+    times = [float(row["seconds"]) for row in rows if row.get("seconds") is not None]
+    if len(times) >= ENOUGH:
+        part.known.append(statistics.median(times))
+    part.runs += 1
+    part.finished += done
+    part.batches += cell.config.training.batches
+    part.left += 0 if done else max(0.0, steps - len(times))

@@ -1,0 +1,102 @@
+"""What a trained model shows of itself: its state's size, texts, how many sentences are of the grammar, views."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import torch
+
+from seqloom.core.device import chosen
+from seqloom.core.model import Model
+from seqloom.core.state import nbytes
+from seqloom.evaluation.stories import judged
+from seqloom.experiments.pictures import TOKENS, sample, views
+from seqloom.experiments.study import Cell, Row
+from seqloom.face import load
+from seqloom.report.comparison import Sample, View
+from seqloom.runs.layout import find_run
+from seqloom.training.train import Say, Show
+
+STORIES = 32
+"""texts that a model writes to be judged by the grammar"""
+LENGTH = 200
+"""tokens of each of them, at most"""
+
+
+@final
+class Portrait(Row):
+    """One contender, by the model of its first seed."""
+
+    contender: str
+    state_bytes: int | None
+    """what one text keeps between tokens once the window is full"""
+    grammatical: float | None = None
+    """share of sampled sentences that are of the grammar"""
+    agreeing: float | None = None
+    """share of those that also agree with their story so far"""
+    samples: list[Sample]
+    views: list[View]
+
+
+@final
+@dataclass(frozen=True)
+class PortraitCell(Cell):
+    """Reads the model in `run`, a run's folder beneath the study's."""
+
+    schema: ClassVar = Portrait
+    contender: str
+    run_folder: str
+    """relative to the study's folder"""
+    identity: dict[str, Any]
+    """of the run, and how many batches it was trained for"""
+    device: str
+    passage: tuple[int, ...]
+    """ids that views are of"""
+    prompts: tuple[str, ...] = ()
+    judged: bool = False
+    """whether the text has a grammar"""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The run, and what is asked of its model."""
+        asked = {"prompts": list(self.prompts), "passage": list(self.passage), "tokens": TOKENS}
+        return {"run": self.identity, **asked, "stories": STORIES if self.judged else 0}
+
+    def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
+        """One row."""
+        home = folder
+        for _ in Path(self.name).parts:
+            home = home.parent
+        find_run(home / self.run_folder)
+        model = load(home / self.run_folder).to(chosen(self.device))
+        tokenizer = model.tokenizer
+        assert tokenizer is not None
+        grammar: dict[str, float] = {}
+        with show("writing", 2, "parts") as advance:
+            prompts = self.prompts if model.traits.generates else ()
+            samples = [sample(model, tokenizer, prompt, seed) for prompt in prompts for seed in (0, 1)]
+            advance(note="texts")
+            if self.judged:
+                found = judged(model, stories=STORIES, tokens=LENGTH, top_p=0.9)
+                written = max(found.written, 1)
+                grammar = {"grammatical": found.grammatical / written, "agreeing": found.agreeing / written}
+            advance(note="stories")
+        return [
+            Portrait(
+                contender=self.contender,
+                state_bytes=_state_bytes(model),
+                **grammar,
+                samples=[Sample.model_validate(each) for each in samples],
+                views=[View.model_validate(each) for each in views(model, tokenizer, list(self.passage))],
+            )
+        ]
+
+
+def _state_bytes(model: Model) -> int | None:
+    """The state of one row after a full window, trimmed as it would be saved; None without a state."""
+    if not model.traits.streams:
+        return None
+    ids = torch.zeros(1, model.config.context, dtype=torch.long, device=model.device)
+    with torch.no_grad():
+        return nbytes(model.trim(model.extend(ids, model.start(1))[1]))

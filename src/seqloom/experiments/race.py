@@ -1,0 +1,127 @@
+"""A race: what a training step and a generated token take, all contenders by turns in one process.
+
+What else the machine does then falls on all alike; what a run's own rows say of seconds is not compared.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import torch
+
+from seqloom.analysis.measure import Timing, peak_bytes, race
+from seqloom.core.device import chosen
+from seqloom.core.model import Model
+from seqloom.experiments.noise import training_step
+from seqloom.experiments.study import Cell, Row
+from seqloom.face import load
+from seqloom.generation.draws import tokens
+from seqloom.ops.backends import use
+from seqloom.training.config import RunConfig
+from seqloom.training.train import Say, Show
+
+ROUNDS = 7
+"""turns of each model"""
+WARM = 2
+"""training steps before the first turn"""
+
+
+@final
+class Times(Row):
+    """What one contender's training step and one of its tokens take."""
+
+    contender: str
+    step: float
+    """seconds of a training step, median"""
+    token: float | None = None
+    """seconds of a token, median over texts written from the first token until the window is full; None without any"""
+    peak: int | None = None
+    """most bytes that a training step holds beyond the model and the optimizer's memory"""
+
+
+@final
+@dataclass(frozen=True)
+class Race(Cell):
+    """Training steps on noise, and texts by the trained models where `runs` has their folders."""
+
+    alone: ClassVar = True
+    schema: ClassVar = Times
+    configs: dict[str, RunConfig]
+    """by contender"""
+    machine: str
+    """`analysis.origin.machine`: times of another one do not count"""
+    runs: dict[str, Path] | None = None
+    """the folder of a trained model, by contender; None: training steps alone"""
+    rounds: int = field(default_factory=lambda: ROUNDS)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Sizes and backends of all contenders, and the machine."""
+        sizes = {name: _sizes(config) for name, config in self.configs.items()}
+        return {"contenders": sizes, "machine": self.machine, "rounds": self.rounds, "texts": self.runs is not None}
+
+    def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
+        """A row for each contender."""
+        texts = self.runs is not None
+        with torch.random.fork_rng(devices=[]), show("timing by turns", 3 if texts else 1, "measurements") as advance:
+            steps = {name: _stepping(config) for name, config in self.configs.items()}
+            times = race(steps, self.rounds, warm=WARM)
+            advance(note="steps")
+            peaks: dict[str, int] = {}
+            written: dict[str, float] = {}
+            if self.runs is not None:
+                peaks = {name: peak_bytes(step) for name, step in steps.items()}
+                advance(note="memory")
+                del steps
+                written = _tokens(self.configs, self.runs, self.rounds)
+                advance(note="tokens")
+        return [
+            Times(contender=name, step=timing.median, token=written.get(name), peak=peaks.get(name))
+            for name, timing in times.items()
+        ]
+
+    def steps(self) -> list[tuple[RunConfig, float]]:
+        """Its rounds."""
+        return [(config, self.rounds + WARM) for config in self.configs.values()]
+
+
+def _sizes(config: RunConfig) -> dict[str, Any]:
+    """What a training step takes its time for."""
+    said = config.model_dump(mode="json")
+    training = {name: said["training"][name] for name in ("batch", "accumulate", "precision", "compile", "device")}
+    return {"model": said["model"], "training": training, "backends": said["backends"]}
+
+
+def _tokens(configs: Mapping[str, RunConfig], runs: Mapping[str, Path], rounds: int) -> dict[str, float]:
+    """Seconds of a token by each model that generates."""
+    models = {name: load(runs[name]).to(chosen(config.training.device)) for name, config in configs.items()}
+    writing = {name: _writing(model, configs[name]) for name, model in models.items() if model.traits.generates}
+    times: dict[str, Timing] = race(writing, rounds) if writing else {}
+    return {name: timing.median / models[name].config.context for name, timing in times.items()}
+
+
+def _stepping(config: RunConfig) -> Callable[[], None]:
+    """A function that trains a model of these sizes by one batch."""
+    train = training_step(config.model, config.training)
+
+    def step() -> None:
+        with use(**config.backends):
+            train()
+
+    return step
+
+
+def _writing(model: Model, config: RunConfig) -> Callable[[], None]:
+    first = torch.zeros(1, 1, dtype=torch.long)
+
+    def write() -> None:
+        with use(**config.backends):
+            _exhaust(tokens(model, first, max_tokens=model.config.context))
+
+    return write
+
+
+def _exhaust(drawn: Iterator[object]) -> None:
+    for _ in drawn:
+        pass

@@ -1,0 +1,122 @@
+"""The rows of a study on disk.
+
+    OUT/NAME/rows.json    of one cell: {format, cell, rows, origin, sha256}, written once, when the cell is done
+    OUT/results.jsonl     of all cells, a line each with its crc32: {cell, …row, …origin}; a failed cell: {cell, failed}
+
+`cell` in rows.json is the digest of the cell's settings. Rows whose settings have changed since are found again by
+running the cell; rows of another format, or that were altered, are an error.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+from pydantic import ValidationError
+
+from seqloom.core.files import read_bytes, read_json
+from seqloom.experiments.study import Cell, Row
+from seqloom.runs.durable import replace
+from seqloom.runs.layout import identity, make_folder, sealed
+from seqloom.runs.lock import lock
+from seqloom.runs.rows import checked, encode
+
+FORMAT = 1
+ROWS, RESULTS = "rows.json", "results.jsonl"
+LARGEST = 64 << 20
+"""bytes that the rows of one cell may have"""
+R = TypeVar("R", bound=Row)
+
+
+def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str]) -> None:
+    """Writes the rows of a cell, whole or not at all."""
+    document = {
+        "format": FORMAT,
+        "cell": identity(cell.settings),
+        "rows": [row.model_dump(mode="json") for row in rows],
+        "origin": dict(origin),
+    }
+    make_folder(folder)
+    with lock(folder):
+        replace(folder / ROWS, sealed(document))
+
+
+def load(folder: Path, cell: Cell) -> list[Row] | None:
+    """The rows of a cell; None where it is not done with these settings.
+
+    ValueError, in one line, for rows of another format, and where the file was altered.
+    """
+    path = folder / ROWS
+    if not path.is_file():
+        return None
+    document = _document(path)
+    if document["cell"] != identity(cell.settings):
+        return None
+    try:
+        return [cell.schema.model_validate(row) for row in document["rows"]]
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(
+            f"{path} has rows of an older format ({place}: {first['msg']}): choose another --out"
+        ) from None
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """What a rows.json holds, without its digest."""
+    document = read_json(path, LARGEST, follow=False)
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
+        older = isinstance(found, int) and found < FORMAT
+        known = f"of format {found}, and this seqloom reads {FORMAT}" if found is not None else "no rows of a study"
+        raise ValueError(f"{path} is {known}: {'choose another --out' if older else 'update seqloom or remove it'}")
+    digest = document.pop("sha256", None)
+    if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(document):
+        raise ValueError(f"{path} is altered: its sha256 is not that of its rows: remove it, and it is found again")
+    return document
+
+
+@final
+class Results:
+    """The rows of a study so far, by cell, and why cells failed."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.rows: dict[str, list[Row]] = {}
+        self.failed: dict[str, str] = {}
+
+    def add(self, cell: Cell) -> bool:
+        """Takes in the rows of a cell from its folder; False where it is not done."""
+        found = load(self.out / cell.name, cell)
+        if found is None:
+            return False
+        self.rows[cell.name] = found
+        self.failed.pop(cell.name, None)
+        return True
+
+    def of(self, schema: type[R]) -> list[R]:
+        """All rows of a schema, in the order of the cells."""
+        return [row for rows in self.rows.values() for row in rows if isinstance(row, schema)]
+
+    def write(self) -> Path:
+        """Writes OUT/results.jsonl, with the rows of all cells in OUT, those of earlier commands too; its path."""
+        path = self.out / RESULTS
+        lines = []
+        for each in sorted(self.out.rglob(ROWS)):
+            document, name = _document(each), each.parent.relative_to(self.out).as_posix()
+            lines += [encode({"cell": name, **row, **document["origin"]}) for row in document["rows"]]
+        lines += [encode({"cell": name, "failed": why}) for name, why in self.failed.items()]
+        make_folder(self.out)
+        replace(path, b"".join(lines))
+        return path
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The lines of OUT/results.jsonl. FileNotFoundError where there is no study; ValueError for a damaged line."""
+    path = folder / RESULTS
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
+    found = [checked(line) for line in read_bytes(path, LARGEST).splitlines()]
+    for number, row in enumerate(found, 1):
+        if row is None:
+            raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
+    return [row for row in found if row is not None]

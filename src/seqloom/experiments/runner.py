@@ -1,0 +1,140 @@
+"""One runner for all studies: cell by cell in this process, or stage by stage in several, or as jobs of a cluster.
+
+    results = run(study, Path("runs/compare"), Workers(jobs=2))
+
+A cell that is done is not run again. A cell that fails (an error, a signal that killed its process, no memory, a full
+disk) is a row with its reason, and the others go on; the same command tries it again. What is timed (`Cell.alone`) runs
+after the other cells of its stage, in this process, one at a time, with all cores. A signal saves what is running and
+raises `Stopped`.
+"""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import final
+
+from seqloom.experiments.live_table import LiveTable
+from seqloom.experiments.results import Results
+from seqloom.experiments.study import Cell, Stopped, Study
+from seqloom.experiments.workers import Cluster, Pool, Processes, follow, of_memory, perform, reason, require_cluster
+from seqloom.runs.layout import make_folder, open_run
+from seqloom.runs.lock import lock
+from seqloom.training.memory import keep_freed_memory
+
+
+@final
+@dataclass(frozen=True)
+class Workers:
+    """Where cells run: `jobs` at once in processes of this machine, or as jobs of a `cluster` (slurm, local)."""
+
+    jobs: int = 1
+    cluster: str | None = None
+    cluster_settings: tuple[str, ...] = ()
+    """`name=value` of submitit, such as slurm_partition=gpu"""
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise ValueError(f"--jobs must be at least 1, not {self.jobs}")
+        if self.cluster is not None:
+            require_cluster(self.cluster)
+        elif self.cluster_settings:
+            raise ValueError("--cluster-set is of the jobs of a cluster: give --cluster slurm or local too")
+
+    def pool(self, out: Path, command: str) -> Pool | None:
+        """Who runs the cells of a stage; None for this process."""
+        if self.cluster is not None:
+            most = self.jobs if self.jobs > 1 else None
+            return Cluster(out, self.cluster, self.cluster_settings, most, command)
+        return Processes(out, self.jobs, command) if self.jobs > 1 else None
+
+
+def preview(study: Study, out: Path) -> list[Cell]:
+    """The cells of all stages as far as they are known before anything runs. ValueError where there is none."""
+    results = Results(out)
+    cells: list[Cell] = []
+    for stage in study.stages(results):
+        for cell in stage:
+            results.add(cell)
+        cells += stage
+    if not cells:
+        raise ValueError(f"the study {study.name} has no cells: name something to be run or measured")
+    return cells
+
+
+def run(study: Study, out: Path, workers: Workers | None = None, *, command: str = "") -> Results:
+    """Runs all cells that are not done and writes OUT/results.jsonl.
+
+    ValueError for a study without cells, and where OUT, or a run in it, belongs to other settings: before anything
+    runs. `Stopped` where a signal ended it.
+    """
+    cells = preview(study, out)
+    for cell in cells:
+        cell.check(out / cell.name)
+    pool = (workers or Workers()).pool(out, command)
+    with lock(out):
+        open_run(out, {"study": study.name, **study.settings})
+    keep_freed_memory()
+    results = Results(out)
+    try:
+        with LiveTable({cell.name: _effort(cell) for cell in cells}) as table:
+            for stage in study.stages(results):
+                _run_stage(stage, results, table, pool, command)
+    except (Stopped, KeyboardInterrupt):
+        with suppress(OSError):
+            results.write()
+        raise
+    results.write()
+    return results
+
+
+def _run_stage(stage: Sequence[Cell], results: Results, table: LiveTable, pool: Pool | None, command: str) -> None:
+    """The cells of one stage, those that are alone last."""
+    todo = []
+    for cell in stage:
+        if results.add(cell):
+            table.already(cell.name, cell.text(results.rows[cell.name]))
+        else:
+            todo.append(cell)
+    together = [cell for cell in todo if not cell.alone] if pool is not None else []
+    if pool is not None and together:
+        follow(together, pool, results, table)
+    for cell in todo:
+        if cell not in together:
+            _run_here(cell, results, table, command)
+
+
+def _run_here(cell: Cell, results: Results, table: LiveTable, command: str) -> None:
+    """One cell in this process."""
+    try:
+        perform(cell, results.out, command, table.say, partial(table.show, cell.name))
+        results.add(cell)
+    except Stopped:
+        results.add(cell)
+        raise
+    except KeyboardInterrupt:  # in a measurement, which saves its rows at its end
+        raise Stopped(cell.name, 130) from None
+    except Exception as error:
+        results.failed[cell.name] = reason(error)
+        if not isinstance(error, (ValueError, OSError)) and not of_memory(error):
+            _log(results.out, cell.name)
+        table.failed(cell.name, results.failed[cell.name])
+    else:
+        table.done(cell.name, cell.text(results.rows[cell.name]))
+
+
+def _log(out: Path, name: str) -> None:
+    """Keeps the traceback of an error that is no message to the user."""
+    path = out / "logs" / f"{name.replace('/', '.')}.log"
+    try:
+        make_folder(path.parent)
+        path.write_text(traceback.format_exc(), encoding="utf-8")
+    except (OSError, ValueError):
+        traceback.print_exc(file=sys.stderr)
+
+
+def _effort(cell: Cell) -> float:
+    return sum(count for _, count in cell.steps())

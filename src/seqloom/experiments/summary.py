@@ -1,0 +1,259 @@
+"""The summary of a comparison: rows of its study into the table, its statistics, and what each contender shows.
+
+    comparison = summarize(study, results, command)       → OUT/comparison.json, format 2
+
+The order is that of the held-out loss. The baseline is the first contender whose layers all have self-attention.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from seqloom.analysis.origin import origin
+from seqloom.core.statistics import Difference, differences, mean, mean_of
+from seqloom.evaluation.scores import unigram_entropy
+from seqloom.experiments.columns import COLUMNS, OPTIONAL, STATISTICS, at_length, described, of_probe
+from seqloom.experiments.compare import Compare, Trained, last_tenth
+from seqloom.experiments.contenders import Contender
+from seqloom.experiments.decoding import NO_STREAM, Token
+from seqloom.experiments.limitations import limitations
+from seqloom.experiments.portrait import Portrait
+from seqloom.experiments.race import Times
+from seqloom.experiments.recall import Answers
+from seqloom.experiments.results import Results
+from seqloom.experiments.runner import Workers, run
+from seqloom.report import comparison as report
+from seqloom.runs.durable import replace
+from seqloom.training.config import RunConfig
+from seqloom.training.loop import NotFinite
+
+FILE = "comparison.json"
+Values = dict[str, Any]
+
+
+def compare(study: Compare, out: Path, workers: Workers | None = None, command: str = "") -> report.Comparison:
+    """Runs what is not done yet, and writes and returns the summary.
+
+    ValueError for settings that do not fit and for an OUT of other settings; NotFinite where nothing could be trained;
+    `Stopped` when a signal ends it.
+    """
+    results = run(study.study, out, workers, command=command)
+    return write(study, results, command)
+
+
+def write(study: Compare, results: Results, command: str) -> report.Comparison:
+    """Writes OUT/comparison.json and returns what is in it."""
+    found = summarize(study, results, command)
+    hidden = set() if study.left_out is not None else {"left_out"}
+    document = {"format": report.FORMAT, **found.model_dump(mode="json", exclude=hidden)}
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    replace(results.out / FILE, text.encode())
+    return found
+
+
+def summarize(study: Compare, results: Results, command: str) -> report.Comparison:
+    """All that is known of the contenders, the lowest held-out loss first, those that failed last."""
+    contenders = [_Own(each, study.config(each), results) for each in study.sized(results)]
+    good = [each for each in contenders if each.failed is None]
+    if not good:
+        first = contenders[0]
+        raise NotFinite(f"no contender can be trained so; {first.contender.name}: {first.failed}")
+    baseline = next((each for each in good if each.kinds == {"attention"}), good[0]).contender.name
+    pairs = any(len({run.order for run in each.runs}) > 1 for each in good)
+    losses = {each.contender.name: {run.seed: float(run.held_out or 0.0) for run in each.runs} for each in good}
+    apart = differences(losses, dict.fromkeys(losses, baseline), paired=pairs)
+    values = {each.contender.name: _values(each, apart.get(each.contender.name)) for each in good}
+    good.sort(key=lambda each: float(values[each.contender.name]["held-out cost"]))
+    silent = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
+    names = [name for name in COLUMNS if name in values[good[0].contender.name] and name not in silent]
+    further, columns = _further(study, results)
+    columns = [*described(names), *columns]
+    unknown = dict.fromkeys(column["name"] for column in columns)
+    config, corpus = study.base, study.corpus
+    return report.Comparison(
+        preset=study.preset,
+        changes=list(study.changes),
+        seeds=study.seeds,
+        batches=config.training.batches,
+        batch=config.training.batch,
+        context=config.model.context,
+        stretch=last_tenth(config.training.batches),
+        baseline=baseline,
+        paired=pairs,
+        origin=report.Origin(**origin(command)),
+        text=report.Text(
+            description=corpus.description.replace(config.data.source, Path(config.data.source).name, 1),
+            identity=corpus.identity,
+            held_out_tokens=len(corpus.held),
+            held_out_documents=corpus.held.documents,
+            unigram=unigram_entropy(corpus.held),
+            floor=study.floor,
+        ),
+        columns=[report.Column(**column) for column in columns],
+        equal=study.match.equal if study.match is not None else None,
+        probe_batches=study.probe_batches if study.probes else None,
+        contenders=[
+            _contender(each, study, results, {**unknown, **values.get(each.contender.name, {}), **more})
+            for each in [*good, *(one for one in contenders if one.failed is not None)]
+            for more in [further.get(each.contender.name, {})]
+        ],
+        left_out=[report.LeftOut(name=name, why=why) for name, why in (study.left_out or {}).items()],
+    )
+
+
+@final
+@dataclass
+class _Own:
+    """A contender with its rows."""
+
+    contender: Contender
+    config: RunConfig
+    results: Results
+
+    @property
+    def runs(self) -> list[Trained]:
+        """The runs that were trained to their end."""
+        return [row for row in self._all if row.failed is None]
+
+    @property
+    def failed(self) -> str | None:
+        """Why there are no numbers: the loss became NaN in a run, or every run failed."""
+        diverged = next((row.failed for row in self._all if row.failed is not None), None)
+        if diverged is not None or self.runs:
+            return diverged
+        prefix = f"{self.contender.name}/seed-"
+        return next((why for name, why in self.results.failed.items() if name.startswith(prefix)), "it was not trained")
+
+    @property
+    def kinds(self) -> set[str]:
+        """Of the mixers of its layers."""
+        return {mixer.kind for mixer in self.config.model.mixers}
+
+    @property
+    def portrait(self) -> Portrait | None:
+        """What its model shows."""
+        return next((row for row in self.results.of(Portrait) if row.contender == self.contender.name), None)
+
+    @property
+    def times(self) -> Times | None:
+        """What its steps and tokens take."""
+        return next((row for row in self.results.of(Times) if row.contender == self.contender.name), None)
+
+    @property
+    def _all(self) -> list[Trained]:
+        return [row for row in self.results.of(Trained) if row.contender == self.contender.name]
+
+
+def _quality(run: Trained) -> Values:
+    return {
+        "held-out cost": run.held_out,
+        "bits a byte": run.bits_per_byte,
+        "masked right": run.accuracy,
+        "training cost": run.training,
+    }
+
+
+def _values(each: _Own, apart: Difference | None) -> Values:
+    """The columns of the table; of the baseline, and after one seed, some are None."""
+    rows = [_quality(run) for run in each.runs]
+    estimate = apart and apart.estimate
+    statistics = (
+        mean_of([float(run.held_out or 0.0) for run in each.runs]).half,
+        estimate and estimate.mean,
+        estimate and estimate.half,
+        apart and apart.adjusted,
+        apart and apart.smallest,
+    )
+    parameters, operations = _sizes(each.config)
+    times, portrait = each.times, each.portrait
+    grammar = {name: getattr(portrait, name) for name in ("grammatical", "agreeing")} if portrait else {}
+    return {
+        **{name: None if rows[0][name] is None else mean([row[name] for row in rows]) for name in rows[0]},
+        **dict(zip(STATISTICS, statistics, strict=True)),
+        "parameters": parameters,
+        "operations a token": operations // each.config.model.context,
+        "state bytes": portrait and portrait.state_bytes,
+        "ms a step": times and 1e3 * times.step,
+        "peak MB a step": None if times is None or times.peak is None else times.peak / 1e6,
+        "ms a generated token": None if times is None or times.token is None else 1e3 * times.token,
+        **{name: value for name, value in grammar.items() if value is not None},
+    }
+
+
+def _sizes(config: RunConfig) -> tuple[int, int]:
+    """Trainable numbers, and operations of the equation for a text that fills the window."""
+    with torch.device("meta"):
+        model = config.model.build()
+    return sum(parameter.numel() for parameter in model.parameters()), model.cost(config.model.context).total
+
+
+def _contender(each: _Own, study: Compare, results: Results, row: Values) -> report.Contender:
+    contender, model, training = each.contender, each.config.model, each.config.training
+    shared: Values = {
+        "name": contender.name,
+        "kind": " + ".join(sorted(each.kinds)),
+        "beside": contender.beside,
+        "matched": contender.matched,
+        "row": row,
+        "cannot": _cannot(each, study),
+    }
+    if each.failed is not None:
+        there = sorted(path.parent for path in (results.out / contender.name).glob("seed-*/metrics.jsonl"))
+        return report.Contender(**shared, runs=[path.relative_to(results.out).as_posix() for path in there])
+    qualities = [_quality(run) for run in each.runs]
+    portrait = each.portrait
+    return report.Contender(
+        **shared,
+        spread={name: [one[name] for one in qualities] for name in qualities[0] if qualities[0][name] is not None},
+        runs=[f"{contender.name}/seed-{run.seed}" for run in each.runs],
+        by_position=[list(run.by_position) for run in each.runs if run.by_position],
+        operations_a_batch=_sizes(each.config)[1] * training.batch,
+        tokens_a_batch=model.context * training.batch,
+        seconds_a_batch=each.times.step if each.times is not None else None,
+        samples=portrait.samples if portrait is not None else [],
+        views=portrait.views if portrait is not None else [],
+    )
+
+
+def _further(study: Compare, results: Results) -> tuple[dict[str, Values], list[Values]]:
+    """The columns of lengths and of probes, and the values of each contender in them."""
+    found: dict[str, Values] = {}
+    columns: dict[str, Values] = {}
+    for row in sorted(results.of(Token), key=lambda row: row.tokens):
+        for what, column in at_length(row.tokens).items():
+            columns[column["name"]] = column
+            found.setdefault(row.contender, {})[column["name"]] = getattr(row, what)
+    columns = dict(sorted(columns.items(), key=lambda entry: entry[1]["unit"] == "bytes"))  # times, then bytes
+    for name, title, accuracy, _ in _probed(study, results):
+        column = of_probe(title, study.probe_batches)
+        columns[column["name"]] = column
+        found.setdefault(name, {})[column["name"]] = accuracy
+    return found, list(columns.values())
+
+
+def _probed(study: Compare, results: Results) -> list[tuple[str, str, float | None, str | None]]:
+    """(contender, probe, accuracy, why there is none) of all probes."""
+    rows = [row for row in results.of(Answers) if row.distance is None]
+    found = [(row.mixer, row.probe, row.accuracy, row.failed) for row in rows]
+    return found + [(name, title, None, why) for (name, title), why in study.probes_left_out.items()]
+
+
+def _cannot(each: _Own, study: Compare) -> list[str]:
+    """Short phrases after "it cannot"."""
+    name = each.contender.name
+    tokens = [row for row in each.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]
+    return [
+        *([f"be trained so: {each.failed}"] if each.failed is not None else []),
+        *limitations(each.config.model),
+        *(f"write after {row.tokens:,} tokens: {row.why}" for row in tokens),
+        *(f"do {title}: {why}" for own, title, _, why in _probed(study, each.results) if own == name and why),
+    ]
+
+
+def failures(results: Results) -> Sequence[str]:
+    """A line for each cell that failed."""
+    return [f"{name} failed: {why}; the same command tries it again" for name, why in results.failed.items()]

@@ -1,0 +1,59 @@
+"""`seqloom runs`: the runs beneath a folder, by their files alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seqloom.cli import command
+from seqloom.runs.layout import open_run
+from seqloom.runs.lock import held, lock
+from seqloom.runs.metrics import Metrics
+
+
+def made(folder: Path, mixer: str, lr: float, *, scored: bool) -> None:
+    """A run of three batches."""
+    settings: dict[str, Any] = {"format": 1, "model": {"mixer": {"kind": mixer}}, "training": {"lr": lr}}
+    run = open_run(folder, settings)
+    with Metrics(run.metrics) as rows:
+        for step in (1, 2, 3):
+            rows.append({"step": step, "cost": 5.0 - step, "seconds": 20.0})
+        if scored:
+            rows.append({"step": 3, "held_out": 2.5})
+
+
+def test_state_loss_time_and_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path / "she" / "seed-0", "she", 0.001, scored=True)
+    made(tmp_path / "he" / "seed-0", "he", 0.001, scored=False)
+    open_run(tmp_path, {"study": "compare", "model": {}})
+    assert command(["runs", str(tmp_path)]) == 0
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "state", "batches", "loss", "held-out", "h:m:s", "kind"]
+    assert [line.split() for line in lines] == [
+        ["he/seed-0", "stopped", "3", "2.000", "-", "1:00", "he"],
+        ["she/seed-0", "done", "3", "2.000", "2.500", "1:00", "she"],
+    ]
+    with lock(tmp_path / "he" / "seed-0"):
+        assert held(tmp_path / "he" / "seed-0")
+        assert command(["runs", str(tmp_path), "--json"]) == 0
+    assert not held(tmp_path / "he" / "seed-0")
+    found = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["state"] for run in found] == ["training", "done"]
+    assert found[0]["settings"] == {"model.mixer.kind": "he"}
+
+
+def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path / "she", "she", 0.001, scored=True)
+    made(tmp_path / "he", "he", 0.001, scored=True)
+    (tmp_path / "he" / "config.json").write_text("{")
+    assert command(["runs", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "damaged" in out
+    assert "done" in out
+
+
+@pytest.mark.parametrize(("folder", "says"), [("", "holds no run"), ("none", "does not exist")])
+def test_a_folder_without_runs(tmp_path: Path, folder: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["runs", str(tmp_path / folder)]) == 2
+    assert says in capsys.readouterr().err
