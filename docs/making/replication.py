@@ -2,8 +2,8 @@
 
     python -m docs.making.replication OUT …
 
-OUT is what `seqloom study paper` had as --out. Rows of a study that are there already are replaced, or, where
-they are of another number of batches, get a file NAME-BATCHES.jsonl next to them. `make pages` writes the page again without OUT.
+OUT is what `seqloom study paper` had as --out. Rows of a study that are there already are replaced, or, where they are
+of another number of batches, get a file NAME-BATCHES.jsonl next to them. `make pages` writes the page without OUT.
 """
 
 import argparse

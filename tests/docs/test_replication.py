@@ -156,7 +156,7 @@ def test_rows_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["/home/me/books", "--out=/tmp/x", "../books", "~/books", "C:\\books", "./x"])
 def test_rows_that_say_where_they_lie_are_refused(word: str, tmp_path: Path) -> None:
-    origin = {"date": "D", "commit": "abc", "command": f"seqloom paper fig8 --data {word}", "machine": "M"}
+    origin = {"date": "D", "commit": "abc", "command": f"seqloom study paper fig8 --data {word}", "machine": "M"}
     write(tmp_path, rows({"she": [4.0]}, origin=origin))
     with pytest.raises(ValueError, match="names a place on a machine"):
         keep(tmp_path, tmp_path / "kept")
