@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from seqloom.cli import command
-from seqloom.experiments.paper import racing, writings
+from seqloom.experiments import results
+from seqloom.experiments.paper import cells, writings
 from seqloom.experiments.paper.grid import Grid
 from seqloom.report.plates import page
 from seqloom.report.plates.rows import read
@@ -18,7 +19,7 @@ TWO = ["--only", "she", "--only", "attention:heads=32"]
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writings, "TOKENS", 5)
-    monkeypatch.setattr(racing, "ROUNDS", 1)
+    monkeypatch.setattr(cells, "ROUNDS", 1)
 
 
 def paper(*words: object) -> int:
@@ -28,7 +29,7 @@ def paper(*words: object) -> int:
 def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--seeds", 2, *TWO) == 0
     out = capsys.readouterr().out
-    assert "4 cells of 48 batches in all, 0 finished" in out
+    assert "4 runs of 48 batches in all, 0 finished" in out
     assert "Reduced: dim 32 (paper: 128), depth 1 (paper: 18)" in out
     table = [line.split() for line in out[out.index("Figure 8") :].splitlines()]
     assert [line[0] for line in table if line and line[-1] == "done"] == ["attention-heads=32", "she"]
@@ -42,7 +43,7 @@ def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (tmp_path / "figures" / "fig8-training.csv").is_file()
     assert paper("fig8", "fig9", "--scale", "tiny", "--out", tmp_path, "--seeds", 2, *TWO) == 0
     again = capsys.readouterr()
-    assert "4 cells of 48 batches in all, 4 finished" in again.out
+    assert "4 runs of 48 batches in all, 4 finished" in again.out
     assert "parameters; in" not in again.err, "nothing is trained again"
 
 
@@ -55,8 +56,8 @@ def test_learning_rates_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("fig10", "--scale", "tiny", "--out", tmp_path / "new", "--plan", "--only", "me") == 0
     said = capsys.readouterr().out
-    assert re.search(r"me\.context=8 +1 +0 +12 +[\d.]+ +3 steps now", said)
-    assert "2 cells of 24 batches in all" in said
+    assert re.search(r"me\.context=8 +1 +0 +12 +[\d,]+ .* +3 steps now", said)
+    assert "2 runs of 24 batches in all" in said
     assert not (tmp_path / "new").exists()
 
 
@@ -105,8 +106,8 @@ def test_matched_attention_is_raced(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "ms a step, raced" in said
     assert "attention as he: attention: ffn 64 → 56" in said
     assert "attention as she" not in said
-    kept = json.loads((tmp_path / "times.json").read_text())
-    assert set(kept["equal-params"]["seconds"]) == {"he", "attention-heads=32.ffn=56"}
+    times = [row for row in results.read(tmp_path) if row["cell"] == "races/equal-params"]
+    assert {row["contender"] for row in times} == {"he", "attention-heads=32.ffn=56"}
     assert "Held-out cost against price" in (tmp_path / "equal-params.html").read_text()
 
 

@@ -9,26 +9,40 @@ from typing import Any
 
 import pytest
 
-from seqloom.experiments.paper import plan as planning
+from seqloom.analysis.measure import Timing
+from seqloom.core.model import ModelConfig
+from seqloom.experiments import plan as planning
+from seqloom.experiments.paper.cells import Paper, failures
 from seqloom.experiments.paper.grid import Cell, Grid
-from seqloom.experiments.paper.plan import plan
+from seqloom.experiments.paper.progress import Progress, progress
 from seqloom.experiments.paper.rows import write
-from seqloom.experiments.paper.running import one_by_one, unfinished
 from seqloom.experiments.paper.scales import scale_of
-from seqloom.experiments.paper.standing import Standing, standing
 from seqloom.experiments.paper.studies import STUDIES
+from seqloom.experiments.paper.study import Study
+from seqloom.experiments.plan import plan
+from seqloom.experiments.results import Results
+from seqloom.experiments.runner import known, run
 from seqloom.experiments.study import Stopped
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.rows import encode
+from seqloom.training.config import TrainConfig
 
 TWO = ["she", "attention:heads=32"]
 
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Grid:
-    made = Grid(scale_of("tiny"), tmp_path)
-    made.claim()
-    return made
+    return Grid(scale_of("tiny"), tmp_path)
+
+
+def trained(grid: Grid, study: Study, seeds: int = 1) -> Results:
+    return run(Paper(grid, [(study, seeds)], raced=False).study, grid.out)
+
+
+def left(grid: Grid, study: Study, seeds: int = 1) -> list[str]:
+    """The runs that are not done."""
+    found = known(Paper(grid, [(study, seeds)], raced=False).study, grid.out)
+    return [cell.name for cell in study.cells(seeds) if f"cells/{cell.name}" not in found.rows]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -37,33 +51,33 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def test_medians_over_whole_stretches() -> None:
     costs = [(step, float(cost)) for step, cost in enumerate([9, 1, 5, 2, 8, 3, 7], 1)]
-    found = Standing(7, costs, [], None)
+    found = Progress(7, costs, [], None)
     assert found.medians(3) == [(1, 3, 5.0), (4, 6, 3.0)]
     assert found.medians(7) == [(1, 7, 5.0)]
     assert found.medians(8) == []
 
 
-def test_standing(tmp_path: Path) -> None:
-    assert standing(tmp_path, 4) == Standing(4, [], [], None)
+def test_progress(tmp_path: Path) -> None:
+    assert progress(tmp_path, 4) == Progress(4, [], [], None)
     lines: list[dict[str, Any]] = [{"step": step, "cost": 5.0 - step, "seconds": step} for step in (1, 2, 3, 4)]
     (tmp_path / "metrics.jsonl").write_bytes(b"".join(encode(line) for line in lines))
-    assert not standing(tmp_path, 4).finished, "it is not scored yet"
+    assert not progress(tmp_path, 4).finished, "it is not scored yet"
     with pytest.raises(ValueError, match="was trained for 4 batches, not 3: ask for as many or another --out"):
-        standing(tmp_path, 3)
+        progress(tmp_path, 3)
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(encode({"step": 4, "held_out": 3.5}))
-    found = standing(tmp_path, 4)
+    found = progress(tmp_path, 4)
     assert found.finished
     assert (found.batches, found.held_out, found.seconds) == (4, [(4, 3.5)], 2.5)
-    assert not standing(tmp_path, 5).finished
+    assert not progress(tmp_path, 5).finished
 
 
 def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None:
     study = STUDIES["fig8"](grid).only(TWO)
     cells = study.cells(2)
-    assert one_by_one(grid, cells) == {}
+    assert trained(grid, study, 2).failed == {}
     before = {cell: (grid.folder(cell) / "metrics.jsonl").read_bytes() for cell in cells}
-    assert unfinished(grid, cells) == []
+    assert left(grid, study, 2) == []
     figure, *found = write(grid, study, 2, command="seqloom paper fig8")
     assert rows(grid.out / "fig8.jsonl") == [figure, *found]
     assert (figure["scale"], figure["seeds"], figure["batches"], figure["stretch"]) == ("tiny", 2, 12, 1)
@@ -88,9 +102,8 @@ def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None
 
 
 def test_another_figure_takes_the_same_cells(grid: Grid) -> None:
-    assert one_by_one(grid, STUDIES["fig8"](grid).only(["attention:heads=32"]).cells(1)) == {}
-    left = unfinished(grid, STUDIES["fig7"](grid).cells(1))
-    assert [cell.model.name for cell in left] == ["attention-heads=1", "attention-heads=4"]
+    trained(grid, STUDIES["fig8"](grid).only(["attention:heads=32"]))
+    assert left(grid, STUDIES["fig7"](grid)) == ["attention-heads=1.seed-0", "attention-heads=4.seed-0"]
 
 
 def test_a_signal_stops_it_and_it_goes_on(grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,76 +117,78 @@ def test_a_signal_stops_it_and_it_goes_on(grid: Grid, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(Metrics, "append", ask_to_stop)
     with pytest.raises(Stopped) as stopped:
-        one_by_one(grid, study.cells(1))
+        trained(grid, study)
     assert stopped.value.code == 128 + signal.SIGTERM
     monkeypatch.setattr(Metrics, "append", append)
     she = Cell(grid.model("she"), 0)
-    assert unfinished(grid, study.cells(1)) == [she]
+    assert left(grid, study) == ["she.seed-0"]
     _, *found = write(grid, study, 1)
     told = {row["series"]: row for row in found if row["row"] == "cell"}
     assert (told["she"]["batches"], told["she"]["finished"], told["she"]["held_out"]) == (5, False, None)
     assert told["attention-heads=32"]["finished"]
-    assert one_by_one(grid, [she]) == {}
+    trained(grid, study.only(["she"]))
     other = Grid(scale_of("tiny"), tmp_path / "whole")
-    assert one_by_one(other, [she]) == {}
-    costs = [standing(each.folder(she), 12).costs for each in (grid, other)]
+    trained(other, study.only(["she"]))
+    costs = [progress(each.folder(she), 12).costs for each in (grid, other)]
     assert costs[0] == costs[1]
 
 
-def test_a_cell_that_fails_is_told_and_the_others_go_on(grid: Grid, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_fails_is_a_row_and_the_others_go_on(grid: Grid, capsys: pytest.CaptureFixture[str]) -> None:
     study = STUDIES["fig9"](grid)
     bad = grid.folder(Cell(grid.model("attention:heads=32"), 0))
     bad.mkdir(parents=True)
     (bad / "metrics.jsonl").write_text("")  # a run without its settings
-    failed = one_by_one(grid, study.cells(1))
+    failed = failures(trained(grid, study))
     assert list(failed) == ["attention-heads=32.seed-0"]
     assert "config.json" in failed["attention-heads=32.seed-0"]
-    assert "attention-heads=32.seed-0 failed: " in capsys.readouterr().err
-    assert unfinished(grid, [Cell(grid.model("she"), 0)]) == []
+    assert "cells/attention-heads=32.seed-0 failed: " in capsys.readouterr().err
+    assert left(grid, study) == ["attention-heads=32.seed-0"]
     _, *found = write(grid, study, 1, failed=failed)
     assert [row["failed"] for row in found if row["row"] == "cell"] == [failed["attention-heads=32.seed-0"], None]
 
 
 def test_every_batch_of_figure_9(grid: Grid) -> None:
     study = STUDIES["fig9"](grid).only(["she"])
-    one_by_one(grid, study.cells(3))
+    trained(grid, study, 3)
     _, *found = write(grid, study, 3)
     every = [row for row in found if row["row"] == "batches"]
     assert len(every) == 1, "one seed alone"
     assert every[0]["steps"] == list(range(1, 13))
-    assert every[0]["costs"] == [cost for _, cost in standing(grid.folder(Cell(grid.model("she"), 0)), 12).costs]
+    assert every[0]["costs"] == [cost for _, cost in progress(grid.folder(Cell(grid.model("she"), 0)), 12).costs]
 
 
 def test_the_plan_reads_or_times(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
-    timed: list[str] = []
+    stepped: list[str] = []
 
-    def times(own: Grid, models: list[Any]) -> dict[Any, float]:
-        timed.extend(model.name for model in models)
-        return dict.fromkeys(models, 3600.0)
+    def step(model: ModelConfig, training: TrainConfig) -> Any:
+        stepped.append(model.mixers[0].kind)
+        return lambda: None
 
-    monkeypatch.setattr(planning, "_times", times)
+    monkeypatch.setattr(planning, "training_step", step)
+    monkeypatch.setattr(planning, "seconds", lambda run, repeats: Timing((3600.0,)))
     study = STUDIES["fig8"](grid).only(TWO)
-    found = plan(grid, study.cells(1))
-    assert timed == ["attention-heads=32", "she"]
+    found = plan(Paper(grid, [(study, 1)]).study, grid.out)
+    assert stepped == ["attention", "she"]
     scoring = 2 * len(grid.corpus.held) / (4 * 16) / 3
     assert found.hours == pytest.approx(2 * (12 + scoring))
-    assert "2 cells of 24 batches in all, 0 finished" in str(found)
+    assert "2 runs of 24 batches in all, 0 finished" in str(found)
+    assert [part.parameters for part in found.parts] == [28492, 42828]
     assert not (grid.out / "cells").exists(), "a plan trains nothing"
     monkeypatch.setattr(planning, "ENOUGH", 5)
-    one_by_one(grid, study.cells(1)[:1])
-    timed.clear()
-    rest = plan(grid, study.cells(2))
-    assert timed == ["she"], "the rows of a finished cell say what a batch of its model takes"
-    assert [(part.cells, part.finished) for part in rest.parts] == [(2, 1), (2, 0)]
+    trained(grid, study.only(TWO[1:]))
+    stepped.clear()
+    rest = plan(Paper(grid, [(study, 2)]).study, grid.out)
+    assert stepped == ["she"], "the rows of a finished run say what a batch of its model takes"
+    assert [(part.runs, part.finished) for part in rest.parts] == [(2, 1), (2, 0)]
     assert [part.timed for part in rest.parts] == ["its rows", "3 steps now"]
 
 
 def test_out_belongs_to_one_scale_and_text(grid: Grid) -> None:
+    trained(grid, STUDIES["fig9"](grid).only(["she"]))
     for other in (
         Grid(scale_of("small"), grid.out, source="stories:60:0", sets=["data.vocab=300"]),
         Grid(scale_of("tiny"), grid.out, source="stories:50:0"),
         Grid(scale_of("tiny"), grid.out, sets=["training.lr=0.1"]),
     ):
-        with pytest.raises(ValueError, match="holds a run of other settings"):
-            other.claim()
-    Grid(scale_of("tiny"), grid.out, batches=99).claim()
+        with pytest.raises(ValueError, match="of other settings"):
+            trained(other, STUDIES["fig9"](other).only(["she"]))

@@ -40,11 +40,7 @@ def paper(
 ) -> int:
     """The Extractor paper's figures and tables; cells that are done are not trained again; Ctrl-C saves."""
     from seqloom.cli.replicating import Asked, replicated
+    from seqloom.experiments.runner import Workers
 
-    return replicated(
-        names,
-        Asked(
-            scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), jobs, cluster,
-            tuple(cluster_set or ()), allow_drift,
-        ),
-    )  # fmt: skip
+    asked = Asked(scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), allow_drift)
+    return replicated(names, asked, Workers(jobs, cluster, tuple(cluster_set or ())))

@@ -54,14 +54,25 @@ class Workers:
 
 def preview(study: Study, out: Path) -> list[Cell]:
     """The cells of all stages as far as they are known before anything runs. ValueError where there is none."""
+    cells = _known(study, Results(out))
+    if not cells:
+        raise ValueError(f"the study {study.name} has no cells: name something to be run or measured")
+    return cells
+
+
+def known(study: Study, out: Path) -> Results:
+    """The rows of the cells that are done by now."""
     results = Results(out)
+    _known(study, results)
+    return results
+
+
+def _known(study: Study, results: Results) -> list[Cell]:
     cells: list[Cell] = []
     for stage in study.stages(results):
         for cell in stage:
             results.add(cell)
         cells += stage
-    if not cells:
-        raise ValueError(f"the study {study.name} has no cells: name something to be run or measured")
     return cells
 
 

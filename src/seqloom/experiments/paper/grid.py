@@ -16,8 +16,6 @@ from seqloom.evaluation.scores import unigram_entropy
 from seqloom.evaluation.stories import floor
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.paper.scales import Scale
-from seqloom.runs.layout import open_run
-from seqloom.runs.lock import lock
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
@@ -95,23 +93,20 @@ class Grid:
         found = self._known[model]
         return found.model_copy(update={"training": found.training.model_copy(update={"seed": seed})})
 
+    def batches(self, cell: Cell) -> int:
+        """The batches that it is to be trained for."""
+        return self.config(cell.model).training.batches
+
     def folder(self, cell: Cell) -> Path:
         """Where its run lies."""
         return self.out / "cells" / cell.name
 
-    def check(self, cell: Cell) -> None:
-        """ValueError where the cell's folder holds a run of other settings."""
-        if (self.folder(cell) / "config.json").exists():
-            config = self.config(cell.model, cell.seed)
-            settings = config.identity(self.corpus.identity, self.corpus.tokenizer.json)
-            open_run(self.folder(cell), settings, create=False)
-
-    def claim(self) -> None:
-        """Claims OUT for this scale, its settings and its text. ValueError where it belongs to others."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What OUT belongs to: this scale, its settings and its text."""
         shared = self._base.identity(self.corpus.identity)
         del shared["model"]["mixer"], shared["training"]["seed"]
-        with lock(self.out):
-            open_run(self.out, {"paper": 1, "scale": self.scale.name, **shared})
+        return {"scale": self.scale.name, **shared}
 
 
 def _at(config: RunConfig, place: str) -> str:

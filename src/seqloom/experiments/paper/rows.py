@@ -15,9 +15,8 @@ import torch
 
 from seqloom.analysis.origin import origin
 from seqloom.experiments.paper.grid import Cell, Grid, Model
-from seqloom.experiments.paper.running import Failures, asked
+from seqloom.experiments.paper.progress import Progress, progress
 from seqloom.experiments.paper.settings import differences
-from seqloom.experiments.paper.standing import Standing, standing
 from seqloom.experiments.paper.study import Line, Study
 from seqloom.runs.durable import replace
 
@@ -26,7 +25,7 @@ FORMAT = 1
 
 
 def write(
-    grid: Grid, study: Study, seeds: int, *, command: str = "", failed: Failures | None = None,
+    grid: Grid, study: Study, seeds: int, *, command: str = "", failed: Mapping[str, str] | None = None,
     raced: Mapping[Model, float] | None = None,
 ) -> list[Row]:  # fmt: skip
     """Reads what the cells have by now, and writes and returns the rows. `raced`: seconds of a step, all by turns."""
@@ -71,7 +70,7 @@ def _cells(
         sizes = _sizes(grid, one.model) | ({"raced": raced[one.model]} if one.model in raced else {})
         for seed in range(min(seeds, study.most_seeds or seeds)):
             cell = Cell(one.model, seed)
-            found = standing(grid.folder(cell), asked(grid, cell))
+            found = progress(grid.folder(cell), grid.batches(cell))
             mark = {"cell": cell.name, "line": number, "seed": seed}
             stretch = study.batches(found.asked)
             yield {"row": "cell", **mark, **_cell(one, found, stretch, failed.get(cell.name)), **sizes}
@@ -88,7 +87,7 @@ def _cells(
                 }
 
 
-def _cell(one: Line, found: Standing, stretch: int, why: str | None) -> Row:
+def _cell(one: Line, found: Progress, stretch: int, why: str | None) -> Row:
     medians = found.medians(stretch)
     return {
         "series": one.series,

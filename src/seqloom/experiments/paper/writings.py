@@ -12,8 +12,7 @@ from seqloom.analysis.origin import origin
 from seqloom.core.progress import progress
 from seqloom.experiments.paper.figures import HEADS32
 from seqloom.experiments.paper.grid import Cell, Grid
-from seqloom.experiments.paper.running import asked
-from seqloom.experiments.paper.standing import standing
+from seqloom.experiments.paper.progress import progress as progress_of
 from seqloom.face import load
 from seqloom.generation.decode import generate
 from seqloom.runs.durable import replace
@@ -43,7 +42,6 @@ def writings(grid: Grid, seed: int = 0) -> list[Writing]:
     """What each model writes as it is by now."""
     found = []
     for cell in cells(grid):
-        grid.check(cell)
         folder = grid.folder(cell)
         saved = any((folder / "checkpoints").glob("step_*"))
         text = None
@@ -54,7 +52,9 @@ def writings(grid: Grid, seed: int = 0) -> list[Writing]:
                     pieces.append(str(piece))
                     advance()
                 text = PROMPT + "".join(pieces)
-        found.append(Writing(cell.model.name, standing(folder, asked(grid, cell)).batches, asked(grid, cell), text))
+        found.append(
+            Writing(cell.model.name, progress_of(folder, grid.batches(cell)).batches, grid.batches(cell), text)
+        )
     return found
 
 

@@ -10,7 +10,7 @@ from seqloom.runs.metrics import read
 
 @final
 @dataclass(frozen=True)
-class Standing:
+class Progress:
     """A cell's rows up to the batches that are asked for: (step, cost) of training, and of held-out text."""
 
     asked: int
@@ -36,7 +36,7 @@ class Standing:
         return [(part[0][0], part[-1][0], statistics.median(cost for _, cost in part)) for part in whole]
 
 
-def standing(folder: Path, asked: int) -> Standing:
+def progress(folder: Path, asked: int) -> Progress:
     """What is known of the run in a folder, which may not exist yet.
 
     ValueError where the run went on beyond `asked` and was not scored there: its end says nothing about that batch.
@@ -50,4 +50,4 @@ def standing(folder: Path, asked: int) -> Standing:
         raise ValueError(f"{folder} was trained for {there:,} batches, not {asked:,}: ask for as many or another --out")
     costs = [(row["step"], float(row["cost"])) for row in within if row.get("cost") is not None]
     times = [float(row["seconds"]) for row in within if row.get("seconds") is not None]
-    return Standing(asked, costs, held, statistics.median(times) if times else None)
+    return Progress(asked, costs, held, statistics.median(times) if times else None)
