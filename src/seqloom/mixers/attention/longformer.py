@@ -59,7 +59,7 @@ class Longformer(BidirectionalPatterned):
             query_time=tokens.expand(len(x), -1),
             key_time=torch.where(time < (T if lengths is None else lengths[:, None]), time, -1).expand(len(x), -1),
         )
-        return self.out(y.index_copy(2, tokens, y_global))
+        return self.out(y.index_copy(2, tokens, y_global), x)
 
     @property
     @override
