@@ -26,11 +26,28 @@ import torch  # noqa: E402
 
 import seqloom.ops  # noqa: E402  # after the hook
 from seqloom.ops import native  # noqa: E402  # after the hook
+from seqloom.report.charts import draw  # noqa: E402  # after the hook
 from tests.quick import EVERY, LATER  # noqa: E402
 
 torch.set_num_threads(1)
 for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
     native.library(source)  # compiled here, so that no test sees it said
+
+
+@pytest.fixture(scope="session", autouse=True)
+def undrawn_charts() -> Generator[None, None, None]:
+    """Pages with the numbers of their charts alone: drawing takes seconds, and most tests look at other things."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(draw, "installed", lambda: False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def drawn_charts(undrawn_charts: None) -> Generator[None, None, None]:
+    """Pages with their charts, for tests that look at these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(draw, "installed", lambda: True)
+        yield
 
 
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)

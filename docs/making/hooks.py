@@ -47,7 +47,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Adds what is made or lies elsewhere: the README as home, rows of results, price curves and reach maps."""
     from mkdocs.structure.files import File
 
-    def add(place: str, content: str) -> None:
+    def add(place: str, content: str | bytes) -> None:
         files.append(File.generated(config, place, content=content))
 
     for path, place in PAGES.items():
@@ -58,7 +58,7 @@ def on_files(files: Any, config: Any) -> Any:
         for kind, mixer in kinds().items():
             _maps[kind] = [beginning(mixer()), *kept(kind)]
             add(f"mixers/{file(kind, 'price')}", prices.curve(kind))
-            add(f"mixers/{file(kind, 'small')}", thumbnail(_maps[kind][0].found))
+            add(f"mixers/{file(kind, 'small', 'png')}", thumbnail(_maps[kind][0].found))
             for each in _maps[kind]:
                 add(f"mixers/{file(kind, each.name)}", picture(each.found, f"{kind}, {each.name}", each.said))
             advance(1, kind)

@@ -15,9 +15,9 @@ GLANCE = (
 )
 
 
-def file(kind: str, name: str) -> str:
+def file(kind: str, name: str, ending: str = "svg") -> str:
     """The file of one of a mixer's pictures, beside its page."""
-    return f"{kind}-{name.replace(',', '').replace(' ', '-')}.svg"
+    return f"{kind}-{name.replace(',', '').replace(' ', '-')}.{ending}"
 
 
 def full(markdown: str, kind: str, maps: list[Map]) -> str:
@@ -37,7 +37,7 @@ def glance(markdown: str) -> str:
     parts = [GLANCE]
     for family, members in families(kinds()).items():
         shown = [
-            f'<a href="{kind}.html"><img src="{file(kind, "small")}" alt="what {kind} reads">{kind}</a>'
+            f'<a href="{kind}.html"><img src="{file(kind, "small", "png")}" alt="what {kind} reads">{kind}</a>'
             for kind in members
         ]
         parts.append(f'**{family}**\n\n<div class="glance">{"".join(shown)}</div>')

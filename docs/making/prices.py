@@ -1,4 +1,4 @@
-"""What length costs a mixer: multiplications a token against the number of tokens."""
+"""What a mixer costs by length: multiplications a token against the number of tokens."""
 
 import torch
 
@@ -6,7 +6,10 @@ from docs.making.tables import table
 from seqloom.core.cost import Cost
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds
-from seqloom.report.figures import Axis, Series, lines, standalone
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
+from seqloom.report.charts.curves import curves
+from seqloom.report.charts.draw import svg
+from seqloom.report.charts.style import looks
 
 DIM = 128
 LENGTHS = (128, 1024, 8192, 65536)
@@ -31,21 +34,16 @@ def by_length(config: MixerConfig) -> str:
 
 
 def curve(kind: str) -> str:
-    """The same as a figure, an SVG file; attention's are beside those of another mixer."""
+    """The same as a chart, an SVG file; attention's are next to those of another mixer."""
     lengths = [1 << power for power in range(LENGTHS[0].bit_length() - 1, LENGTHS[-1].bit_length())]
-    series = []
-    for slot, name in enumerate(dict.fromkeys((kind, "attention"))):
-        found = [price(kinds()[name](), T) for T in lengths]
-        whole, token = [each.mul / T for (each, _), T in zip(found, lengths, strict=True)], [b.mul for _, b in found]
-        series += [
-            Series(f"{name}: token T", lengths, token, slot),
-            Series(f"{name}: mean of a row", lengths, whole, slot, dashed=True),
-        ]
-    return standalone(
-        lines(
-            series,
-            title=f"Price of {kind} by length, dim {DIM}",
-            description="Multiplications of the equation for a token: of token T alone, and in the mean of T tokens.",
-            x=Axis("tokens T", log=True), y=Axis("multiplications a token", log=True),
-        )
-    )  # fmt: skip
+    rows: list[list[Cell]] = []
+    for name in dict.fromkeys((kind, "attention")):
+        for T in lengths:
+            whole, token = price(kinds()[name](), T)
+            rows += [[f"{name}: token T", T, token.mul], [f"{name}: mean of a row", T, whole.mul / T]]
+    x, y = Axis("tokens T", "tokens T", log=True), Axis("multiplications", "multiplications per token", log=True)
+    table = Table(["model", x.column, y.column], rows)
+    look = looks(list(dict.fromkeys(str(row[0]) for row in rows)))
+    title = f"Price of {kind} by length, dim {DIM}"
+    words = "Multiplications of the equation for a token: of token T alone, and in the mean of T tokens."
+    return svg(Chart("price", title, words, {"rows": table}, [Choice(title, lambda: curves(table, x, y, look))]))

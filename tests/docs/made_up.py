@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seqloom.report.plates.rows import Plate, read
+from seqloom.report.study.rows import Study, read
 
 Costs = Mapping[str | tuple[str, float], Sequence[float | None]]
 """by series, or by series and what is varied: the cost of each seed, None where it is not finished"""
@@ -40,5 +40,5 @@ def write(folder: Path, made: Sequence[Mapping[str, Any]], name: str = "") -> Pa
     return path
 
 
-def plate(folder: Path, costs: Costs, **said: Any) -> Plate:
+def plate(folder: Path, costs: Costs, **said: Any) -> Study:
     return read(write(folder, rows(costs, **said)))

@@ -15,8 +15,9 @@ from docs.making.paper.kept_rows import ELSEWHERE, FOLDER, keep, kept
 from docs.making.paper.rules import MANY, ONE
 from docs.making.paper.verdicts import said_p, shown
 from seqloom.experiments.paper.studies import STUDIES, TABLES
-from seqloom.report.plates.compared import Compared
-from seqloom.report.plates.rows import read
+from seqloom.report.charts.draw import digest
+from seqloom.report.study.compared import Compared
+from seqloom.report.study.rows import read
 from tests.docs.made_up import rows, write
 
 SIX = {ONE: [4.30, 4.31, 4.29], MANY: [4.20, 4.21, 4.20], "she": [4.10, 4.11, 4.09], "he": [4.15, 4.16, 4.16],
@@ -28,14 +29,22 @@ def test_the_page_is_of_today() -> None:
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "make pages"
 
 
-def test_the_pictures_are_those_of_the_rows(tmp_path: Path) -> None:
-    pictures.write(kept(), tmp_path)
-    drawn = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.svg")}
-    assert drawn == {path.name: path.read_text(encoding="utf-8") for path in pictures.FOLDER.glob("*.svg")}, (
-        "make pages"
-    )
+def test_the_pictures_are_those_of_the_rows() -> None:
+    charts = {name: chart for files in kept().values() for file, study in files
+              for name, chart in pictures.shown(file, study).items()}  # fmt: skip
+    drawn = {path.name: path.read_text(encoding="utf-8") for path in pictures.FOLDER.glob("*.svg")}
+    assert set(charts) == set(drawn), "make pages"
     text = page.page()
-    assert all(f"(images/paper/{name})" in text for name in drawn)
+    for name, chart in charts.items():
+        assert f"(images/paper/{name})" in text
+        assert digest(chart) in drawn[name], f"{name}: make pages"
+
+
+@pytest.mark.slow
+def test_a_picture_is_drawn_and_old_ones_go(tmp_path: Path) -> None:
+    found = {"fig7": kept()["fig7"]}
+    pictures.write(found, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["fig7-training-second-half.svg"]
     pictures.write({}, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -166,6 +175,7 @@ def test_rows_that_say_where_they_lie_are_refused(word: str, tmp_path: Path) -> 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["replication", str(tmp_path)])
     monkeypatch.setattr(replication, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(pictures, "write", lambda *_: None)
     assert replication.main() == 2
     assert "has no rows of a study" in capsys.readouterr().err
     assert not (tmp_path / "page.md").exists()

@@ -13,12 +13,12 @@ from seqloom.core.statistics import contrast, holm
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.studies import STUDIES
-from seqloom.report.plates.compared import Loss, losses
-from seqloom.report.plates.rows import Plate
+from seqloom.report.study.compared import Loss, losses
+from seqloom.report.study.rows import Study
 from tests.docs.made_up import Costs, plate
 
 
-def judge(rule: Rule, made: Plate, loss: Loss = "training") -> Verdict:
+def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
     """The verdict on a claim that is alone in its figure."""
     return judged({"": rule}, made, loss)[""]
 

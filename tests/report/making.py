@@ -137,8 +137,8 @@ def _contender(
         "± held-out": mean_of(finals).half,
         "bits a byte": cost / 2.9,
         "training cost": cost - 0.1,
-        "parameters": 1_200_000 + 90_000 * (6 - at),
-        "operations a token": 5_000_000 * (7 - at) ** 0.5,
+        "parameters": 1_200_000 + 90_000 * (len(KINDS) - at),
+        "operations a token": 5_000_000 * (len(KINDS) + 1 - at) ** 0.5,
         "ms a step": 40 * 1.3 ** (at * 4 % 7) if timed else None,
         "peak MB a step": 310.5 - 20 * (at * 5 % 7),
         "ms a generated token": 1.5 + 0.4 * ((at * 3) % 5),
@@ -160,7 +160,7 @@ def _contender(
             [final - 0.15 + 1.6 / (place + 1) ** 0.8 + 0.02 * draw.random() for place in range(CONTEXT)]
             for final in finals
         ],
-        "operations_a_batch": 1.0e10 * (7 - at) ** 0.5,
+        "operations_a_batch": 1.0e10 * (len(KINDS) + 1 - at) ** 0.5,
         "tokens_a_batch": 2048,
         "seconds_a_batch": 0.04 * 1.3 ** (at * 4 % 7) if timed else None,
         "samples": [_sample(prompt, seed, draw) for prompt in PROMPTS for seed in (0, 1)],

@@ -71,5 +71,5 @@ def read(html: str) -> Element:
 
 
 def data(page: Element) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(page.one("script", id="figures").text)
+    found: dict[str, Any] = json.loads(page.one("script", id="data").text)
     return found

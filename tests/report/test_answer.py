@@ -46,12 +46,12 @@ def row(name: str, loss: float | None, p: float | None, base: float | None) -> d
         (
             [("she", "she", 4.0, 0.0499), ("a", "attention", 5.0, None)],
             3,
-            "Here it can: she predicts the held-out text better than a (-1.000 ± 0.200 nats a token, adjusted p 0.050",
+            "Here it can: she predicts the held-out text better than a (-1.000 ± 0.200 nats per token, adjusted",
         ),
         (
             [("wild", "aft", 3.0, 0.5), ("she", "she", 4.0, 1e-9), ("a", "attention", 5.0, None)],
             3,
-            "Here it can: she predicts the held-out text better than a (-1.000 ± 0.200 nats a token, adjusted p below",
+            "Here it can: she predicts the held-out text better than a (-1.000 ± 0.200 nats per token, adjusted p",
         ),
         (
             [("a", "attention", 4.0, None), ("she", "she", 5.0, 0.01)],
@@ -98,7 +98,7 @@ def test_who_is_settled_and_who_is_not() -> None:
     ]
     said = sentences(made(rows, floor=3.5))
     assert said[1:] == [
-        "The lowest held-out cost is that of she: 4.000 ± 0.100 nats a token.",
+        "The lowest held-out loss is that of she: 4.000 ± 0.100 nats per token.",
         "Compared with a, 4.500 ± 0.100: settled below it: she (-0.500 ± 0.200); settled above it: y (+0.200 ± 0.200); "
         "not settled: z and x.",
         "The floor of this text is 3.500; she is 0.500 above it.",

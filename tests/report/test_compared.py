@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from seqloom.core.statistics import contrast, mean_of
-from seqloom.report.plates.compared import PEER, Compared
-from seqloom.report.plates.page import write as write_page
-from seqloom.report.plates.table import columns, table_rows
+from seqloom.report.study.compared import PEER, Compared
+from seqloom.report.study.page import write as write_page
+from seqloom.report.study.table import columns, table_rows
 from tests.docs.made_up import Costs, plate, rows, write
 
 THREE: Costs = {PEER: [4.2, 4.21, 4.19], "she": [4.1, 4.12, 4.11], "he": [4.19, 4.2, 4.3]}
@@ -17,7 +17,7 @@ def test_the_columns_of_several_seeds(tmp_path: Path) -> None:
     made = plate(tmp_path, THREE)
     names = [column.name for column in columns(made)]
     assert names[:7] == [
-        "training cost", "± training", "held-out cost", "± held-out", "to baseline", "± to baseline", "adjusted p",
+        "training loss", "± training", "held-out loss", "± held-out", "to baseline", "± to baseline", "adjusted p",
     ]  # fmt: skip
     cells = {line.series: dict(zip(names, row, strict=True)) for line, row in table_rows(made)}
     apart = contrast({"a": 1, "b": -1}, {"a": dict(enumerate(THREE["she"])), "b": dict(enumerate(THREE[PEER]))})  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ def test_cells_that_are_not_finished_are_in_no_interval(tmp_path: Path) -> None:
     made = plate(tmp_path, {PEER: [4.0, 4.1, None], "she": [4.0, None, None]})
     found = Compared(made, "training")
     assert [found.mean(line).seeds for line in made.lines] == [2, 1]  # type: ignore[union-attr]
-    assert dict(zip([one.name for one in columns(made)], table_rows(made)[0][1], strict=True))["training cost"] == 4.05
+    assert dict(zip([one.name for one in columns(made)], table_rows(made)[0][1], strict=True))["training loss"] == 4.05
 
 
 def test_rows_of_a_figure_may_be_pairs(tmp_path: Path) -> None:

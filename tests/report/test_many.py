@@ -2,15 +2,15 @@
 
 import copy
 import json
-import re
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from seqloom.report import page, price
-from seqloom.report.figures.strokes import colour, dash
+from seqloom.report import page
 from seqloom.report.read import read as found_in
+from seqloom.report.tradeoffs import farthest, pareto, tradeoffs
 from tests.report.making import comparison
 from tests.report.reading import Element, read
 
@@ -58,7 +58,7 @@ def found(out: Path) -> Element:
 
 
 def test_the_table_scrolls_in_a_box_of_its_own(found: Element, tmp_path: Path) -> None:
-    assert len(found.one("table", id="standing").one("tbody").all("tr")) == MANY
+    assert len(found.one("table", id="models").one("tbody").all("tr")) == MANY
     assert any("tall" in each.attributes["class"].split() for each in found.all("div") if "class" in each.attributes)
     few = read(page.write(comparison(tmp_path)).read_text(encoding="utf-8"))
     assert not any("tall" in each.attributes.get("class", "").split() for each in few.all("div"))
@@ -74,7 +74,7 @@ def test_what_they_cannot_do(found: Element) -> None:
 
 
 def test_who_was_not_trained_has_a_row_without_numbers(found: Element) -> None:
-    rows = found.one("table", id="standing").one("tbody").all("tr")
+    rows = found.one("table", id="models").one("tbody").all("tr")
     assert rows[-1].one("th").attributes["data-value"] == f"mixer_{MANY - 1}"
     assert {cell.text for cell in rows[-1].all("td")} == {"–"}
 
@@ -86,32 +86,37 @@ def test_who_was_not_trained_has_a_row_without_numbers(found: Element) -> None:
 def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[str], wanted: str) -> None:
     said = found_in(out)
     columns = [column for column in said.columns if column.name not in FAR or column.name in known]
-    assert price.farthest(said.model_copy(update={"columns": columns})) == wanted
+    assert farthest(said.model_copy(update={"columns": columns})) == wanted
     few = [each.model_copy(update={"row": {**each.row, FAR[1]: None}}) for each in said.contenders[2:]]
     rare = said.model_copy(update={"contenders": [*said.contenders[:2], *few], "columns": columns})
-    assert price.farthest(rare) == ("128" if FAR[0] in known else "")
+    assert farthest(rare) == ("128" if FAR[0] in known else "")
 
 
-def test_the_fronts_of_all(out: Path, found: Element) -> None:
-    named = {path.stem for path in (out / "figures").glob("price-*.csv")}
-    assert {"price-ms-a-step", "price-peak-mb-a-step", "price-ms-a-token-at-65-536"} <= named
-    assert "price-state-bytes-at-65-536" in named
-    assert "price-ms-a-token-at-128" not in named
-    lines = (out / "figures/price-ms-a-token-at-65-536.csv").read_text().splitlines()[1:]
-    assert len(lines) == sum(at % 4 != 1 for at in range(MANY - 1))
-    assert all(line.endswith("yes") for line in lines), "the dearer, the better: nobody is beaten"
-    svg = (out / "figures/price-ms-a-token-at-65-536.svg").read_text(encoding="utf-8")
-    assert re.search(r">100k?<", svg), "a logarithmic axis"
+def test_the_fronts_of_all(out: Path) -> None:
+    found = {chart.name: chart for chart in tradeoffs(found_in(out))}
+    assert {"price of ms a step", f"price of {FAR[1]}", f"price of {FAR[2]}"} <= set(found)
+    assert f"price of {FAR[0]}" not in found
+    rows = found[f"price of {FAR[1]}"].table.rows
+    assert len(rows) == sum(at % 4 != 1 for at in range(MANY - 1))
+    assert all(row[-1] == "yes" for row in rows), "the dearer, the better: nobody is beaten"
 
 
-def test_colours_that_come_again_have_other_dashes() -> None:
-    looks = [(colour(slot), dash(slot, False)) for slot in range(36)]
-    assert len(set(looks)) == 36
-    assert not {dash(slot, True) for slot in range(36)} & {dash(slot, False) for slot in range(36)}
+@pytest.mark.parametrize("seed", range(20))
+def test_the_front_is_what_brute_force_finds(seed: int) -> None:
+    draw = random.Random(seed)
+    cloud = {str(k): (float(draw.randrange(8)), float(draw.randrange(8))) for k in range(draw.randrange(25))}
+
+    def beaten(x: float, y: float) -> bool:
+        return any(a <= x and b <= y and (a < x or b < y) for a, b in cloud.values())
+
+    found = pareto(cloud)
+    assert set(found) == {name for name, point in cloud.items() if not beaten(*point)}
+    assert [cloud[name][0] for name in found] == sorted(cloud[name][0] for name in found)
+    assert pareto({"a": (1, float("nan")), "b": (float("-inf"), 0), "c": (2, 2)}) == ["c"]
 
 
 def test_where_all_are_alike_none_is_the_best(out: Path, found: Element) -> None:
     columns = [column.name for column in found_in(out).columns]
-    rows = found.one("table", id="standing").one("tbody").all("tr")
+    rows = found.one("table", id="models").one("tbody").all("tr")
     marked = {name: sum("(best)" in row.all("td")[at].text for row in rows) for at, name in enumerate(columns)}
     assert (marked["held-out cost"], marked["grammatical"], marked["parameters"]) == (1, 0, 0)

@@ -25,10 +25,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return comparison(tmp_path_factory.mktemp("whole"), steps=20)
 
 
-def test_reads_rows_and_colours(whole: Path) -> None:
+def test_reads_rows(whole: Path) -> None:
     found = read(whole)
-    assert [each.slot for each in found.contenders] == list(range(7))
-    assert [len(run.costs) for run in found.contenders[0].seeds] == [20, 20]
+    assert len(found.looks) == len(found.contenders) == 7
+    assert [len(run.losses) for run in found.contenders[0].seeds] == [20, 20]
     assert [step for step, _ in found.contenders[0].seeds[0].held_out] == [6, 13, 20]
     assert found.contenders[0].span("held-out cost") is not None
 
@@ -76,13 +76,13 @@ def test_a_torn_last_line_is_left_out(rows: Path, tmp_path: Path) -> None:
     with rows.open("ab") as file:
         file.write(b'{"step": 21, "co')
     run = read(tmp_path).contenders[0].seeds[1]
-    assert (len(run.costs), run.damage) == (20, None)
+    assert (len(run.losses), run.damage) == (20, None)
 
 
 def test_a_cost_that_is_no_finite_number_is_left_out(rows: Path, tmp_path: Path) -> None:
     costs = [None, "4", [1], True, 10**400, 2**60, 3.5, 3]
     rows.write_bytes(b"".join(encode({"step": step, "cost": cost}) for step, cost in enumerate(costs)))
-    assert read(tmp_path).contenders[0].seeds[1].costs == [(6, 3.5), (7, 3.0)]
+    assert read(tmp_path).contenders[0].seeds[1].losses == [(6, 3.5), (7, 3.0)]
 
 
 def test_damaged_rows_are_left_out_and_named(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +91,7 @@ def test_damaged_rows_are_left_out_and_named(rows: Path, tmp_path: Path, capsys:
     lines[8] = b'{"step": 9, "co\n'
     rows.write_bytes(b"".join(lines))
     run = read(tmp_path).contenders[0].seeds[1]
-    assert len(run.costs) == 18
+    assert len(run.losses) == 18
     assert run.damage == "2 damaged (lines 5, 9): left out"
     page = write(tmp_path)
     said = "she/seed-1/metrics.jsonl: 2 damaged (lines 5, 9): left out"
@@ -139,7 +139,7 @@ def test_every_flipped_bit_is_named(rows: Path) -> None:
         rows.write_bytes(flipped)
         run = _run(out, raw.contenders[0], "she/seed-1")
         assert run.damage is not None, bit
-        assert set(run.costs) < set(raw.contenders[0].seeds[1].costs) or run.held_out, bit
+        assert set(run.losses) < set(raw.contenders[0].seeds[1].losses) or run.held_out, bit
 
 
 def test_no_rows_at_all(rows: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import final
 
 from docs.making.paper.rules import MANY, ONE, at_best, below, ends, every, highest, lowest, near, share, slope
 from docs.making.paper.verdicts import Rule
-from seqloom.report.plates.rows import Plate
+from seqloom.report.study.rows import Study
 
 SIX = (ONE, MANY, "she", "he", "we", "me")
 SIMPLER = ("he", "we", "me")
@@ -25,7 +25,7 @@ class Claim:
     place: str
     study: str
     rule: Rule | None
-    also: Callable[[Plate], str] | None = None
+    also: Callable[[Study], str] | None = None
     """what else is to be said of the training cost"""
 
 

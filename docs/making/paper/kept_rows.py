@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from docs.making.results import RESULTS
 from seqloom.experiments.paper.studies import STUDIES
-from seqloom.report.plates.rows import Plate, read
+from seqloom.report.study.rows import Study, read
 
 FOLDER = RESULTS / "paper"
 TEXTS = "table2"
@@ -22,7 +22,7 @@ ELSEWHERE = re.compile(r"(?:^|[\s='\"(\[])(?:~?/\w|\.\.?/|[A-Za-z]:\\)")
 """where something lies on one machine"""
 WRITTEN = ("text", "prompt")
 """what a model writes and reads, of Table 2"""
-Kept: TypeAlias = dict[str, list[tuple[str, Plate]]]
+Kept: TypeAlias = dict[str, list[tuple[str, Study]]]
 """by study: files with their rows"""
 
 

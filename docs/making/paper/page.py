@@ -15,7 +15,7 @@ from docs.making.paper.verdicts import Verdict
 from docs.making.tables import table
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.experiments.paper.scales import scale_of
-from seqloom.report.plates.rows import Plate
+from seqloom.report.study.rows import Study
 
 PAGE = Path(__file__).parents[2] / "replication.md"
 HEADS = ("training cost, as in the paper", "held-out cost")
@@ -92,7 +92,7 @@ def _claims(claims: Iterable[Claim], studies: Kept, by_claim: Verdicts) -> str:
     return table(("claim", *HEADS, "shown by"), rows)
 
 
-def _again(study: str, plate: Plate | None) -> str:
+def _again(study: str, plate: Study | None) -> str:
     """The command that shows what decides; without rows, one that would make some."""
     if plate is None:
         return AGAIN.format(study)

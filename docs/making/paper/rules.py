@@ -5,8 +5,8 @@ from math import inf, log2
 from statistics import fmean
 
 from docs.making.paper.verdicts import Contrast, Rule
-from seqloom.report.plates.compared import Key, losses
-from seqloom.report.plates.rows import Plate
+from seqloom.report.study.compared import Key, losses
+from seqloom.report.study.rows import Study
 
 ONE, MANY = "attention-heads=1", "attention-heads=32"
 ALLOWED = "1 head - 32 heads"
@@ -25,7 +25,7 @@ def below(*pairs: tuple[str, str]) -> Rule:
 def near(*pairs: tuple[str, str]) -> Rule:
     """The first of each pair costs less than the second and `ALLOWED` together."""
 
-    def rule(plate: Plate) -> list[Contrast]:
+    def rule(plate: Study) -> list[Contrast]:
         found = []
         for a, b in pairs:
             weights: dict[Key, float] = {(a, None): 1}
@@ -43,7 +43,7 @@ def slope(label: str, *terms: tuple[str, float]) -> Rule:
     The series "" is all that the study has.
     """
 
-    def rule(plate: Plate) -> list[Contrast]:
+    def rule(plate: Study) -> list[Contrast]:
         logs = {x: log2(x) for x in _places(plate, terms[0][0]) if x}
         middle = sum(logs.values()) / max(len(logs), 1)
         squares = sum((log - middle) ** 2 for log in logs.values())
@@ -64,7 +64,7 @@ def slope(label: str, *terms: tuple[str, float]) -> Rule:
 def at_best(*pairs: tuple[str, str]) -> Rule:
     """The first of each pair costs less, each where its own training cost is lowest over what the study varies."""
 
-    def rule(plate: Plate) -> list[Contrast]:
+    def rule(plate: Study) -> list[Contrast]:
         costs = losses(plate, "training")
 
         def best(series: str) -> Key:
@@ -109,13 +109,13 @@ def name(series: str) -> str:
     return re.sub(r"\b(she|he|we|me)\b", lambda found: found[0].upper(), series)
 
 
-def ends(plate: Plate) -> str:
+def ends(plate: Study) -> str:
     """The lowest and the highest line of a study, by training cost."""
     known = sorted((fmean(costs.values()), name(key[0])) for key, costs in losses(plate, "training").items() if costs)
     return f"lowest is {known[0][1]}, highest {known[-1][1]}" if len(known) > 1 else ""
 
 
-def share(plate: Plate) -> str:
+def share(plate: Study) -> str:
     """In how many of the kept batches of the second half SHE's cost is lower than that of 32 heads, and the mean."""
     costs = {line.series: dict(line.seeds[0].every) for line in plate.lines}
     ours, theirs = costs.get("she", {}), costs.get(MANY, {})
@@ -128,14 +128,14 @@ def share(plate: Plate) -> str:
     return f"SHE is lower in {lower} of {len(both)} batches of the second half{kept}, on average {mean:+.4f}"
 
 
-def _others(plate: Plate, series: str) -> list[Key]:
+def _others(plate: Study, series: str) -> list[Key]:
     return [(line.series, line.x) for line in plate.lines if line.series != series]
 
 
-def _places(plate: Plate, series: str) -> list[float | None]:
+def _places(plate: Study, series: str) -> list[float | None]:
     """Where a series stands; that of one which the study does not have is None."""
     return [line.x for line in plate.lines if series in ("", line.series)] or [None]
 
 
-def _at(plate: Plate, x: float | None) -> str:
+def _at(plate: Study, x: float | None) -> str:
     return f" at {plate.figure['over']} {x:g}" if plate.figure["over"] and x is not None else ""

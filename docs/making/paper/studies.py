@@ -7,13 +7,13 @@ from docs.making.paper.rules import name
 from docs.making.paper.verdicts import said_p, shown
 from docs.making.tables import table
 from seqloom.core.statistics import Difference, Estimate
-from seqloom.report.plates.compared import Compared, Loss
-from seqloom.report.plates.rows import Line, Plate
+from seqloom.report.study.compared import Compared, Loss
+from seqloom.report.study.rows import Line, Study
 
 LOSSES: tuple[Loss, ...] = ("training", "held_out")
 
 
-def section(file: str, plate: Plate) -> str:
+def section(file: str, plate: Study) -> str:
     """A study: what it is, its models with their costs at the end, and the command."""
     figure = plate.figure
     differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
@@ -50,7 +50,7 @@ def origin(said: dict[str, str]) -> str:
     return f"{said['machine']}, commit {said['commit']}, {said['date']}"
 
 
-def _seeds(plate: Plate) -> str:
+def _seeds(plate: Study) -> str:
     count = plate.figure["seeds"]
     return "One seed" if count == 1 else f"{count} seeds; ± is half of a 95% interval"
 

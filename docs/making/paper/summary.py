@@ -8,16 +8,16 @@ from docs.making.paper.claims import CLAIMS, HEADLINE, OPEN, Claim
 from docs.making.paper.kept_rows import Kept
 from docs.making.paper.studies import LOSSES, origin
 from docs.making.paper.verdicts import UNMEASURED, Verdict, judged
-from seqloom.report.plates.compared import Loss
-from seqloom.report.plates.rows import Plate
+from seqloom.report.study.compared import Loss
+from seqloom.report.study.rows import Study
 
-Verdicts: TypeAlias = Mapping[tuple[Claim, Loss], Sequence[tuple[Plate | None, Verdict]]]
+Verdicts: TypeAlias = Mapping[tuple[Claim, Loss], Sequence[tuple[Study | None, Verdict]]]
 """of each claim, by each loss: one verdict for each file of its study, with what the file holds; the first decides"""
 
 
 def verdicts(studies: Kept) -> Verdicts:
     """All of them; of a claim whose study has no rows, one that says so. The claims of a file are one family."""
-    found: dict[tuple[Claim, Loss], list[tuple[Plate | None, Verdict]]] = {}
+    found: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
     for loss in LOSSES:
         for study, files in studies.items():
             rules = {claim: claim.rule for claim in (*CLAIMS, *OPEN) if claim.study == study and claim.rule}
@@ -31,7 +31,7 @@ def verdicts(studies: Kept) -> Verdicts:
     return found
 
 
-def after(plate: Plate | None) -> str:
+def after(plate: Study | None) -> str:
     """After how many batches, to stand before a verdict; nothing where there are no rows."""
     return f"after {plate.figure['batches']:,} batches " if plate else ""
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar, final
 
 from seqloom.core.statistics import FEWEST, LEVEL, Estimate, contrast, holm
-from seqloom.report.plates.compared import Key, Loss, losses
-from seqloom.report.plates.rows import Plate
+from seqloom.report.study.compared import Key, Loss, losses
+from seqloom.report.study.rows import Study
 
 MOST = 3
 """differences that are all shown; of more, the one that is nearest to failing"""
@@ -32,7 +32,7 @@ class Contrast:
     weights: Mapping[Key, float]
 
 
-Rule: TypeAlias = Callable[[Plate], Sequence[Contrast]]
+Rule: TypeAlias = Callable[[Study], Sequence[Contrast]]
 """makes of a study what a claim says is below 0; a line that the study does not have is as one that is unfinished"""
 
 
@@ -65,7 +65,7 @@ class Evidence:
     otherwise: Verdict
 
 
-def judged(rules: Mapping[Name, Rule], plate: Plate, loss: Loss) -> dict[Name, Verdict]:
+def judged(rules: Mapping[Name, Rule], plate: Study, loss: Loss) -> dict[Name, Verdict]:
     """The verdicts on all claims of a figure, which are one family."""
     found = {name: evidence(rule(plate), plate, loss) for name, rule in rules.items()}
     tested = {name: one.p for name, one in found.items() if one.p is not None}
@@ -81,7 +81,7 @@ def _verdict(found: Evidence, adjusted: float | None) -> Verdict:
     return verdict if verdict.why else replace(verdict, why=said_p(adjusted))
 
 
-def evidence(contrasts: Sequence[Contrast], plate: Plate, loss: Loss) -> Evidence:
+def evidence(contrasts: Sequence[Contrast], plate: Study, loss: Loss) -> Evidence:
     """What a study says of contrasts that a claim says are all below 0."""
     runs = losses(plate, loss)
     found = [(each.name, contrast(each.weights, runs, paired=plate.paired)) for each in contrasts]

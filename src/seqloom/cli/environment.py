@@ -14,7 +14,7 @@ from seqloom.ops import backends
 
 NEEDED = ("torch", "numpy", "scipy", "tokenizers", "safetensors", "pydantic", "typer", "rich")
 OPTIONAL = {
-    "plotly": "the figures of a report: pip install 'seqloom[report]'",
+    "altair": "the charts of a report: pip install 'seqloom[report]'",
     "triton": "kernels on a GPU: pip install 'seqloom[kernels]'",
     "submitit": "jobs of a cluster: pip install 'seqloom[cluster]'",
 }

@@ -20,10 +20,10 @@ from seqloom.experiments.plan import plan
 from seqloom.experiments.results import Results
 from seqloom.experiments.runner import Workers, known, run
 from seqloom.experiments.study import Stopped
-from seqloom.report.plates import page
-from seqloom.report.plates.compared import Compared
-from seqloom.report.plates.rows import read
-from seqloom.report.plates.table import columns, table_rows
+from seqloom.report.study import page
+from seqloom.report.study.compared import Compared
+from seqloom.report.study.rows import read
+from seqloom.report.study.table import columns, table_rows
 
 
 @final
@@ -86,11 +86,11 @@ def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
     raced = paper.seconds(study, results)
     write(grid, study, seeds, command=typed(), failed=failures(results), raced=raced)
     rows = grid.out / f"{study.name}.jsonl"
-    path, plate = page.write(rows), read(rows)
-    head = ["model", *(column.name for column in columns(plate))]
-    body = table(head, [[line.series, *row] for line, row in table_rows(plate)])
-    beneath = Compared(plate, "held_out").beneath
-    print("\n".join([study.heading, " ".join(page.caption(plate)), "", body, beneath, *plate.figure["notes"]]))
+    path, result = page.write(rows), read(rows)
+    head = ["model", *(column.name for column in columns(result))]
+    body = table(head, [[line.series, *row] for line, row in table_rows(result)])
+    beneath = Compared(result, "held_out").beneath
+    print("\n".join([study.heading, " ".join(page.caption(result)), "", body, beneath, *result.figure["notes"]]))
     print(f"\nthe figure is {path}, its rows are {rows}\n", flush=True)
 
 

@@ -6,27 +6,20 @@ A difference is settled by its adjusted p (core/statistics.py), which covers all
 from collections.abc import Sequence
 
 from seqloom.core.statistics import LEVEL, could_settle
-from seqloom.report.comparison import Comparison, Contender
+from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Comparison, Contender
 
-COST, INTERVAL, DIFFERENCE, ADJUSTED, SMALLEST = (
-    "held-out cost",
-    "± held-out",
-    "to baseline",
-    "adjusted p",
-    "could settle",
-)
 ATTENTION = "attention"
 
 
 def sentences(found: Comparison) -> list[str]:
-    """Two to five plain sentences; [] where no contender has a held-out cost."""
-    ranked = sorted((each for each in found.contenders if each.value(COST) is not None), key=_cost)
+    """Two to five plain sentences; [] where no contender has a held-out loss."""
+    ranked = sorted((each for each in found.contenders if each.value(LOSS) is not None), key=_loss)
     if not ranked:
         return []
     best = ranked[0]
     said = [
         _verdict(found, ranked),
-        f"The lowest held-out cost is that of {best.name}: {_with_interval(best)} nats a token.",
+        f"The lowest held-out loss is that of {best.name}: {_with_interval(best)} nats per token.",
     ]
     return [*said, *_differences(found, ranked), *_floor(found, best)]
 
@@ -56,7 +49,7 @@ def _verdict(found: Comparison, ranked: Sequence[Contender]) -> str:
         return f"Observed once: {best.name} is {side} {baseline.name} in one run, which decides nothing."
     if below:
         best = below[0]
-        apart = f"{_apart(best)} nats a token, adjusted p {_p(best)}"
+        apart = f"{_apart(best)} nats per token, adjusted p {_p(best)}"
         return f"Here it can: {best.name} predicts the held-out text better than {baseline.name} ({apart})."
     if all(settled(each) for each in others):
         whom = best.name if len(others) == 1 else "every contender without it"
@@ -84,12 +77,12 @@ def _floor(found: Comparison, best: Contender) -> list[str]:
     floor = found.text.floor
     if floor is None:
         return []
-    above = _cost(best) - floor
+    above = _loss(best) - floor
     return [f"The floor of this text is {floor:.3f}; {best.name} is {above:.3f} above it."]
 
 
 def _with_interval(each: Contender) -> str:
-    return f"{_cost(each):.3f}{_half(each, INTERVAL)}"
+    return f"{_loss(each):.3f}{_half(each, INTERVAL)}"
 
 
 def _apart(each: Contender) -> str:
@@ -110,8 +103,8 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _cost(each: Contender) -> float:
-    return _number(each, COST)
+def _loss(each: Contender) -> float:
+    return _number(each, LOSS)
 
 
 def _difference(each: Contender) -> float:

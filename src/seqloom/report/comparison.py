@@ -1,14 +1,19 @@
-"""What a comparison left: the table's columns, the contenders with their rows, curves, samples and views.
+"""The rows of a comparison: the table's columns, the contenders with their numbers, curves, samples and views.
 
-The classes follow comparison.json (format 2) name by name; `costs` and `held_out` of a run come from its metrics.jsonl.
+The classes follow comparison.json (format 2) name by name; `losses` and `held_out` of a run are of its metrics.jsonl.
 """
 
 from typing import Annotated, Literal, final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from seqloom.report.charts.style import Look, looks
+
 FORMAT = 2
 """the newest format of comparison.json that is read here"""
+LOSS, INTERVAL, TRAINING = "held-out cost", "± held-out", "training cost"
+DIFFERENCE, ADJUSTED, SMALLEST = "to baseline", "adjusted p", "could settle"
+"""columns of the table that a report knows by name"""
 
 
 def sentence(text: str) -> str:
@@ -20,14 +25,14 @@ Sentence = Annotated[str, AfterValidator(sentence)]
 
 
 class _Part(BaseModel):
-    """Frozen; entries of other names are left aside, so that a format may gain some."""
+    """Frozen; entries of other names are ignored, so that a format may gain some."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 @final
 class Column(_Part):
-    """A column of the table; `better` is the order of merit: lower, higher, or none."""
+    """A column of the table; `better` says which of two numbers is the better one: lower, higher, or neither."""
 
     name: str
     unit: str
@@ -47,7 +52,7 @@ class Origin(_Part):
 
 @final
 class Text(_Part):
-    """The text and its held-out part; `unigram` and `floor` in nats a token."""
+    """The text and its held-out part; `unigram` and `floor` in nats per token."""
 
     description: str
     identity: str
@@ -81,10 +86,10 @@ class View(_Part):
 
 @final
 class Run(_Part):
-    """The rows of one seed: (step, cost of that batch) and (step, held-out cost), in nats a token."""
+    """The rows of one seed: (step, loss of that batch) and (step, held-out loss), in nats per token."""
 
     folder: str
-    costs: list[tuple[int, float]]
+    losses: list[tuple[int, float]]
     held_out: list[tuple[int, float]]
     damage: str | None = None
     """which of its rows are damaged, and were left out, or are missing"""
@@ -109,7 +114,6 @@ class Contender(_Part):
     views: list[View] = []
     cannot: list[str] = []
     seeds: list[Run] = Field(default=[], exclude=True)
-    slot: int = 0
 
     def value(self, column: str) -> float | None:
         """The number of this contender in that column; None where it has none."""
@@ -131,7 +135,7 @@ class LeftOut(_Part):
 
 @final
 class Comparison(_Part):
-    """All of a comparison, the contender of the lowest held-out cost first."""
+    """All of a comparison, the contender of the lowest held-out loss first."""
 
     preset: str
     changes: list[str]
@@ -150,6 +154,11 @@ class Comparison(_Part):
     """training batches of a probe at most; None without probes"""
     contenders: list[Contender] = Field(min_length=1)
     left_out: list[LeftOut] = []
+
+    @property
+    def looks(self) -> dict[str, Look]:
+        """How each contender is drawn, by its name."""
+        return looks(sorted(each.name for each in self.contenders), {each.name: each.kind for each in self.contenders})
 
     @property
     def damage(self) -> list[str]:

@@ -1,53 +1,78 @@
-"""What the layers do: taps over lag and attention maps as pictures, and how far back each contender looks."""
+"""What the layers do: taps and attention as maps, other weights as curves, and how far back each model looks."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.picture import picture
 from seqloom.report.comparison import Comparison, Contender, View
-from seqloom.report.exhibit import Cell, Exhibit, Panel, all_rounded, axis, filename, names, rounded
-from seqloom.report.figures import Axis, Series, heat, lines
 
 CELLS = 36_000
-"""cells of all pictures of a page together; with more, each picture shows every second, third, … place"""
-SIZE = "root mean square of the weights"
+"""cells of all maps of a page together; with more, each map has every second, third, … row and column"""
+SIZE = Axis("size", "root mean square of the weights")
+
+
+@final
+@dataclass(frozen=True)
+class Map:
+    """A view over two axes as a picture, with its numbers; `labels` are the tokens of both axes, where they are few."""
+
+    name: str
+    heading: str
+    description: str
+    down: str
+    across: str
+    picture: str
+    table: Table
+    labels: list[str]
+    signed: bool
+    most: float
 
 
 @final
 @dataclass(frozen=True)
 class Layer:
-    """The pictures of one layer of a contender; `first` where it is the contender's first that has any."""
+    """The views of one layer of a contender; `first` where it is the contender's first that has any."""
 
-    contender: Contender
+    name: str
     number: int
     first: bool
-    exhibits: list[Exhibit]
+    charts: list[Chart]
+    maps: list[Map]
 
 
-def looks_back(found: Comparison) -> list[Exhibit]:
-    """How large the taps are at each lag, one panel a layer; [] where no contender has taps."""
-    taps = [(each, view) for each in found.contenders for view in each.views if _is_taps(view)]
-    layers = sorted({view.layer for _, view in taps})
+def looks_back(rows: Comparison) -> list[Chart]:
+    """How large the taps are at each lag, one choice per layer; [] where no contender has taps."""
+    taps = [(each, view) for each in rows.contenders for view in each.views if _is_taps(view)]
     if not taps:
         return []
-    says = "How far each contender looks back: the root mean square of its taps over the channels, by lag."
-    panels = [_by_lag(layer, [pair for pair in taps if pair[1].layer == layer], says) for layer in layers]
-    drawn = [each for each in found.contenders if any(each is one for one, _ in taps)]
-    return [Exhibit("lags", "How far each looks back", says, panels, "Layer", names(drawn))]
+    points: list[list[Cell]] = []
+    for each, view in taps:
+        sizes = [math.sqrt(math.fsum(value * value for value in row) / len(row)) for row in _rows(view)]
+        points += [[each.name, view.layer, lag, rounded(size)] for lag, size in enumerate(sizes)]
+    table = Table(["model", "layer", "lag", "size"], points)
+    choices = [
+        Choice(f"layer {layer}", partial(_of_layer, table, rows, layer)) for layer in sorted({v.layer for _, v in taps})
+    ]
+    description = "The root mean square of the taps over the channels, by lag."
+    return [Chart("lags", "How far back each looks", description, {"rows": table}, choices, "Layer")]
 
 
-def layers(found: Comparison) -> list[Layer]:
-    """All views as figures, by contender and layer."""
-    pictures = [view for each in found.contenders for view in each.views if len(view.axes) == 2]
-    cells = sum(len(view.values) * len(_rows(view)[0]) for view in pictures)
+def layers(rows: Comparison) -> list[Layer]:
+    """All views, by contender and layer."""
+    over_two = [view for each in rows.contenders for view in each.views if len(view.axes) == 2]
+    cells = sum(len(view.values) * len(_rows(view)[0]) for view in over_two)
     every = max(1, math.ceil(math.sqrt(cells / CELLS)))
     made = []
-    for each in found.contenders:
+    for each in rows.contenders:
         numbers = sorted({view.layer for view in each.views})
         for number in numbers:
-            drawn = [_view(each, view, every) for view in each.views if view.layer == number]
-            made.append(Layer(each, number, number == numbers[0], drawn))
+            views = [view for view in each.views if view.layer == number]
+            charts = [_line(rows, each, view) for view in views if len(view.axes) == 1]
+            maps = [_map(each, view, every) for view in views if len(view.axes) == 2]
+            made.append(Layer(each.name, number, number == numbers[0], charts, maps))
     return made
 
 
@@ -56,75 +81,57 @@ def _is_taps(view: View) -> bool:
 
 
 def _rows(view: View) -> list[list[float]]:
-    """The values as rows; those of a line are rows of one value each."""
+    """The values as rows; those over one axis are rows of one value each."""
     return [row if isinstance(row, list) else [row] for row in view.values]
 
 
-def _by_lag(layer: int, taps: Sequence[tuple[Contender, View]], says: str) -> Panel:
-    sizes = [
-        (each, [math.sqrt(math.fsum(value * value for value in row) / len(row)) for row in _rows(view)])
-        for each, view in taps
-    ]
-    places = [list(range(len(size))) for _, size in sizes]
-    svg = lines(
-        [Series(each.name, place, size, each.slot) for (each, size), place in zip(sizes, places, strict=True)],
-        title=f"Size of the taps of layer {layer} by lag", description=says, x=Axis("lag (tokens back)"), y=Axis(SIZE),
-    )  # fmt: skip
-    rows: list[list[Cell]] = [
-        [each.name, lag, rounded(value)] for each, size in sizes for lag, value in enumerate(size)
-    ]
-    series = [
-        {"name": each.name, "slot": each.slot, "x": place, "y": all_rounded(size)}
-        for (each, size), place in zip(sizes, places, strict=True)
-    ]
-    plot = {"kind": "lines", "x": axis("lag (tokens back)"), "y": axis(SIZE), "series": series, "levels": []}
-    return Panel(f"lags-of-layer-{layer}", f"layer {layer}", svg, ["contender", "lag", "size"], rows, plot)
+def _of_layer(table: Table, rows: Comparison, layer: int) -> Spec:
+    from seqloom.report.charts.curves import curves
+
+    own = Table(table.head, [row for row in table.rows if row[1] == layer])
+    drawn = curves(own, Axis("lag", "lag (tokens back)"), SIZE, rows.looks)
+    return drawn | {"transform": [{"filter": f"datum.layer == {layer}"}]}
 
 
-def _view(each: Contender, view: View, every: int) -> Exhibit:
-    name = filename(each.name, each.slot, "layer", view.layer, view.name)
-    title = f"{view.name}, layer {view.layer} of {each.name}"
-    if len(view.axes) == 1:
-        return Exhibit(name, view.name, view.meaning, [_line(each, view, name, title)])
-    says = view.meaning if every == 1 else f"{view.meaning} Every {every}th place of both axes is shown."
-    return Exhibit(name, view.name, says, [_picture(view, name, title, says, every)])
+def _line(rows: Comparison, each: Contender, view: View) -> Chart:
+    x = Axis(view.axes[0], view.axes[0])
+    table = Table(
+        ["model", x.column, "weight"], [[each.name, at, rounded(row[0])] for at, row in enumerate(_rows(view))]
+    )
+
+    def draw() -> Spec:
+        from seqloom.report.charts.curves import curves
+
+        return curves(table, x, Axis("weight", "weight"), rows.looks, height=240)
+
+    name = filename(each.name, "layer", view.layer, view.name)
+    return Chart(name, view.name, view.meaning, {"rows": table}, [Choice(view.name, draw)])
 
 
-def _line(each: Contender, view: View, name: str, title: str) -> Panel:
-    values = [row[0] for row in _rows(view)]
-    places = list(range(len(values)))
-    svg = lines(
-        [Series(each.name, places, values, each.slot)],
-        title=title, description=view.meaning, x=Axis(view.axes[0]), y=Axis("weight"),
-    )  # fmt: skip
-    rows: list[list[Cell]] = [[at, rounded(value)] for at, value in enumerate(values)]
-    series = [{"name": each.name, "slot": each.slot, "x": places, "y": all_rounded(values)}]
-    plot = {"kind": "lines", "x": axis(view.axes[0]), "y": axis("weight"), "series": series, "levels": []}
-    return Panel(name, view.name, svg, [view.axes[0], "weight"], rows, plot)
-
-
-def _picture(view: View, name: str, title: str, says: str, every: int) -> Panel:
+def _map(each: Contender, view: View, every: int) -> Map:
     values = [row[::every] for row in _rows(view)[::every]]
     square = view.labels and len(view.labels) == len(view.values) == len(_rows(view)[0])
-    labels = view.labels[::every] if view.labels and square else None
+    labels = view.labels[::every] if view.labels and square else []
     signed = view.signed or any(value < 0 for row in values for value in row)
     down, across = view.axes
-    svg = heat(
-        values, title=title, description=says, x=across, y=down, signed=signed, labels=labels
-    )  # fmt: skip
     columns = [str(at * every) for at in range(len(values[0]))]
-    head = [f"{down} \\ {across}", *(_numbered(labels, columns) if labels else columns)]
-    rows: list[list[Cell]] = [[at * every, *all_rounded(row)] for at, row in enumerate(values)]
-    z = [[_short(value) for value in row] for row in values]
-    plot = {"kind": "heat", "x": axis(across), "y": axis(down), "z": z, "every": every}
-    return Panel(name, view.name, svg, head, rows, plot | {"signed": signed, "labels": labels})
-
-
-def _numbered(labels: Sequence[str], columns: Sequence[str]) -> list[str]:
-    return [f"{column} {label!r}" for column, label in zip(columns, labels, strict=True)]
+    names = [f"{at} {label!r}" for at, label in zip(columns, labels, strict=True)] if labels else columns
+    numbers = [[at * every, *(_short(value) for value in row)] for at, row in enumerate(values)]
+    return Map(
+        name=filename(each.name, "layer", view.layer, view.name),
+        heading=view.name,
+        description=view.meaning if every == 1 else f"{view.meaning} Every {every}th row and column is shown.",
+        down=down,
+        across=across,
+        picture=picture(values, signed=signed),
+        table=Table([f"{down} \\ {across}", *names], numbers),
+        labels=labels,
+        signed=signed,
+        most=_short(max(abs(value) for row in values for value in row)),
+    )
 
 
 def _short(value: float) -> float | int:
-    """Three digits: a picture has no more."""
+    """Three digits: a colour has no more."""
     short = float(f"{value:.3g}")
     return int(short) if short.is_integer() else short

@@ -7,7 +7,7 @@ EQUAL = {"params": "parameters", "mul": "multiplications", "time": "time of a tr
 
 
 def facts(found: Comparison) -> list[tuple[str, str]]:
-    """(what, its value) of everything that makes these rows again."""
+    """(what, its value) of everything that the rows depend on."""
     text = found.text
     documents = "" if text.held_out_documents is None else f" in {text.held_out_documents:,} documents"
     known = [
@@ -24,19 +24,19 @@ def facts(found: Comparison) -> list[tuple[str, str]]:
         ("held out", f"{text.held_out_tokens:,} tokens{documents}"),
     ]
     if text.unigram is not None:
-        known.append(("entropy of single tokens", f"{text.unigram:.4g} nats a token"))
+        known.append(("entropy of single tokens", f"{text.unigram:.4g} nats per token"))
     if text.floor is not None:
-        known.append(("floor of the text", f"{text.floor:.4g} nats a token"))
+        known.append(("floor of the text", f"{text.floor:.4g} nats per token"))
     return known
 
 
 def methods(found: Comparison) -> list[str]:
     """How the numbers were taken, a sentence each."""
     said = [
-        "All contenders see the same text in the same order of batches; what differs is the sequence mixer, and what "
-        "the table says of the matched ones.",
+        "All contenders see the same text in the same order of batches; they differ in the sequence mixer, and the "
+        "matched ones in what the table names.",
         "The seed draws the initial weights and the dropout.",
-        f"A training cost is the median over the last tenth of a run, {found.stretch:,} batches; curves are medians "
+        f"A training loss is the median over the last tenth of a run, {found.stretch:,} batches; curves are medians "
         "over stretches that do not overlap.",
     ]
     if found.column("± held-out") is not None:
@@ -56,8 +56,8 @@ def methods(found: Comparison) -> list[str]:
     if found.equal and any(each.matched for each in found.contenders):
         said.append(f"Matched contenders were sized until their {EQUAL[found.equal]} were equal.")
     if found.text.unigram is not None:
-        said.append("The entropy of single tokens is the cost of a model that knows only their frequencies.")
+        said.append("The entropy of single tokens is the loss of a model that knows only their frequencies.")
     if found.text.floor is not None:
-        said.append("The floor is a lower bound of the mean cost of any model, computed from the grammar of the text.")
+        said.append("The floor is a lower bound of the mean loss of any model, computed from the grammar of the text.")
     said += [f"Rows that cannot be trusted: {line}." for line in found.damage]
     return said

@@ -1,40 +1,115 @@
 "use strict";
-// What the page does when scripts run: themes, the sorted table, samples by keyboard, downloads.
+// What the page does: charts in the colours of the system's theme, their numbers, the sorted table, samples, downloads.
 (() => {
-  const root = document.documentElement;
-  const data = JSON.parse(document.getElementById("figures").textContent);
+  const data = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const NARROW = 520; // pixels, below which the names of models are below their chart
+  const views = new Map(); // figure → the Vega view that is drawn in it
 
-  // ---- the theme
-  const button = document.getElementById("theme");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
-  const retheme = () => {
-    button.textContent = isDark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
-    document.dispatchEvent(new Event("rethemed"));
+  // ---- CSV as rows of texts
+  const parsed = (csv) => [...csv.matchAll(/(?:"((?:[^"]|"")*)"|([^,\n]*))(,|\n)/g)].reduce((rows, [, quoted, plain, end]) => {
+    rows.at(-1).push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (end === "\n") rows.push([]);
+    return rows;
+  }, [[]]).slice(0, -1);
+
+  // ---- charts: drawn when they come near the window, again when the theme or a choice changes
+  const themed = (text) => dark.matches ? Object.entries(data.dark).reduce((all, [one, other]) => all.replaceAll(one, other), text) : text;
+  const layers = (spec) => [spec, ...(spec.layer || []).flatMap(layers)];
+  const objects = (csv) => {
+    const [head, ...rows] = parsed(csv);
+    const read = (name, text) => name === "model" || Number.isNaN(Number(text)) ? text : text === "" ? null : Number(text);
+    return rows.map((row) => Object.fromEntries(head.map((name, at) => [name, read(name, row[at])])));
   };
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    retheme();
+  const draw = async (figure) => {
+    const chart = data.charts[figure.dataset.chart];
+    const control = (name) => figure.querySelector(`[data-control=${name}]`);
+    const plot = figure.querySelector(".plot");
+    const spec = JSON.parse(themed(JSON.stringify(chart.choices[control("choice")?.value || 0])));
+    const config = JSON.parse(themed(JSON.stringify(data.config)));
+    layers(spec).forEach((each) => {
+      delete each.data?.format; // Vega reads CSV by evaluating a string as a script, which the page forbids
+      ["x", "y"].filter((name) => control(name)?.checked && each.encoding?.[name]?.type === "quantitative").forEach((name) => {
+        each.encoding[name].scale = { type: "log", nice: false };
+      });
+    });
+    if (plot.clientWidth < NARROW && spec.layer.some((each) => each.name === "names")) {
+      spec.layer = spec.layer.filter((each) => each.name !== "names");
+      layers(spec).flatMap((each) => [each.encoding?.color, each.encoding?.strokeDash]).forEach((each) => each && delete each.legend);
+    }
+    const datasets = Object.fromEntries(Object.entries(chart.tables).map(([name, csv]) => [name, objects(csv)]));
+    config.legend.columns = Math.max(1, Math.floor(plot.clientWidth / 190));
+    const options = { mode: "vega-lite", actions: false, ast: true, config, tooltip: { theme: dark.matches ? "dark" : "light" }, renderer: "canvas" };
+    views.get(figure)?.finalize();
+    const drawn = await vegaEmbed(plot, { ...spec, datasets: { ...spec.datasets, ...datasets } }, options);
+    plot.dataset.dark = dark.matches;
+    views.set(figure, drawn);
+  };
+  const figures = [...document.querySelectorAll("[data-chart]")].filter((figure) => figure.querySelector(".plot"));
+  const near = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
+    near.unobserve(entry.target);
+    draw(entry.target);
+  }), { rootMargin: "300px" });
+  figures.forEach((figure) => {
+    near.observe(figure);
+    figure.querySelectorAll("[data-control]").forEach((control) => control.addEventListener("change", () => draw(figure)));
   });
-  dark.addEventListener("change", retheme);
+  dark.addEventListener("change", () => [...views.keys()].forEach(draw));
 
-  // ---- the table
-  const table = document.getElementById("standing");
-  const body = table.tBodies[0];
+  // ---- the numbers of charts and maps: tables that are written when they are opened
+  const numbers = ({ dataset }) => "map" in dataset ? data.maps[dataset.map] : data.charts[dataset.of].tables.rows;
+  document.querySelectorAll(".numbers").forEach((details) => details.addEventListener("toggle", () => {
+    const table = document.createElement("table");
+    parsed(numbers(details)).forEach((cells, at) => {
+      const row = table.insertRow();
+      cells.forEach((text) => row.append(Object.assign(document.createElement(at ? "td" : "th"), { textContent: text })));
+    });
+    details.querySelector(".scroll").replaceChildren(table);
+  }, { once: true }));
+
+  // ---- maps: the number of the cell that is pointed at
+  document.querySelectorAll("figure[data-map]").forEach((figure) => {
+    const [picture, readout] = [figure.querySelector("img"), figure.querySelector(".readout")];
+    let rows = null;
+    picture.addEventListener("pointermove", (event) => {
+      rows ??= parsed(data.maps[figure.dataset.map]);
+      const box = picture.getBoundingClientRect();
+      const at = (share, count) => Math.max(0, Math.min(count - 1, Math.floor(share * count)));
+      const row = rows[1 + at((event.clientY - box.top) / box.height, rows.length - 1)];
+      const column = 1 + at((event.clientX - box.left) / box.width, row.length - 1);
+      const [down, across] = rows[0][0].split(" \\ ");
+      readout.textContent = `${down} ${row[0]}, ${across} ${rows[0][column]}: ${row[column]}`;
+    });
+  });
+
+  // ---- downloads, of what the page holds
+  const save = (name, text, type) => {
+    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  };
+  document.querySelectorAll("[data-file]").forEach((button) =>
+    button.addEventListener("click", () => save(button.dataset.file, button.dataset.text, "text/csv")));
+  document.querySelectorAll("[data-save]").forEach((button) => button.addEventListener("click", async () => {
+    const figure = button.closest("figure");
+    const name = figure.dataset.chart.replaceAll(/[^\w-]+/g, "-");
+    if (button.dataset.save === "csv") save(`${name}.csv`, data.charts[figure.dataset.chart].tables.rows, "text/csv");
+    else save(`${name}.svg`, await views.get(figure).view.toSVG(), "image/svg+xml");
+  }));
+
+  // ---- the table of all models
+  const table = document.getElementById("models");
   const heads = [...table.tHead.rows[0].cells];
-  const rows = [...body.rows];
-  const places = new Map(rows.map((row, place) => [row, place]));
-  const worth = (row, column) => {
+  const rows = [...table.tBodies[0].rows];
+  const order = new Map(rows.map((row, at) => [row, at]));
+  const value = (row, column) => {
     const text = row.cells[column].dataset.value;
-    return column === 0 ? text : text === "" ? null : Number(text);
+    return text === "" ? null : column === 0 || Number.isNaN(Number(text)) ? text : Number(text);
   };
   const compared = (column, sign) => (one, other) => {
-    const [a, b] = [worth(one, column), worth(other, column)];
-    if (a === null || b === null) return (a === null) - (b === null) || places.get(one) - places.get(other);
-    const order = typeof a === "string" ? a.localeCompare(b) : a - b;
-    return sign * order || places.get(one) - places.get(other);
+    const [a, b] = [value(one, column), value(other, column)];
+    if (a === null || b === null) return (a === null) - (b === null) || order.get(one) - order.get(other);
+    return sign * (typeof a === "string" ? a.localeCompare(b) : a - b) || order.get(one) - order.get(other);
   };
   const sort = (column) => {
     const head = heads[column];
@@ -46,25 +121,23 @@
     table.classList.toggle("grouped", grouped);
     const leaders = rows.filter((row) => !row.classList.contains("under")).sort(by);
     const beneath = (leader) => rows.filter((row) => row.classList.contains("under") && row.dataset.group === leader.dataset.group);
-    body.append(...(grouped ? leaders.flatMap((row) => [row, ...beneath(row).sort(by)]) : [...rows].sort(by)));
+    table.tBodies[0].append(...(grouped ? leaders.flatMap((row) => [row, ...beneath(row).sort(by)]) : [...rows].sort(by)));
   };
   heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => sort(column)));
 
   // ---- samples: one stop of the keyboard each, arrow keys from token to token
   document.querySelectorAll(".sample").forEach((sample) => {
-    const text = sample.querySelector(".text");
-    const readout = sample.querySelector(".readout");
+    const [text, readout] = [sample.querySelector(".text"), sample.querySelector(".readout")];
     const tokens = [...text.querySelectorAll("i")];
     let at = -1;
-    const say = (token) => {
+    const read = (token) => {
       readout.textContent = `“${token.textContent.replace(/\n/g, "⏎")}” ${token.title}`;
     };
     const move = (to) => {
-      if (tokens[at]) tokens[at].classList.remove("at");
+      tokens[at]?.classList.remove("at");
       at = Math.max(0, Math.min(tokens.length - 1, to));
-      if (!tokens[at]) return;
-      tokens[at].classList.add("at");
-      say(tokens[at]);
+      tokens[at]?.classList.add("at");
+      if (tokens[at]) read(tokens[at]);
     };
     const keys = { ArrowRight: () => at + 1, ArrowLeft: () => at - 1, Home: () => 0, End: () => tokens.length - 1 };
     text.addEventListener("keydown", (event) => {
@@ -72,59 +145,7 @@
       event.preventDefault();
       move(keys[event.key]());
     });
-    text.addEventListener("blur", () => tokens[at] && tokens[at].classList.remove("at"));
-    text.addEventListener("focus", () => tokens[at] && move(at));
-    text.addEventListener("pointerover", (event) => event.target.tagName === "I" && say(event.target));
+    text.addEventListener("blur", () => tokens[at]?.classList.remove("at"));
+    text.addEventListener("pointerover", (event) => event.target.tagName === "I" && read(event.target));
   });
-
-  // ---- downloads, from what the page holds
-  const cell = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const save = (link, text, type) => {
-    const blob = URL.createObjectURL(new Blob([text], { type }));
-    const real = Object.assign(document.createElement("a"), { href: blob, download: link.download });
-    real.click();
-    setTimeout(() => URL.revokeObjectURL(blob), 10000);
-  };
-  const numbers = (figure, panel) => {
-    const details = panel.querySelector(".numbers") || figure.querySelector(":scope > .numbers");
-    fill(details);
-    const lines = [...details.querySelectorAll("tr")].map((row) => [...row.cells].map((each) => cell(each.textContent)).join(","));
-    return lines.join("\n") + "\n";
-  };
-  const picture = (panel) => {
-    const copy = panel.querySelector("svg.figure").cloneNode(true);
-    const [, , wide, high] = copy.getAttribute("viewBox").split(" ");
-    copy.setAttribute("width", wide);
-    copy.setAttribute("height", high);
-    copy.style.background = colour("--paper");
-    return new XMLSerializer().serializeToString(copy).replace(/var\((--[\w-]+)\)/g, (_, name) => colour(name));
-  };
-  document.querySelectorAll("a[download]").forEach((link) => {
-    link.addEventListener("click", (event) => {
-      event.preventDefault();
-      const panel = link.closest(".panel");
-      if (link.dataset.save === "svg") save(link, picture(panel), "image/svg+xml");
-      else save(link, link.dataset.text || numbers(link.closest("figure"), panel), "text/csv");
-    });
-  });
-
-  // ---- tables that are too large to be in the page twice are written when they are opened
-  const fill = (details) => {
-    if (!("large" in details.dataset)) return;
-    delete details.dataset.large;
-    const panel = details.closest(".panel");
-    const plot = data.figures[details.closest("figure").dataset.figure].panels[Number(panel.dataset.panel)];
-    const table = document.createElement("table");
-    const add = (values, tag) => {
-      const row = table.insertRow();
-      values.forEach((value) => row.append(Object.assign(document.createElement(tag), { textContent: value })));
-    };
-    const name = (at) => at * plot.every + (plot.labels ? ` ${plot.labels[at]}` : "");
-    add([`${plot.y.label} \\ ${plot.x.label}`, ...plot.z[0].map((_, at) => name(at))], "th");
-    plot.z.forEach((line, at) => add([name(at), ...line], "td"));
-    details.querySelector(".scroll").replaceChildren(table);
-  };
-  document.querySelectorAll(".numbers").forEach((each) => each.addEventListener("toggle", () => each.open && fill(each)));
-
-  retheme();
 })();

@@ -1,6 +1,6 @@
 """Reads OUT/comparison.json and the rows of its runs. Whatever is wrong with them is one line that says where.
 
-A damaged row is left out, and its line is named; so are rows that are missing, by what the run's checkpoint counts.
+A damaged row is left out, and its line is named; so are missing rows, by what the run's checkpoint counts.
 """
 
 import math
@@ -16,6 +16,8 @@ from seqloom.runs.rows import START, damage, find, lacking
 
 _LARGEST = 64 << 20
 """bytes that comparison.json may have"""
+LOSS, HELD_OUT = "cost", "held_out"
+"""the losses in the rows of a run's metrics.jsonl"""
 
 
 def read(out: Path) -> Comparison:
@@ -29,8 +31,8 @@ def read(out: Path) -> Comparison:
         raise FileNotFoundError(f"{path}: no comparison there; `seqloom compare … --out {out}` makes one")
     found = _parsed(path)
     contenders = [
-        each.model_copy(update={"slot": slot, "seeds": [_run(out, each, folder) for folder in each.runs]})
-        for slot, each in enumerate(found.contenders)
+        each.model_copy(update={"seeds": [_run(out, each, folder) for folder in each.runs]})
+        for each in found.contenders
     ]
     return found.model_copy(update={"contenders": contenders})
 
@@ -74,14 +76,14 @@ def _run(out: Path, contender: Contender, folder: str) -> Run:
         raise FileNotFoundError(f"{path}: no rows of a run of {contender.name} there; make the comparison again")
     mark = marked(path.parent / "checkpoints")
     found = find(path, mark or START)
-    costs = [(row["step"], cost) for row in found.rows if (cost := _number(row, "cost")) is not None]
-    held_out = [(row["step"], cost) for row in found.rows if (cost := _number(row, "held_out")) is not None]
+    losses = [(row["step"], loss) for row in found.rows if (loss := _number(row, LOSS)) is not None]
+    held_out = [(row["step"], loss) for row in found.rows if (loss := _number(row, HELD_OUT)) is not None]
     wrong = []
     if found.damaged:
         wrong.append(f"{damage(found.damaged)}: left out")
     if mark is not None and not found.complete:
         wrong.append(lacking(found, mark))
-    return Run(folder=folder, costs=costs, held_out=held_out, damage="; ".join(wrong) or None)
+    return Run(folder=folder, losses=losses, held_out=held_out, damage="; ".join(wrong) or None)
 
 
 def _number(row: dict[str, Any], name: str) -> float | None:

@@ -22,6 +22,12 @@ from seqloom.report.charts.style import DARK, SERIES, looks  # noqa: E402
 X, Y = Axis("batches", "batches"), Axis("loss", "loss (nats per token)")
 
 
+def ranges(specification: dict[str, Any]) -> list[tuple[float, float]]:
+    """What the vertical axes show."""
+    axes = [part["encoding"]["y"] for part in layers(specification) if "y" in part.get("encoding", {})]
+    return [tuple(axis["scale"]["domain"]) for axis in axes if "scale" in axis]
+
+
 def table(models: int, seeds: bool = True) -> Table:
     rows = [
         [f"mixer_{model}", batch, 4 + model / 10 + 1 / batch, *([3.9, 5.5] if seeds else [])]
@@ -61,9 +67,15 @@ def test_a_level_is_in_the_room_that_is_shown() -> None:
     drawn = curves(
         table(2, seeds=False), X, Y, looks(["mixer_0", "mixer_1"]), levels=[("floor", 1.0), ("entropy", 9.0)]
     )
-    domains = [part["encoding"]["y"]["scale"]["domain"] for part in layers(drawn) if "y" in part.get("encoding", {})]
+    domains = ranges(drawn)
     assert domains
-    assert all(low < 1 and high > 9 for low, high in domains)
+    assert all(low > 1 and high < 9 for low, high in domains), "levels that are far away do not flatten the curves"
+    texts = [part["encoding"]["text"] for part in layers(drawn) if "text" in part.get("encoding", {})]
+    words = [text["value"] for text in texts if "value" in text]
+    assert words == ["↓ floor 1", "↑ entropy 9"]
+    near = curves(table(2, seeds=False), X, Y, looks(["mixer_0", "mixer_1"]), levels=[("floor", 3.8)])
+    domains = ranges(near)
+    assert all(low < 3.8 for low, _ in domains)
 
 
 def test_a_chart_of_points_is_valid_and_its_names_do_not_overlap() -> None:
@@ -125,7 +137,5 @@ def test_a_chart_is_svg_on_both_papers() -> None:
     assert {"A title", "mixer_0", "mixer_1", "batches"} <= set(words)
     assert all(f'"{one}"' in drawn and f":{other}" in drawn for one, other in DARK.items() if one not in SERIES)
     cells = Table(["s", "t", "slope"], [[0, 0, 1.0], [0, 1, 0.5], [1, 1, 0.001]])
-    drawn = svg(
-        Chart("m", "A map", "", {"rows": cells}, [Choice("", lambda: grid(cells, "s", "t", "slope", decades=3))])
-    )
+    drawn = svg(Chart("m", "A map", "", {"rows": cells}, [Choice("", lambda: grid("s", "t", "slope", 2, decades=3))]))
     assert drawn.count('aria-roledescription="rect mark"') == 3

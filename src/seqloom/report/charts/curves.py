@@ -1,16 +1,19 @@
 """Curves over a common axis: a line per model with a band over its seeds, faint raw values, and reference levels."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
-from seqloom.report.charts.encodings import FEW, HEIGHT, across, colour, dash, data, shape, tooltip, up
+from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, colour, dash, data, tooltip, up
 from seqloom.report.charts.style import MUTED, SIZE, Look
 
 Room: TypeAlias = tuple[float, float]
+FLAT = 1.7
+"""times the height of the curves that levels may take; those further away are named at the edge"""
 LINE = 17
 """pixels from one name to the next"""
 
@@ -35,25 +38,26 @@ def curves(
     """
     shown = set(table.column("model"))
     looks = {name: look for name, look in looks.items() if name in shown}
-    room = _range(table, y, levels)
-    rows = data("rows").encode(across(x.column, x), up(y.column, y, room), colour(looks))
+    room = _range(table, x, y, levels, cut=raw is not None)
+    along = table.numbers(x.column)
+    rows = data("rows").encode(across(x.column, x, along), up(y.column, y, room), colour(looks))
     hover = alt.selection_point("hover", fields=["model"], on="pointerover", nearest=True, clear="pointerout")
     pick = alt.selection_point("pick", fields=["model"], bind="legend")
     picked = alt.when(hover & pick)
     layers: list[alt.Chart | alt.LayerChart] = []
     if raw is not None:
-        layers.append(_raw(raw, x, y, room, len(looks)))
-    if "lowest seed" in table.head:
+        layers.append(_raw(raw, x, y, room, along, looks))
+    if SEEDS[0] in table.head:
         layers.append(_band(rows, y, room, len(looks)))
     layers.append(rows.mark_line(clip=True, point=False).encode(
         strokeDash=dash(looks), opacity=picked.then(alt.value(1)).otherwise(alt.value(0.15))))  # fmt: skip
     points = rows.mark_point(filled=True, size=50, clip=True).encode(
-        shape=shape(looks), opacity=alt.value(1 if marks else 0), tooltip=tooltip(table, x, y)
+        opacity=alt.value(1 if marks else 0), tooltip=tooltip(table, x, y)
     )
     layers.append(points.add_params(hover, pick))
-    layers += [_level(name, at, y, room) for name, at in levels]
+    layers += [_level(name, at, y, room, height) for name, at in levels]
     if len(looks) <= FEW:
-        layers.append(_names(table, x, y, room, height))
+        layers.append(_names(table, x, y, room, height, looks))
     return alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
 
 
@@ -79,26 +83,42 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
     return [moved[at] for at in range(len(values))]
 
 
-def _range(table: Table, y: Axis, levels: Sequence[tuple[str, float]]) -> Room:
-    """The values of y that are shown, with some room: all of them, and all levels."""
-    columns = [name for name in (y.column, "lowest seed", "highest seed") if name in table.head]
-    values = [value for name in columns for value in table.numbers(name)] + [at for _, at in levels]
-    room = 0.04 * (max(values) - min(values)) or 0.04 * abs(max(values)) or 1.0
-    return min(values) - room, max(values) + room
+def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], *, cut: bool) -> Room:
+    """The values of y that are shown, with some room: all, and levels unless the curves would then be flat.
+
+    With `cut`, what is above the curves after the first tenth of x is left out, if that is a quarter of the height.
+    """
+    columns = [name for name in (y.column, *SEEDS) if name in table.head]
+    low = min(value for name in columns for value in table.numbers(name))
+    high = max(value for name in columns for value in table.numbers(name))
+    if cut:
+        start = max(table.numbers(x.column)) / 10
+        points = zip(table.column(x.column), table.column(y.column), strict=True)
+        later = [b for a, b in points if isinstance(a, int | float) and isinstance(b, int | float) and a >= start]
+        high = max(later) if later and max(later) - low < 0.75 * (high - low) else high
+    for at in sorted((at for _, at in levels), key=lambda at: abs(at - low)):
+        wide = max(high, at) - min(low, at)
+        low, high = (min(low, at), max(high, at)) if wide <= FLAT * (high - low) else (low, high)
+    if y.log:
+        return low / 1.2, high * 1.2
+    room = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
+    return low - room, high + room
 
 
-def _raw(amounts: Mapping[str, float], x: Axis, y: Axis, room: Room, models: int) -> alt.Chart:
+def _raw(
+    amounts: Mapping[str, float], x: Axis, y: Axis, room: Room, along: Sequence[float], looks: Mapping[str, Look]
+) -> alt.Chart:
     """The faint raw values; of many models, those of the one that is pointed at."""
     amount = f"datum.batches * {json.dumps(dict(amounts))}[datum.model]"
-    faint = alt.value(0.28 if models <= FEW else 0)
+    faint = alt.value(0.15 if len(looks) <= FEW else 0)
     return (
         data("raw")
         .transform_calculate(x=amount)
         .mark_line(strokeWidth=0.8, clip=True)
         .encode(
-            across("x", x),
+            across("x", x, along),
             up("loss", y, room),
-            alt.Color("model", type="nominal", legend=None),
+            colour(looks),
             opacity=alt.when("hover", empty=False).then(alt.value(0.5)).otherwise(faint),
         )
     )
@@ -112,21 +132,29 @@ def _band(rows: alt.Chart, y: Axis, room: Room, models: int) -> alt.Chart:
     return ends.mark_area(clip=True).encode(opacity=opacity)
 
 
-def _level(name: str, at: float, y: Axis, room: Room) -> alt.LayerChart:
-    """A horizontal line over the whole width, with its name above its left end."""
-    one = alt.Chart(alt.InlineData(values=[{"y": at}])).encode(up("y", y, room))
-    line = one.mark_rule(color=MUTED, strokeDash=[2, 3])
-    text = one.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1, text=name)
-    return line + text.encode(x=alt.value(0))
+def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerChart:
+    """A horizontal line with its name above its left end; of one that is out of the room, its name and an arrow."""
+    one = alt.Chart(alt.InlineData(values=[{"y": at}]))
+    text = one.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
+    if room[0] <= at <= room[1]:
+        line = one.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, room))
+        return alt.LayerChart(layer=[line, text.encode(up("y", y, room), x=alt.value(0), text=alt.value(name))])
+    below, edge = at < room[0], alt.value(height if at < room[0] else LINE)
+    return alt.LayerChart(
+        layer=[text.encode(x=alt.value(0), y=edge, text=alt.value(f"{'↓' if below else '↑'} {name} {at:.3g}"))]
+    )
 
 
-def _names(table: Table, x: Axis, y: Axis, room: Room, height: int) -> alt.Chart:
-    """The name of each model to the right, as high as its line ends, moved apart."""
+def _names(table: Table, x: Axis, y: Axis, room: Room, height: int, looks: Mapping[str, Look]) -> alt.LayerChart:
+    """The name of each model to the right, behind a piece of its line, as high as its line ends, moved apart."""
     points = zip(table.column("model"), table.column(x.column), table.column(y.column), strict=True)
     known = [(str(name), a, b) for name, a, b in points if isinstance(a, int | float) and isinstance(b, int | float)]
     last = {name: b for name, _, b in sorted(known, key=lambda point: point[1])}
-    heights = spread(list(last.values()), (room[1] - room[0]) * LINE / height, *room)
-    ends = [{"model": name, "y": at} for name, at in zip(last, heights, strict=True)]
-    text = alt.Chart(alt.InlineData(values=ends)).mark_text(align="left", dx=8, limit=190)
-    at = (up("y", y, room), alt.Color("model", type="nominal", legend=None))
-    return text.encode(*at, x=alt.value("width"), text=alt.Text("model", type="nominal"))
+    scaled, back = (math.log, math.exp) if y.log else (float, float)
+    low, high = (scaled(end) for end in room)
+    heights = spread([scaled(at) for at in last.values()], (high - low) * LINE / height, low, high)
+    ends = [{"model": name, "y": back(at)} for name, at in zip(last, heights, strict=True)]
+    right = alt.Chart(alt.InlineData(values=ends)).encode(up("y", y, room), colour(looks), x=alt.value("width"))
+    pieces = right.mark_point(shape="stroke", size=20**2, xOffset=16, strokeWidth=2).encode(strokeDash=dash(looks))
+    words = right.mark_text(align="left", dx=32, limit=190).encode(text=alt.Text("model", type="nominal"))
+    return alt.LayerChart(layer=[pieces, words], name="names")

@@ -1,8 +1,10 @@
 """Charts as SVG text, and the script that draws them in a page; both by vl-convert, an extra."""
 
 import functools
+from hashlib import sha256
 from importlib.metadata import version
 from importlib.util import find_spec
+from xml.sax.saxutils import escape
 
 from seqloom.data import cache
 from seqloom.report.charts.chart import Chart
@@ -30,13 +32,19 @@ def svg(chart: Chart, choice: int = 0, width: int = WIDTH) -> str:
     drawn: str = vl_convert.vegalite_to_svg(whole)
     dark = "".join(f'[fill="{a}"]{{fill:{b}}}[stroke="{a}"]{{stroke:{b}}}' for a, b in DARK.items())
     style = f"<style>@media screen and (prefers-color-scheme:dark){{{dark}}}</style>"
+    words = f"<desc>{escape(chart.description)} {digest(chart)}</desc>"
     opening, rest = drawn.split(">", 1)
-    return f"{opening}>{style}{rest}\n"
+    return f"{opening}>{words}{style}{rest}\n"
+
+
+def digest(chart: Chart) -> str:
+    """What its file says of the rows that a chart was drawn from, which tells whether they have changed."""
+    return f"rows {sha256(chart.table.csv.encode()).hexdigest()[:16]}"
 
 
 @functools.cache
 def script() -> str:
-    """Vega, Vega-Lite and vega-embed as one script, which defines `vega` and `vegaEmbed`.
+    """Vega, Vega-Lite and vega-embed as one script, which defines `vegaEmbed`.
 
     It takes seconds to bundle, so that the cache folder keeps it.
     """
@@ -44,5 +52,5 @@ def script() -> str:
 
     path = cache.folder() / f"vega-{version('vl-convert-python')}.js"
     if not path.is_file():
-        cache.write(path, vl_convert.javascript_bundle().encode())
+        cache.write(path, vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").encode())
     return path.read_text(encoding="utf-8")

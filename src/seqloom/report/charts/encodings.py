@@ -1,6 +1,8 @@
 """What all charts share: named data, axes, and the colour, dash and mark of each model."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 
@@ -9,6 +11,8 @@ from seqloom.report.charts.style import Look
 
 FEW = 8
 """models that are named next to their lines; more have a legend"""
+SEEDS = ("lowest seed", "highest seed")
+"""columns of the ends of a band, or of a bar"""
 HEIGHT = 360
 """pixels from the lower to the upper end of a chart"""
 
@@ -18,15 +22,22 @@ def data(name: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(name=name, format=alt.CsvDataFormat(type="csv")))
 
 
-def ticks() -> alt.Axis:
-    """Few numbers along the horizontal axis, short where they are large: 20k, 3M."""
-    return alt.Axis(tickCount=7, format="~s", labelFlush=False)
+def across(column: str, x: Axis, numbers: Sequence[float], padding: int = 0) -> alt.X:
+    """A column along the horizontal axis, which goes from the least to the largest of the numbers."""
+    scale = alt.Scale(type="log", padding=padding, nice=False)
+    if not x.log:
+        scale = alt.Scale(zero=False, padding=padding, nice=False)
+    return alt.X(column, type="quantitative", title=x.label, scale=scale, axis=ticks(x, numbers))
 
 
-def across(column: str, x: Axis) -> alt.X:
-    """A column along the horizontal axis."""
-    scale = alt.Scale(type="log", nice=False) if x.log else alt.Scale(nice=False)
-    return alt.X(column, type="quantitative", title=x.label, scale=scale, axis=ticks())
+def ticks(x: Axis, numbers: Sequence[float]) -> alt.Axis:
+    """Few numbers along an axis, short where they are large: 20k, 3M; powers of ten where there are several."""
+    low, high = min(numbers), max(numbers)
+    form: dict[str, Any] = {"format": "~s"} if high >= 10_000 else {}
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1) if x.log else range(0)
+    if len(powers) > 1:
+        return alt.Axis(values=[10.0**power for power in powers], **form)
+    return alt.Axis(tickCount=7, **form)
 
 
 def up(column: str, y: Axis, room: tuple[float, float]) -> alt.Y:
@@ -37,7 +48,7 @@ def up(column: str, y: Axis, room: tuple[float, float]) -> alt.Y:
 
 def key(looks: Mapping[str, Look]) -> alt.Legend | None:
     """The legend of more than a few models; a click on a name shows it alone."""
-    return None if len(looks) <= FEW else alt.Legend(symbolLimit=0)
+    return None if len(looks) <= FEW else alt.Legend(symbolLimit=0, symbolType="stroke", symbolOpacity=1)
 
 
 def colour(looks: Mapping[str, Look], *, legend: bool = True) -> alt.Color:
@@ -60,6 +71,6 @@ def shape(looks: Mapping[str, Look]) -> alt.Shape:
 
 def tooltip(table: Table, x: Axis, y: Axis) -> list[alt.Tooltip]:
     """What is read where a mark is pointed at: the model, both numbers, and its seeds."""
-    seeds = [name for name in ("lowest seed", "highest seed") if name in table.head]
+    seeds = [name for name in SEEDS if name in table.head]
     numbers = [alt.Tooltip(name, type="quantitative", format=".5~g") for name in (x.column, y.column, *seeds)]
     return [alt.Tooltip("model", type="nominal"), *numbers]

@@ -2,23 +2,25 @@
 
 import altair as alt
 
-from seqloom.report.charts.chart import Spec, Table
+from seqloom.report.charts.chart import Spec
 from seqloom.report.charts.encodings import data
 from seqloom.report.charts.picture import DEPTHS
 
 
-def grid(table: Table, x: str, y: str, value: str, *, decades: int) -> Spec:
-    """Cells of data called `rows` over the whole numbers `x` and `y`, with the smallest y on top.
+def grid(x: str, y: str, value: str, count: int, *, decades: int) -> Spec:
+    """Cells of data called `rows` over the whole numbers `x` and `y` below `count`, with the smallest y on top.
 
-    The colour is the logarithm of `value`, from the largest value down to 10^-decades of it; less is palest.
+    The colour is the logarithm of `value`, from 1 down to 10^-decades; less is palest, and cells without a row blank.
     """
-    most, count = max(table.numbers(value)), int(max(table.numbers(x))) + 1
-    scale = alt.Scale(type="log", domain=[most / 10**decades, most], range=list(DEPTHS), clamp=True)
+    scale = alt.Scale(type="log", domain=[10.0**-decades, 1], range=list(DEPTHS), clamp=True)
+    cells = alt.Scale(domain=list(range(count)))
     ticks = alt.Axis(values=list(range(0, count, max(1, count // 4))), labelAngle=0, domain=False)
-    cells = data("rows").mark_rect().encode(
-        alt.X(x, type="ordinal", axis=ticks, scale=alt.Scale(domain=list(range(count)))),
-        alt.Y(y, type="ordinal", axis=ticks, scale=alt.Scale(domain=list(range(count)))),
-        alt.Color(value, type="quantitative", scale=scale, legend=alt.Legend(
-            orient="right", format=".0e", values=[most / 10**at for at in range(decades + 1)], gradientLength=200)),
+    legend = alt.Legend(
+        orient="right", format=".3~f", values=[10.0**-at for at in range(decades + 1)], gradientLength=200
+    )
+    marks = data("rows").mark_rect(stroke=None).encode(
+        alt.X(x, type="ordinal", axis=ticks, scale=cells),
+        alt.Y(y, type="ordinal", axis=ticks, scale=cells),
+        alt.Color(value, type="quantitative", scale=scale, legend=legend),
     )  # fmt: skip
-    return cells.properties(height=300).to_dict(validate=False)
+    return marks.properties(height=300).to_dict(validate=False)

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
-from seqloom.report.charts.encodings import HEIGHT, colour, data, shape, ticks, tooltip
+from seqloom.report.charts.encodings import HEIGHT, across, colour, data, shape, tooltip
 from seqloom.report.charts.style import INK, PAPER, SIZE, Look
 
 NARROWEST = 420
@@ -30,11 +30,10 @@ def points(table: Table, x: Axis, y: Axis, looks: Mapping[str, Look], front: Seq
     shown = set(table.column("model"))
     looks = {name: look for name, look in looks.items() if name in shown}
     rows = data("rows").encode(
-        alt.X(x.column, type="quantitative", title=x.label, axis=ticks(),
-              scale=alt.Scale(type="log", padding=24) if x.log else alt.Scale(zero=False, padding=24)),
-        alt.Y(y.column, type="quantitative", title=y.label, scale=alt.Scale(zero=False, padding=24)),
+        across(x.column, x, table.numbers(x.column), padding=24),
+        alt.Y(y.column, type="quantitative", title=y.label, scale=alt.Scale(zero=False, padding=24, nice=False)),
         colour(looks, legend=False),
-    )  # fmt: skip
+    )
     best = rows.transform_filter(alt.FieldOneOfPredicate(field="model", oneOf=list(front)))
     steps = best.mark_line(interpolate="step-after", color=INK, opacity=0.45, strokeWidth=1.3)
     layers: list[alt.Chart | alt.LayerChart] = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seqloom.report.writing import EDGES, STEPS, UNFINISHED, Span, joined
+from seqloom.report.samples import EDGES, STEPS, UNFINISHED, Span, joined
 
 
 def test_joined() -> None:

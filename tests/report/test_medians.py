@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from seqloom.report.curves import band, curve, medians, stretches
+from seqloom.report.medians import band, curve, medians, stretches
 
 
 @pytest.mark.parametrize("stretch", [1, 7, 10, 50])

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import final
 
 from seqloom.core.statistics import Estimate
-from seqloom.report.plates.compared import Compared
-from seqloom.report.plates.rows import Line, Plate
+from seqloom.report.study.compared import Compared
+from seqloom.report.study.rows import Line, Study
 
 Value = float | int | str | None
 
@@ -21,19 +21,21 @@ class Column:
     text: bool = False
 
 
-def columns(plate: Plate) -> list[Column]:
+def columns(study: Study) -> list[Column]:
     """The columns that this figure has something for."""
-    stretch, over = plate.figure["stretch"], plate.figure["over"]
-    compared = [Compared(plate, "training"), Compared(plate, "held_out")]
-    told = any(one.half is not None for each in compared for line in plate.lines if (one := each.mean(line)))
+    stretch, over = study.figure["stretch"], study.figure["over"]
+    compared = [Compared(study, "training"), Compared(study, "held_out")]
+    told = any(one.half is not None for each in compared for line in study.lines if (one := each.mean(line)))
     interval = "half of Student's 95% interval of the mean, from the model's own seeds"
-    apart = f"minus the held-out cost of {compared[1].baseline}"
+    apart = f"minus the held-out loss of {compared[1].baseline}"
     apart += f" at the same {over}" if over else ""
     said = [
         *([Column(over, f"what the figure varies: {over}")] if over else []),
-        Column("training cost", f"nats a token, median of the last {stretch:,} batches, mean over the seeds", "lower"),
+        Column(
+            "training loss", f"nats per token, median of the last {stretch:,} batches, mean over the seeds", "lower"
+        ),
         *([Column("± training", interval)] if told else []),
-        Column("held-out cost", "nats a token over held-out text, after all batches, mean over the seeds", "lower"),
+        Column("held-out loss", "nats per token over held-out text, after all batches, mean over the seeds", "lower"),
         *([Column("± held-out", interval)] if told else []),
         *([Column("to baseline", apart, "lower")] if compared[1].differences else []),
         *([Column("± to baseline", "half of the 95% interval of that difference, not corrected")] if told else []),
@@ -44,24 +46,24 @@ def columns(plate: Plate) -> list[Column]:
         Column("batches", "done, of those asked for, of all seeds", text=True),
         Column("state", "of its cells", text=True),
     ]
-    if any(line.known("raced") for line in plate.lines):
+    if any(line.known("raced") for line in study.lines):
         said.insert(
             -3, Column("ms a step, raced", "a training step, median of a race in which all take turns", "lower")
         )
     return said
 
 
-def table_rows(plate: Plate) -> list[tuple[Line, list[Value]]]:
+def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
     """Each line with its cells, in the order of `columns`."""
-    names, training, held_out = columns(plate), Compared(plate, "training"), Compared(plate, "held_out")
+    names, training, held_out = columns(study), Compared(study, "training"), Compared(study, "held_out")
     made = []
-    for line in plate.lines:
+    for line in study.lines:
         apart = held_out.difference(line)
         known: dict[str, Value] = {
-            plate.figure["over"]: line.x,
-            "training cost": _mean(line, training),
+            study.figure["over"]: line.x,
+            "training loss": _mean(line, training),
             "± training": _half(training.mean(line)),
-            "held-out cost": _mean(line, held_out),
+            "held-out loss": _mean(line, held_out),
             "± held-out": _half(held_out.mean(line)),
             "to baseline": apart.estimate.mean if apart else None,
             "± to baseline": _half(apart.estimate if apart else None),

@@ -1,4 +1,4 @@
-"""Training curves: medians of the cost over non-overlapping stretches of batches, and the band between the seeds."""
+"""Smoothing: medians of a loss over stretches of batches that do not overlap, and the band between the seeds."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from typing import final
 STRETCHES = (1, 10, 50, 250, 1000, 5000, 25000, 100000)
 """batches that a median may be taken over"""
 MOST = 400
-"""points of a curve that a page holds"""
+"""points of a curve of raw values"""
 USUAL = 60
 """points of a curve that is easily read"""
 
@@ -31,20 +31,20 @@ def stretches(batches: int) -> tuple[list[int], int]:
     return suitable, min(suitable, key=lambda each: max(batches / each / USUAL, USUAL * each / max(batches, 1)))
 
 
-def medians(costs: Iterable[tuple[int, float]], stretch: int) -> dict[int, float]:
-    """(step, cost) → the median of each stretch by its number, from 0: that of steps 1 … `stretch` is number 0.
+def medians(losses: Iterable[tuple[int, float]], stretch: int) -> dict[int, float]:
+    """(step, loss) → the median of each stretch by its number, from 0: that of steps 1 … `stretch` is number 0.
 
     A stretch of which less than half is there is left out: its median would be noisier than the others.
     """
     parts: dict[int, list[float]] = defaultdict(list)
-    for step, cost in costs:
-        parts[(step - 1) // stretch].append(cost)
+    for step, loss in losses:
+        parts[(step - 1) // stretch].append(loss)
     return {number: median(part) for number, part in sorted(parts.items()) if 2 * len(part) >= stretch}
 
 
 def curve(seeds: Sequence[Sequence[tuple[int, float]]], stretch: int) -> Curve:
-    """The curve of a contender's seeds, each (step, cost); where a seed lacks a stretch, the others speak for it."""
-    found = [medians(costs, stretch) for costs in seeds]
+    """The curve of a contender's seeds, each (step, loss); where a seed lacks a stretch, it is of the others."""
+    found = [medians(losses, stretch) for losses in seeds]
     numbers = sorted({number for one in found for number in one})
     values = [[one[number] for one in found if number in one] for number in numbers]
     return Curve(
@@ -56,7 +56,7 @@ def curve(seeds: Sequence[Sequence[tuple[int, float]]], stretch: int) -> Curve:
 
 
 def band(rows: Sequence[Sequence[float | None]]) -> Curve:
-    """The mean, lowest and highest over `rows` (one a seed) at each place, from 1; places without any are left out."""
+    """The mean, lowest and highest over `rows` (one per seed) at each position, from 1, that has any."""
     places = range(max((len(row) for row in rows), default=0))
     values = [[row[at] for row in rows if at < len(row)] for at in places]
     known = [(at + 1.0, [value for value in each if value is not None]) for at, each in enumerate(values)]

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from seqloom.report.answer import COST
-from seqloom.report.comparison import Column, Comparison, Contender
+from seqloom.report.comparison import LOSS, Column, Comparison, Contender
 
 
 @final
@@ -24,7 +23,7 @@ class Cell:
 @final
 @dataclass(frozen=True)
 class Row:
-    """A contender; `group` is shared with those that stand beside it, `under` where it stands beneath another one."""
+    """A contender; `group` is shared with those that are matched to it, `under` where it stands beneath another one."""
 
     contender: Contender
     group: int
@@ -33,8 +32,8 @@ class Row:
 
 
 def rows(found: Comparison) -> list[Row]:
-    """All contenders by held-out cost, the matched ones beneath those they stand beside."""
-    ranked = sorted(found.contenders, key=lambda each: _order(each.value(COST)))
+    """All contenders by held-out loss, the matched ones beneath those they stand beside."""
+    ranked = sorted(found.contenders, key=lambda each: _order(each.value(LOSS)))
     names = {each.name for each in ranked}
     leaders = [each for each in ranked if each.beside not in names or each.beside == each.name]
     styles = {column.name: _style(column, [each.value(column.name) for each in ranked]) for column in found.columns}

@@ -1,4 +1,4 @@
-"""The rows of a figure as `seqloom study paper` leaves them: its lines, their seeds, and what is known of each."""
+"""The rows of a figure as `seqloom study paper` writes them: its lines, each with its seeds, and what is known of each."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,12 +7,14 @@ from statistics import fmean
 from typing import Any, final
 
 FORMAT = 1
+LOSS, LOSSES = "cost", "costs"
+"""the loss of a row, in nats per token, and those of a row of many batches"""
 
 
 @final
 @dataclass
 class Seed:
-    """One cell: its row, medians as (first, last, cost), held-out costs as (step, cost); of Figure 9, all costs."""
+    """One cell: its row, medians as (first, last, loss), held-out losses as (step, loss); of Figure 9, all losses."""
 
     row: dict[str, Any]
     medians: list[tuple[int, int, float]] = field(default_factory=list)
@@ -23,13 +25,12 @@ class Seed:
 @final
 @dataclass
 class Line:
-    """One model of the figure; `slot` is its colour, that of its series."""
+    """One model of the figure."""
 
     series: str
     of: str
     x: float | None
     family: str
-    slot: int
     seeds: list[Seed] = field(default_factory=list)
 
     @property
@@ -39,7 +40,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        """What its curve is called: the series, and that it is unfinished where it is."""
+        """The name of its curve: its series, and that it is unfinished where it is."""
         return self.series if self.finished else f"{self.series} (unfinished)"
 
     def known(self, column: str) -> list[float]:
@@ -59,15 +60,15 @@ class Line:
 
 @final
 @dataclass(frozen=True)
-class Plate:
-    """A figure: what it says of itself, and its lines in order."""
+class Study:
+    """The rows of a figure: what they have of it as a whole, and its lines in order."""
 
     figure: dict[str, Any]
     lines: list[Line]
 
     @property
     def floor(self) -> list[tuple[str, float]]:
-        """The floor of the text as a level, where it is known."""
+        """The floor of the text as a level of its charts, where it is known."""
         floor = self.figure["floor"]
         return [] if floor is None else [("floor of the text", float(floor))]
 
@@ -82,8 +83,8 @@ class Plate:
         return int(self.figure["seeds"]) > 1
 
 
-def read(path: Path) -> Plate:
-    """The plate in a file of rows. FileNotFoundError, or ValueError in one line, where it cannot be read."""
+def read(path: Path) -> Study:
+    """The study in a file of rows. FileNotFoundError, or ValueError in one line, where it cannot be read."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no rows there; `seqloom study paper {path.stem}` makes them")
     try:
@@ -91,7 +92,7 @@ def read(path: Path) -> Plate:
         figure = rows[0]
         if figure["format"] > FORMAT:
             raise ValueError(f"{path}: format {figure['format']} is newer than this seqloom reads; update seqloom")
-        return Plate(figure, _lines(rows[1:]))
+        return Study(figure, _lines(rows[1:]))
     except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
         raise ValueError(f"{path}: no rows of a figure ({error!r}); make them again") from None
 
@@ -99,19 +100,17 @@ def read(path: Path) -> Plate:
 def _lines(rows: list[dict[str, Any]]) -> list[Line]:
     lines: dict[int, Line] = {}
     seeds: dict[tuple[int, int], Seed] = {}
-    slots: dict[str, int] = {}
     for row in rows:
         number, key = row["line"], (row["line"], row["seed"])
         match row["row"]:
             case "cell":
-                slot = slots.setdefault(row["series"], len(slots))
-                own = lines.setdefault(number, Line(row["series"], row["of"], row["x"], row["family"], slot))
+                own = lines.setdefault(number, Line(row["series"], row["of"], row["x"], row["family"]))
                 seeds[key] = Seed(row)
                 own.seeds.append(seeds[key])
             case "median":
-                seeds[key].medians.append((row["first"], row["last"], row["cost"]))
+                seeds[key].medians.append((row["first"], row["last"], row[LOSS]))
             case "held-out":
-                seeds[key].held_out.append((row["step"], row["cost"]))
+                seeds[key].held_out.append((row["step"], row[LOSS]))
             case "batches":
-                seeds[key].every = list(zip(row["steps"], row["costs"], strict=True))
+                seeds[key].every = list(zip(row["steps"], row[LOSSES], strict=True))
     return list(lines.values())

@@ -36,11 +36,10 @@ class Span:
 
 @final
 @dataclass(frozen=True)
-class Writing:
+class Sample:
     """What one contender wrote."""
 
     name: str
-    slot: int
     spans: list[Span]
 
 
@@ -51,7 +50,7 @@ class Prompted:
 
     prompt: str
     seed: int
-    writings: list[Writing]
+    samples: list[Sample]
 
 
 def prompted(found: Comparison) -> list[Prompted]:
@@ -62,7 +61,7 @@ def prompted(found: Comparison) -> list[Prompted]:
             prompt,
             seed,
             [
-                Writing(each.name, each.slot, joined(one.tokens))
+                Sample(each.name, joined(one.tokens))
                 for each in found.contenders
                 for one in each.samples
                 if (one.prompt, one.seed) == (prompt, seed)

@@ -1,4 +1,4 @@
-"""What the seeds of a figure tell: each line's loss with its interval, and its difference to the baseline's.
+"""The statistics of a study: each line's loss with its interval, and its difference to the baseline's.
 
 The baseline is 32-head attention where the figure has it, else the figure's first series; in a figure that varies
 something, each line is compared with the baseline's line at the same value. All lines are one family of hypotheses.
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias, final
 
 from seqloom.core.statistics import Difference, Estimate, could_settle, differences, mean_of
-from seqloom.report.plates.rows import Line, Plate
+from seqloom.report.study.rows import Line, Study
 
 PEER = "attention-heads=32"
 """the attention that the paper compares with"""
@@ -22,7 +22,7 @@ def key(line: Line) -> Key:
     return line.series, line.x
 
 
-def losses(plate: Plate, loss: Loss) -> dict[Key, dict[int, float]]:
+def losses(study: Study, loss: Loss) -> dict[Key, dict[int, float]]:
     """The losses of the finished cells, by line and seed; of a line that has none yet, {}."""
     return {
         key(line): {
@@ -30,7 +30,7 @@ def losses(plate: Plate, loss: Loss) -> dict[Key, dict[int, float]]:
             for seed in line.seeds
             if seed.row["finished"] and seed.row[loss] is not None
         }
-        for line in plate.lines
+        for line in study.lines
     }
 
 
@@ -38,19 +38,19 @@ def losses(plate: Plate, loss: Loss) -> dict[Key, dict[int, float]]:
 class Compared:
     """One loss of all lines of a figure."""
 
-    def __init__(self, plate: Plate, loss: Loss) -> None:
-        self.plate, self.loss = plate, loss
-        self.losses = losses(plate, loss)
-        series = [line.series for line in plate.lines]
+    def __init__(self, study: Study, loss: Loss) -> None:
+        self.study, self.loss = study, loss
+        self.losses = losses(study, loss)
+        series = [line.series for line in study.lines]
         self.baseline = PEER if PEER in series else series[0]
 
     @cached_property
     def differences(self) -> dict[Key, Difference]:
         """The difference of each line to its baseline, where both have a finished run."""
-        over = bool(self.plate.figure["over"])
-        first = next(key(line) for line in self.plate.lines if line.series == self.baseline)
+        over = bool(self.study.figure["over"])
+        first = next(key(line) for line in self.study.lines if line.series == self.baseline)
         baselines = {(series, x): (self.baseline, x) if over else first for series, x in self.losses}
-        return differences(self.losses, baselines, paired=self.plate.paired)
+        return differences(self.losses, baselines, paired=self.study.paired)
 
     def mean(self, line: Line) -> Estimate | None:
         """The mean of a line's own runs; None where none is finished."""
@@ -64,9 +64,9 @@ class Compared:
     @property
     def beneath(self) -> str:
         """The sentence under the table: the smallest difference that it could have settled; "" with one line."""
-        over = self.plate.figure["over"]
+        over = self.study.figure["over"]
         smallest = {
             f"{series} at {over} {x:g}" if over and x is not None else series: one.smallest
             for (series, x), one in self.differences.items()
         }
-        return could_settle(smallest, self.baseline, int(self.plate.figure["seeds"])) if smallest else ""
+        return could_settle(smallest, self.baseline, int(self.study.figure["seeds"])) if smallest else ""

@@ -1,0 +1,58 @@
+"""Templates filled in: style, scripts and the data of charts become part of the page."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from seqloom.report.charts import draw
+from seqloom.report.charts.chart import Chart, Spec
+from seqloom.report.charts.style import DARK, config, css
+from seqloom.report.inside import Map
+from seqloom.report.samples import STEPS
+from seqloom.report.tradeoffs import names_its_unit
+
+HERE = Path(__file__).parent
+
+
+def render(template: str, report: object, charts: Sequence[Chart], maps: Sequence[Map] = ()) -> str:
+    """The page of a report. Without Altair and vl-convert it has the numbers of its charts alone, and says so."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals |= {"names_its_unit": names_its_unit, "steps": STEPS}
+    drawable = draw.installed()
+    return environment.get_template(template).render(
+        report=report,
+        drawable=drawable,
+        style=Markup(css() + (HERE / "style.css").read_text(encoding="utf-8")),
+        data=_json(charts, maps, drawable=drawable),
+        vega=Markup(draw.script()) if drawable and charts else "",
+        script=Markup((HERE / "page.js").read_text(encoding="utf-8")),
+    )
+
+
+def _plain(specification: Spec) -> Spec:
+    """Without the address of its schema: the page names nothing outside of itself."""
+    return {name: part for name, part in specification.items() if name != "$schema"}
+
+
+def _json(charts: Sequence[Chart], maps: Sequence[Map], *, drawable: bool) -> Markup:
+    """The data as page.js reads them; no text in them can end the element that holds them."""
+    data: dict[str, Any] = {
+        "charts": {
+            chart.name: {
+                "tables": {name: table.csv for name, table in chart.tables.items()},
+                "choices": [_plain(choice.draw()) for choice in chart.choices] if drawable else [],
+            }
+            for chart in charts
+        },
+        "maps": {each.name: each.table.csv for each in maps},
+        "config": config(),
+        "dark": DARK,
+    }
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))

@@ -1,0 +1,91 @@
+"""What a loss costs: held-out loss against time, memory, parameters and operations, with the Pareto front of each."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, all_rounded
+from seqloom.report.charts.style import Look
+from seqloom.report.comparison import LOSS, Column, Comparison
+
+PRICES = (
+    *("ms a step", "peak MB a step", "ms a generated token", "ms a token at {}", "state bytes", "state bytes at {}"),
+    *("parameters", "operations a token"),
+)
+AT = "ms a token at "
+WIDE = 8.0
+"""from this ratio of the highest to the lowest price on, an axis is logarithmic"""
+Point = tuple[float, float, float | None, float | None]
+"""a price, a loss, and the losses of its lowest and highest seed"""
+
+
+def tradeoffs(rows: Comparison) -> list[Chart]:
+    """One chart for each price that is known."""
+    columns = [column for name in PRICES if (column := rows.column(name.format(farthest(rows))))]
+    made = []
+    for column in columns:
+        points: dict[str, Point] = {}
+        for each in rows.contenders:
+            price, loss = each.value(column.name), each.value(LOSS)
+            if price is not None and loss is not None:
+                points[each.name] = (price, loss, *(each.span(LOSS) or (None, None)))
+        if points:
+            made.append(chart(column.name, label(column), points, rows.looks, column.meaning))
+    return made
+
+
+def chart(
+    column: str, words: str, points: Mapping[str, Point], looks: Mapping[str, Look], meaning: str, name: str = ""
+) -> Chart:
+    """Held-out loss against one price, whose column is called so; `words` are along its axis."""
+    front = pareto({model: (price, loss) for model, (price, loss, *_) in points.items()})
+    head = ["model", column, "held-out loss", "lowest seed", "highest seed", "on the Pareto front"]
+    table = Table(
+        head,
+        [[model, *all_rounded(point), "yes" if model in front else "no"] for model, point in points.items()],
+    )
+    prices = [price for price, *_ in points.values()]
+    log = min(prices) > 0 and max(prices) / min(prices) >= WIDE
+    draw = partial(_drawn, table, Axis(column, words, log), looks, front)
+    return Chart(name or f"price of {column}", words, meaning, {"rows": table}, [Choice(column, draw)])
+
+
+def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The names that no other point beats, by increasing first coordinate; less is better in both.
+
+    A point is beaten by one that is no greater in both and smaller in one of them; equal points stay together. Points
+    with a coordinate that is not finite are left out.
+    """
+    lowest, last = math.inf, (math.nan, math.nan)
+    names = []
+    for name, place in sorted(points.items(), key=lambda pair: pair[1]):
+        if all(map(math.isfinite, place)) and (place[1] < lowest or place == last):
+            names.append(name)
+            lowest, last = place[1], place
+    return names
+
+
+def farthest(rows: Comparison) -> str:
+    """The greatest length, as the columns name it, after which most contenders could be timed; "" where none is."""
+    half = len(rows.contenders) / 2
+    lengths = [column.name.removeprefix(AT) for column in rows.columns if column.name.startswith(AT)]
+    timed = {each: sum(one.value(AT + each) is not None for one in rows.contenders) for each in lengths}
+    return max(
+        (each for each in lengths if timed[each] > half), key=lambda each: int(each.replace(",", "")), default=""
+    )
+
+
+def label(column: Column) -> str:
+    """A column as the words of an axis; the unit only where the name does not have it."""
+    return column.name if names_its_unit(column) else f"{column.name} ({column.unit})"
+
+
+def names_its_unit(column: Column) -> bool:
+    """Whether the name of a column has its unit already, as "peak MB a step" does; or it has none."""
+    return all(word in column.name.split() for word in column.unit.split())
+
+
+def _drawn(table: Table, x: Axis, looks: Mapping[str, Look], front: Sequence[str]) -> Spec:
+    from seqloom.report.charts.points import points
+
+    return points(table, x, Axis("held-out loss", "held-out loss (nats per token)"), looks, front)
