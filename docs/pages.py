@@ -66,11 +66,14 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     parts.append(f"## Parameters and price at dim {DIM}, context {CONTEXT}")
     shapes = [(f"`{name}`", " × ".join(map(str, each.shape)) or "1") for name, each in mixer.named_parameters()]
     parts.append(table(("parameter", "shape"), shapes))
-    whole, token = mixer.cost(CONTEXT), mixer.cost(CONTEXT, per="token")
-    rows = [(word, f"{getattr(whole, name):,}", f"{getattr(token, name):,}") for name, word in COUNTED.items()]
-    rows.append(("parameters", f"{whole.params:,}", f"{token.params:,}"))
-    parts.append(table(("of the equation", f"a row of {CONTEXT} tokens", f"token {CONTEXT}"), rows))
-    parts.append(f"Critical path of a token, {len(token.path)} operations: {', '.join(token.path)}.")
+    costs = {f"a row of {CONTEXT} tokens": mixer.cost(CONTEXT)}
+    if traits.causal != "never":
+        costs[f"token {CONTEXT}"] = mixer.cost(CONTEXT, per="token")
+    counted = {**COUNTED, "params": "parameters"}
+    rows = [(word, *(f"{getattr(cost, name):,}" for cost in costs.values())) for name, word in counted.items()]
+    parts.append(table(("of the equation", *costs), rows))
+    path = list(costs.values())[-1].path
+    parts.append(f"Critical path of a token, {len(path)} operations: {', '.join(path)}.")
     parts += ["## Price by length", by_length(config()), f"At dim {DIM}, with a context of all T tokens."]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 

@@ -16,11 +16,12 @@ LENGTHS = (128, 1024, 8192, 65536)
 """tokens of the table; the curve has all powers of two between the first and the last"""
 
 
-def price(config: MixerConfig, T: int) -> tuple[Cost, Cost]:
-    """Of a row of T tokens and of token T, where the mixer looks back on all of them as far as it can."""
+def price(config: MixerConfig, T: int) -> tuple[Cost, Cost | None]:
+    """Of a row of T tokens and of token T, with all T as context; None where it only reads whole rows."""
+    causal = config.traits.causal != "never"
     with torch.device("meta"):
-        mixer = config.build(DIM, T)
-    return mixer.cost(T), mixer.cost(T, per="token")
+        mixer = config.build(DIM, T, causal)
+    return mixer.cost(T), mixer.cost(T, per="token") if causal else None
 
 
 def by_length(config: MixerConfig) -> str:
@@ -28,7 +29,8 @@ def by_length(config: MixerConfig) -> str:
     rows: list[tuple[object, ...]] = []
     for T in LENGTHS:
         whole, token = price(config, T)
-        rows.append((f"{T:,}", f"{round(whole.mul / T):,}", f"{token.mul:,}", f"{token.state:,}"))
+        of_token = ("-", "-") if token is None else (f"{token.mul:,}", f"{token.state:,}")
+        rows.append((f"{T:,}", f"{round(whole.mul / T):,}", *of_token))
     head = ("tokens T", "multiplications a token, in a row of T", "of token T alone", "numbers of state")
     return table(head, rows)
 
@@ -40,7 +42,9 @@ def curve(kind: str) -> str:
     for name in dict.fromkeys((kind, "attention")):
         for T in lengths:
             whole, token = price(kinds()[name](), T)
-            rows += [[f"{name}: token T", T, token.mul], [f"{name}: mean of a row", T, whole.mul / T]]
+            if token is not None:
+                rows.append([f"{name}: token T", T, token.mul])
+            rows.append([f"{name}: mean of a row", T, whole.mul / T])
     x, y = Axis("tokens T", "tokens T", log=True), Axis("multiplications", "multiplications per token", log=True)
     table = Table(["model", x.column, y.column], rows)
     look = looks(list(dict.fromkeys(str(row[0]) for row in rows)))

@@ -42,7 +42,7 @@ def beginning(config: MixerConfig) -> Map:
     """The map of a mixer as it is drawn, in float64: the same at each call."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        mixer = config.build(DIM, TOKENS).double()
+        mixer = config.build(DIM, TOKENS, config.traits.causal != "never").double()
     said = f"by itself with its default settings, seed 0, dim {DIM}, context {TOKENS}; normal inputs, {ROWS} rows"
     return Map("as it begins", said, reach(mixer, TOKENS, rows=ROWS))
 

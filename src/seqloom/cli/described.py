@@ -145,10 +145,13 @@ def _price(config: type[Any]) -> dict[str, Any]:
     """What a layer of `DIM` channels costs for a row of `CONTEXT` tokens and for the last of them; or nothing."""
     import torch
 
+    causal = config.traits.causal != "never"
     try:
         with torch.device("meta"):
-            mixer = config().build(DIM, CONTEXT)
-        costs = {"row": mixer.cost(CONTEXT), "token": mixer.cost(CONTEXT, "token")}
+            mixer = config().build(DIM, CONTEXT, causal)
+        costs = {"row": mixer.cost(CONTEXT)}
+        if causal:
+            costs["token"] = mixer.cost(CONTEXT, "token")
     except ValueError:  # no layer of these sizes
         return {}
     return {use: {name: getattr(cost, name) for name in COUNTED} for use, cost in costs.items()}

@@ -1,4 +1,4 @@
-"""The rows of a figure as `seqloom study paper` writes them: its lines, each with its seeds, and what is known of each."""
+"""The rows of a figure as `seqloom study paper` writes them: its lines, the seeds of each, and what is known of them."""
 
 import json
 from dataclasses import dataclass, field
