@@ -70,12 +70,8 @@ def _traits(traits: dict[str, Any]) -> list[str]:
 
 
 def _price(price: dict[str, dict[str, int]]) -> str:
-    row, token = price["row"], price["token"]
-    return table(
-        ("", "a row of 128 tokens", "token 128"),
-        [
-            ("arithmetic operations", row["total"], token["total"]),
-            ("parameters", row["params"], token["params"]),
-            ("numbers of state", row["state"], token["state"]),
-        ],
-    )
+    """The prices of a row and, where the mixer reads on, of a token."""
+    heads = {"row": "a row of 128 tokens", "token": "token 128"}
+    names = {"total": "arithmetic operations", "params": "parameters", "state": "numbers of state"}
+    rows = [(word, *(cost[name] for cost in price.values())) for name, word in names.items()]
+    return table(("", *(heads[use] for use in price)), rows)

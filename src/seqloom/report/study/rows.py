@@ -1,4 +1,4 @@
-"""The rows of a figure as `seqloom study paper` writes them: its lines, the seeds of each, and what is known of them."""
+"""The rows of a figure as `seqloom study paper` writes them: its lines, and the seeds of each."""
 
 import json
 from dataclasses import dataclass, field
