@@ -9,11 +9,11 @@ torch's Conv1d. Nothing differs.
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.ops.selective_scan.convolution import convolve, moved
 from seqloom.ops.selective_scan.price import convolution
@@ -45,16 +45,11 @@ class ShortConvolution(nn.Module):
         """The convolution of x (B, T, D), and the window after it, which is not computed without a state."""
         if state is None:
             return convolve(x, self.weight, self.bias), {}
-        if x.shape[1] == 1 and lengths is None:
-            y, entries = self.step(x[:, 0], state, reuse=False)
-            return y[:, None], entries
-        window: Tensor = state["window"]
+        if x.shape[1] == 1 and lengths is None:  # C made for one token, which skips what is not in the window yet
+            y, window = convolve_token(x[:, 0], self.weight, self.bias, state["window"], length_of(state), reuse=False)
+            return y[:, None], {"window": window}
+        window = state["window"]
         return convolve(x, self.weight, self.bias, window), {"window": moved(x, window, lengths)}
-
-    def step(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """The convolution of one token x (B, D), and the window after it; with `reuse` it is written in place."""
-        y, window = convolve_token(x, self.weight, self.bias, state["window"], length_of(state), reuse)
-        return y, {"window": window}
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for these tokens of one row."""

@@ -122,7 +122,7 @@ class MLSTM(PackedMixer):
         n, heads = rows * E, rows * H
         blocks = Cost(mul=3 * n * N, add=3 * n * (N - 1), path=("multiplication", "cumulation"))
         forget = Cost(add=heads, exp=heads, other=heads) if self.config.forget == "sigmoid" else Cost()
-        maximum = exponential_gate.price(span, H)
+        maximum = exponential_gate.price(rows, H)
         scaled = Cost(mul=n, div=n, path=("multiplication", "division"))
         summed = price(rows, H, K, K + 1, "head")
         divided = Cost(add=heads, exp=heads, other=3 * heads, div=n, path=("other", "addition", "division"))

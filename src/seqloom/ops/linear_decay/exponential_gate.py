@@ -15,8 +15,9 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
-from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost
 from seqloom.core.shapes import Lengths
 from seqloom.ops.pack import within
 
@@ -45,15 +46,14 @@ def stabilized(
         real = within(lengths, log_f.shape[2])[:, None]
         log_f, log_i = torch.where(real, log_f, 0.0), torch.where(real, log_i, NONE)
     with torch.no_grad():
-        F = log_f.cumsum(-1)
-        highest = (log_i - F).cummax(-1).values
-        m = F + (highest if before is None else torch.maximum(highest, before.to(exact)[..., None]))
-        first = torch.full_like(m[..., :1], NONE) if before is None else before.to(exact)[..., None]
+        first = torch.full_like(log_f[..., :1], NONE) if before is None else before.to(exact)[..., None]
+        F = pad(log_f, (1, 0)).cumsum(-1)[..., 1:]
+        m = F + torch.cat([first, log_i - F], -1).cummax(-1).values[..., 1:]
         earlier = torch.cat([first, m[..., :-1]], -1)
     return Stabilized(log_f + earlier - m, (log_i - m).exp(), m)
 
 
-def price(span: Span, H: int) -> Cost:
-    """The operations of these tokens; the first has no earlier one to be added to or compared with."""
-    n, later = span.rows * H, (span.rows - span.first) * H
-    return Cost(add=5 * n + later, exp=n, other=later, path=("addition", "other", "addition", "exponentiation"))
+def price(rows: int, H: int) -> Cost:
+    """The operations of so many tokens."""
+    n = rows * H
+    return Cost(add=6 * n, exp=n, other=n, path=("addition", "other", "addition", "exponentiation"))
