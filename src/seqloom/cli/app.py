@@ -238,7 +238,7 @@ def demo(
     ),
     scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",
 ) -> int:
-    """Trains attention and the four Extractors on stories from a known grammar, and compares them."""
+    """Trains five mixers on stories from a known grammar, compares them, and says what that shows."""
     from seqloom.cli.showing import shown
 
     return shown(out, scale)
