@@ -90,8 +90,7 @@ def test_every_backend_is_the_equation(case: str, backend: str) -> None:
     wanted = loop(*leaves[:3], **changed)
     gradients = torch.autograd.grad(wanted, leaves, dy)
     with backends.use(attention=backend):
-        tiled = "fade" in given and attention.FADED < T
-        if backend == "by_distance" and ("softcap" in given or tiled):
+        if backend == "by_distance" and "softcap" in given:
             with pytest.raises(ValueError, match="backend 'by_distance' of attention cannot do this; able are"):
                 attend(*leaves[:3], **changed)
             return
@@ -153,3 +152,14 @@ def test_fading_scores_are_finite_at_any_position() -> None:
     far = attend(q, q, q, fade=rates, query_time=at + 10**6, key_time=at + 10**6)
     assert bool(here.isfinite().all())
     torch.testing.assert_close(far, here, rtol=1e-4, atol=1e-5)
+
+
+def test_second_derivatives_of_the_tile_kernel() -> None:
+    leaves = [*(leaf.requires_grad_() for leaf in inputs()), draw(H, 5, seed=4).requires_grad_()]
+    leaves.append(draw(H, seed=3).requires_grad_())
+
+    def function(q: Tensor, k: Tensor, v: Tensor, values: Tensor, sinks: Tensor) -> Tensor:
+        return attend(q, k, v, bias=Bias(values), sinks=sinks, pattern=banded(7))
+
+    with backends.use(attention="by_distance"):
+        assert torch.autograd.gradgradcheck(function, leaves, fast_mode=True)

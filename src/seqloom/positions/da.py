@@ -44,22 +44,9 @@ class DistanceAware(RelativePosition):
     def price(self, span: Span, terms: int, distances: int) -> Cost:
         """A ReLU is counted in `other`; 1 + e^β is computed for each query."""
         scores, above = self.heads * terms, self.heads * span.rows
-        path: tuple[Step, ...] = (
-            "multiplication",
-            "addition",
-            "exponentiation",
-            "addition",
-            "division",
-            "multiplication",
-        )
-        return Cost(
-            mul=2 * scores,
-            add=2 * scores + above,
-            div=scores,
-            exp=scores + above,
-            other=scores,
-            path=path,
-        )
+        weighted: tuple[Step, ...] = ("multiplication", "addition", "exponentiation", "addition", "division")
+        path: tuple[Step, ...] = (*weighted, "multiplication")
+        return Cost(mul=2 * scores, add=2 * scores + above, div=scores, exp=scores + above, other=scores, path=path)
 
 
 @register

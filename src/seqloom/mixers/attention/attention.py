@@ -377,7 +377,7 @@ class AttentionConfig(MixerConfig):
         {"heads": 8},
         {"heads": 2, "window": 3},
         {"heads": 4, "kv_heads": 2, "bias": "all"},
-        {"kv_heads": 2, "qk_norm": "heads", "softcap": 2.0, "sinks": True, "output_gate": True, "position": "alibi"},
+        {"kv_heads": 2, "qk_norm": "heads", "softcap": 20.0, "sinks": True, "output_gate": True, "position": "alibi"},
         {"heads": 2, "per_head": ["local", "all"], "window": 3},
     )
 

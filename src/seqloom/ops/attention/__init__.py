@@ -11,7 +11,7 @@ differs.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
@@ -111,11 +111,10 @@ def _attend(
         if whole:
             return fast.causal(q, k, v, scores.scale)
         return fast.kernel(q, k, v, pattern, query_time, key_time, scores.scale)
-    if path == "by_distance":
-        assert isinstance(pattern, Window)  # as the rule says
+    if path == "by_distance" and isinstance(pattern, Window) and not timed:
         return by_distance.attend(q, k, v, scores, pattern.before, pattern.after)
-    y: Tensor = OP[path](q, k, v, pattern, query_time, key_time, scores)
-    return y
+    run = reference.attend if path == "reference" else fast.formed  # of pieces `by_distance` forms the weights, too
+    return run(q, k, v, pattern, query_time, key_time, scores)
 
 
 def _faded(
@@ -144,9 +143,12 @@ def _faded(
 
 
 def weights(
-    q: Float[Tensor, "B H Tq K"], k: Float[Tensor, "B G Tk K"], *, pattern: Pattern = causal
+    q: Float[Tensor, "B H Tq K"], k: Float[Tensor, "B G Tk K"], *, pattern: Pattern = causal, **changes: Any
 ) -> Float[Tensor, "B H Tq Tk"]:
-    """The a_ij of the equation, to be looked at: how much each query takes of each key; 0 where it may not look."""
+    """The a_ij of the equation, to be looked at: how much each query takes of each key; 0 where it may not look.
+
+    `changes` are those of `attend`; that of values makes no difference.
+    """
     looked: list[Tensor] = []
 
     def look(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -154,8 +156,8 @@ def weights(
         return a.new_zeros(*a.shape[:3], 1)
 
     with backends.use(attention="formed"):
-        attend(q, k, k[..., :1], pattern=pattern, value_change=look)
-    return looked[0]
+        attend(q, k, k[..., :1], pattern=pattern, **{**changes, "value_change": look})
+    return torch.cat(looked, 2)
 
 
 def by_size(q: Tensor, scores: Scores, whole: bool, near: bool) -> str:
@@ -165,7 +167,7 @@ def by_size(q: Tensor, scores: Scores, whole: bool, near: bool) -> str:
     neighbours.
     """
     if not scores.plain:
-        return "by_distance" if q.shape[2] > FORMED and by_distance.able(q, scores, near) else "formed"
+        return "by_distance" if near and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
     short = q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
     return "formed" if whole and short and scores.scale is None else "kernel"
 
@@ -192,9 +194,7 @@ OP = Op(
         "reference": Backend(reference.attend),
         "kernel": Backend(fast.kernel, fits=lambda q, scores, whole, near: scores.plain),
         "formed": Backend(fast.formed),
-        "by_distance": Backend(
-            by_distance.attend, fits=lambda q, scores, whole, near: by_distance.able(q, scores, near)
-        ),
+        "by_distance": Backend(by_distance.attend, fits=lambda q, scores, whole, near: by_distance.able(q, scores)),
     },
     rule=by_size,
     examples=(_causal, _banded, _biased),

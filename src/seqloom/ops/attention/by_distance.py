@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 
 from seqloom.ops.attention.fast import of_queries
 from seqloom.ops.attention.scores import Scores
-from seqloom.ops.autograd import paired
+from seqloom.ops.autograd import differentiate, paired
 
 TILE = 256
 """queries of a tile"""
@@ -32,9 +32,9 @@ flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def able(q: Tensor, scores: Scores, near: bool) -> bool:
-    """Whether it can do this: a whole sequence on a CPU, with neighbours seen, and a bias or sinks alone."""
-    return near and not scores.formed and q.device.type == "cpu"
+def able(q: Tensor, scores: Scores) -> bool:
+    """Whether it can do this: on a CPU, with a bias or sinks alone."""
+    return not scores.formed and q.device.type == "cpu"
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scores: Scores, before: int | None, after: int | None) -> Tensor:
@@ -47,8 +47,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scores: Scores, before: int | None, 
     sinks = None if scores.sinks is None else scores.sinks.to(wide)
     wanted = values is not None and values.requires_grad and torch.is_grad_enabled()
     sizes = torch.tensor([first, *(T if each is None else each for each in (before, after)), int(wanted)])
-    V, width = v.shape[3], max(q.shape[3], v.shape[3])
-    q, k, v = (pad(each, (0, width - each.shape[3])) for each in (q, k, v))  # as the kernel wants
+    K, V = q.shape[3], v.shape[3]
+    if K != V:  # which the kernel does not take
+        q, k, v = (pad(each, (0, max(K, V) - each.shape[3])) for each in (q, k, v))
     y: Tensor = _forward(q, k, v, values, sinks, sizes)[0]
     return y[..., :V].to(dtype)
 
@@ -99,6 +100,34 @@ def _gradients(
     if wanted and values is not None:
         dvalues = _of_values(q, k, v, biases, log, dy, product, values, dsinks, first, before, after)
     return dq, dk.flip(2), dv.flip(2), dvalues, dsinks
+
+
+def _again(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    values: Tensor | None,
+    sinks: Tensor | None,
+    sizes: Tensor,
+    y: Tensor,
+    log: Tensor,
+    dy: Tensor,
+) -> list[Tensor | None]:
+    """The gradients as tensors that can be differentiated again: of the equation over the whole square."""
+    first, before, after, _ = sizes.tolist()
+    distance = torch.arange(q.shape[2], device=q.device)[:, None] - torch.arange(q.shape[2], device=q.device)
+    hidden = (distance > before) | (-distance > after)
+
+    def formed(q: Tensor, k: Tensor, v: Tensor, values: Tensor | None, sinks: Tensor | None) -> list[Tensor]:
+        z = q @ k.mT
+        if values is not None:
+            z = z + values[:, (distance - first).clamp(0, values.shape[1] - 1)]
+        z = z.masked_fill(hidden, -math.inf)
+        if sinks is not None:
+            z = torch.cat([z, sinks[:, None, None].expand(*z.shape[:3], 1)], -1)
+        return [z.softmax(-1)[..., : k.shape[2]] @ v]
+
+    return differentiate(formed, [q, k, v, values, sinks], [dy])
 
 
 def _of_values(
@@ -181,4 +210,5 @@ _forward = paired(
         *((0,) if each is None else each.shape for each in (values, sinks)),
     ],
     save=lambda inputs, outputs: (*inputs, *outputs),
+    again=_again,
 )

@@ -70,4 +70,4 @@ class Scores:
             z = z * self.scale
         if self.softcap is not None:
             z = self.softcap * torch.tanh(z / self.softcap)
-        return z if self.bias is None else z + self.bias(i, j)
+        return z if self.bias is None else (z + self.bias(i, j)).to(z.dtype)
