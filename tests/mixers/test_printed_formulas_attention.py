@@ -251,3 +251,24 @@ def test_000_spade_has_local_attention_at_the_bottom_too() -> None:
     inner: dict[str, Tensor] = dict(mixer.named_children())  # type: ignore[arg-type]
     assert changed(inner["near"])
     assert changed(inner["far"])
+
+
+def test_002_shaws_tables_have_one_number_a_row() -> None:
+    """Printed: P^k, P^v in R^{2k+1}. A number added to all channels of a key is one number for the distance."""
+    mixer = mixer_config({"kind": "attention", "heads": 1, "position": {"kind": "shaw", "reach": 2}}).build(D, None)
+    assert mixer.position.of_keys.weight.shape == mixer.position.of_values.weight.shape == (5, D)
+    key, number = RNG.normal(size=D), 0.3
+    change = [dot(q, key + number) - dot(q, key) for q in Q]
+    assert near(np.array(change), number * Q.sum(1))  # of a query only its sum is asked
+
+
+def test_002_alibi_penalizes_the_nearest_key() -> None:
+    """Printed: q_i K + α [0, -1, …, -(i-1)], for keys in the order of the text: the newest is penalized most."""
+    mixer = mixer_config({"kind": "attention", "heads": 1, "position": "alibi"}).build(D, None).double()
+    with torch.no_grad():
+        mixer.w_qkv.weight.zero_()
+    weights = mixer.views(torch.zeros(1, T, D, dtype=torch.float64))[0].values[-1].detach()
+    assert weights.argmax() == T - 1
+    printed = np.exp(-(2.0**-8) * np.arange(T))
+    assert near(weights.numpy(), printed[::-1] / printed.sum())
+    assert not near(weights.numpy(), printed / printed.sum())
