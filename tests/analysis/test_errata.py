@@ -10,13 +10,15 @@ import pytest
 import torch
 
 from seqloom.analysis.tables import training
-from seqloom.data.tokens import EOS, Tokens
+from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import score
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.attention import attend
 from seqloom.ops.backends import use
+
+EOS = 0
 
 BATCHES, BATCH, CONTEXT, CORPUS = 60_000, 64, 128, 8_400_000
 """the paper's Table 1 and section 6"""

@@ -10,7 +10,7 @@ import torch
 import seqloom
 from seqloom.analysis.reach import reach
 from seqloom.core.seeds import LIMIT, require_count
-from seqloom.data.corpora import Document
+from seqloom.data.documents import Document
 from seqloom.data.probes import probe
 from seqloom.data.split import hold_out
 from seqloom.data.stories import corpus, story

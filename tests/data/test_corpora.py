@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from seqloom.data.config import DataConfig
-from seqloom.data.corpora import Document, read
+from seqloom.data.corpora import read
+from seqloom.data.documents import Document
 from seqloom.data.paragraphs import unwrap
 from seqloom.data.split import hold_out
 from tests.special_files import KINDS, special
@@ -17,7 +18,7 @@ from tests.special_files import KINDS, special
 
 def test_a_file_is_one_document_without_mark_and_carriage_returns(tmp_path) -> None:
     (tmp_path / "a.txt").write_bytes("\ufeffone\r\ntwo\rthrée".encode())
-    assert read(tmp_path / "a.txt") == [Document("a.txt", "one\ntwo\nthrée")]
+    assert list(read(tmp_path / "a.txt")) == [Document("a.txt", "one\ntwo\nthrée")]
 
 
 def test_a_folder_is_read_in_order_and_only_its_texts(tmp_path) -> None:
@@ -105,7 +106,7 @@ def test_absurd_names(name: str, words: str) -> None:
 def test_json_lines(tmp_path, capsys) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one\\r\\nline\\u2028"}\n\n{"text": " "}\n{"text": "two", "id": 3}\n', encoding="utf-8")
-    assert read(path) == [Document("a.jsonl:1", "one\nline\u2028"), Document("a.jsonl:4", "two")]
+    assert list(read(path)) == [Document("a.jsonl:1", "one\nline\u2028"), Document("a.jsonl:4", "two")]
     assert "1 lines have no text" in capsys.readouterr().err
 
 
@@ -129,7 +130,7 @@ def test_json_lines(tmp_path, capsys) -> None:
 def test_bad_files_are_named_in_one_line(tmp_path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message) as caught:
-        read(tmp_path / name)
+        list(read(tmp_path / name))
     assert str(tmp_path / name) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -182,7 +183,7 @@ def texts(*sizes: int) -> list[Document]:
 
 def test_held_out_by_document() -> None:
     documents = texts(*range(80, 120))
-    train, held = hold_out(documents, 0.05, 0)
+    train, held = map(list, hold_out(documents, 0.05, 0))
     share = sum(len(document.text) for document in held) / sum(len(document.text) for document in documents)
     assert 0.05 <= share <= 0.1
     assert sorted([*train, *held], key=documents.index) == documents
@@ -195,12 +196,12 @@ def test_held_out_by_document() -> None:
 def test_held_out_in_hard_cases() -> None:
     long, short = texts(100_000, 10)
     for seed in range(6):
-        assert hold_out([long, short], 0.05, seed) == ([long], [short])
-        train, held = hold_out(texts(50, 50, 50), 0.9, seed)
+        assert tuple(map(list, hold_out([long, short], 0.05, seed))) == ([long], [short])
+        train, held = map(list, hold_out(texts(50, 50, 50), 0.9, seed))
         assert len(train) == 1
         assert len(held) == 2
     copies = texts(20, 20) * 30
-    train, held = hold_out(copies, 0.05, 0)
+    train, held = map(list, hold_out(copies, 0.05, 0))
     assert {document.text for document in train}.isdisjoint(document.text for document in held)
 
 

@@ -133,7 +133,7 @@ def test_the_named_corpus_is_the_hundred(shelf, tmp_path, monkeypatch) -> None:
     for id in CHILDREN:
         put(kind, id, (200, ebook(f"Book {id}")))
     monkeypatch.setenv("SEQLOOM_GUTENBERG", address)
-    found = read("gutenberg-children", cache=tmp_path)
+    found = list(read("gutenberg-children", cache=tmp_path))
     assert len(CHILDREN) == len(set(CHILDREN)) == len(found) == 100
     assert [document.text for document in found] == [f"Book {id}\n" for id in CHILDREN]
 

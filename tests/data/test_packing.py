@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from seqloom.data.packing import PackedRows, best_fit, require_documents
-from seqloom.data.tokens import EOS, Tokens
+from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
 from tests.data.test_windows import tokens
+
+EOS = 0
 
 LENGTHS = (3, 0, 7, 20, 2, 1, 5, 8, 9, 6)
 """words; in rows of 9 tokens 0 words are a piece of 2 tokens, 7 words one that fills a row, 8 to 20 are cut"""

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from seqloom.data import prepare as rooms
-from seqloom.data.corpora import Document, read
+from seqloom.data.corpora import read
+from seqloom.data.documents import Document
 from seqloom.data.paragraphs import unwrap
 from seqloom.data.prepare import Corpus, encode_documents, prepare
 from seqloom.data.split import hold_out
@@ -37,7 +38,7 @@ def make(folder, tmp_path):
 
 def test_ids_are_the_documents(make, folder) -> None:
     corpus = make()
-    train, held = hold_out(read(folder), 0.05, 0)
+    train, held = map(list, hold_out(read(folder), 0.05, 0))
     for tokens, documents in ((corpus.train, train), (corpus.held, held)):
         assert tokens.documents == len(documents)
         for start, end, size, document in zip(tokens.starts, tokens.ends, tokens.sizes, documents, strict=True):
@@ -55,7 +56,7 @@ def test_ids_are_the_documents(make, folder) -> None:
 def test_the_second_time_nothing_is_built(make, monkeypatch) -> None:
     first = make()
     monkeypatch.setattr(rooms, "hold_out", None)
-    monkeypatch.setattr(rooms, "encode_documents", None)
+    monkeypatch.setattr(rooms, "encoded", None)
     second = make()
     assert (second.identity, second.description) == (first.identity, first.description)
     np.testing.assert_array_equal(second.train.ids, first.train.ids)
@@ -126,5 +127,5 @@ def test_documents_with_a_given_tokenizer() -> None:
     assert tokenizer.decode(tokens.ids[tokens.starts[0] : tokens.ends[0]].tolist()) == "é b"
     assert tokens.sizes.tolist() == [4, 1]
     assert len(encode_documents([Document("x", "a b " * 50000)], tokenizer, unwrap=False)) > 1
-    with pytest.raises(ValueError, match="no documents"):
+    with pytest.raises(ValueError, match="empty"):
         encode_documents([], tokenizer)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.data.tokens import EOS, Tokens
+from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score, unigram_entropy
 from seqloom.models.decoder import Decoder, DecoderConfig
+
+EOS = 0
 
 VOCAB, CONTEXT = 11, 5
 LENGTHS = (3, 1, 14, 5, 6, 0, 9)  # words of each document; an empty one, and ones that end with a window or just after

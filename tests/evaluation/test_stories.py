@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from seqloom.data.corpora import Document
+from seqloom.data.documents import Document
 from seqloom.data.prepare import encode_documents
 from seqloom.data.stories import derive, entropy, sentences
 from seqloom.data.tokenizer import Tokenizer

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.cli import command
 from seqloom.core.objective import Batch, Pass
-from seqloom.data.tokens import EOS, Tokens
+from seqloom.data.tokens import Tokens
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.distributed import require_one_dropout
@@ -25,6 +25,8 @@ from seqloom.training.train import Outcome
 from tests.training.balancing import BalancedConfig
 from tests.training.running import same, tiny
 from tests.training.stepping import CONTEXT, VOCAB, descent
+
+EOS = 0
 
 Whole = Callable[..., Outcome]
 CAUSAL = [kind for kind, config in kinds().items() if config.traits.causal != "never"]

@@ -1,4 +1,4 @@
-"""Where built things are kept between runs, and how a file gets there whole or not at all."""
+"""The cache: the folder of what is built once, and how a file gets there whole or not at all."""
 
 import atexit
 import functools
@@ -6,14 +6,16 @@ import os
 import secrets
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def folder(cache: str | Path | None = None) -> Path:
     """The cache folder: the argument, else the environment's `SEQLOOM_CACHE`, else `~/.cache/seqloom`.
 
-    Where the latter two cannot be written, or there is no home, a folder of this process, which is said once.
+    Where the latter two cannot be written, or there is no home, a folder of this process, with one warning.
     """
     return Path(cache).expanduser() if cache else _usual(os.environ.get("SEQLOOM_CACHE") or "~/.cache/seqloom")
 
@@ -34,11 +36,25 @@ def _usual(name: str) -> Path:
 
 
 def write(path: Path, *parts: bytes | memoryview) -> None:
-    """Writes a file under a temporary name beside it, forces it to the disk, then renames it: never half a file."""
+    """Writes a file whole or not at all; see `replacing`."""
+    with replacing(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file to write under a temporary name next to `path`; then forces it to the disk and renames it.
+
+    An error in between leaves what was at `path`: never half a file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        _write_through(part, parts)
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -48,11 +64,3 @@ def write(path: Path, *parts: bytes | memoryview) -> None:
             os.fsync(entry)
         finally:
             os.close(entry)
-
-
-def _write_through(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    with path.open("xb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Documents from where they lie: text files, folders, JSON lines, and the corpora that have a name.
+"""Documents from where they lie: text files, folders, JSON lines, Parquet, datasets, and the corpora that have a name.
 
 gutenberg-children         100 children's books, downloaded once (`gutenberg.py`)
 stories[:COUNT[:SEED]]     generated stories, one a document; 20000 and seed 0 unless said
@@ -7,55 +7,53 @@ anything else              a path; write ./stories for a folder of that name
 
 import json
 import os
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
-from typing import final
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.files import open_regular
 from seqloom.core.seeds import require_seed
-from seqloom.data import gutenberg
+from seqloom.data import columns, gutenberg
+from seqloom.data.documents import Document, Documents
 
 _SUFFIXES = (".txt", ".md", ".text")
+_PARQUET = ".parquet"
 _STORIES = 20000
 _STORY_BYTES = 500
 """of memory that a story takes at least, its name included"""
 
 
-@final
-@dataclass(frozen=True)
-class Document:
-    r"""One text: its name, for messages, and its content, with `\n` line ends and no byte-order mark."""
-
-    name: str
-    text: str
-
-
-def read(source: str | Path, *, cache: str | Path | None = None) -> list[Document]:
+def read(source: str | Path, *, column: str = "text", cache: str | Path | None = None) -> Documents:
     """The documents of a source, in a fixed order; none is empty.
 
     A folder's .txt, .md and .text files are read in the order of their paths, subfolders too; hidden files and READMEs
-    are no documents. A .jsonl file holds one document a line, in the string field "text". Every other file is one text.
+    are no documents. Without any of these, its .parquet files are read, in the same order. A folder that `datasets`
+    saved is read as `columns.saved` says. A .jsonl file holds one document a line, in the string field `column`, a
+    .parquet file one a row. Every other file is one text.
+
+    Parquet and saved datasets are read anew in every pass, all else is held in memory.
+
     Raises OSError or ValueError, in one line that names the file: not there, not readable (a subfolder too), no regular
     file, larger than the memory, empty, binary, not UTF-8 (with the byte offset), a wrong line of a .jsonl file (with
-    its number), a folder without text.
+    its number), a folder without text, and what `columns.parquet` raises.
     """
     name = str(source)
     if name == "gutenberg-children":
-        return [Document(f"gutenberg {id}", text) for id, text in gutenberg.books(cache=cache)]
+        books = gutenberg.books(cache=cache)
+        return Documents.of([Document(f"gutenberg {id}", text) for id, text in books], name)
     if name == "stories" or name.startswith("stories:"):
         return _stories(name)
     path = _path(name)
     if path.is_dir():
-        return list(_folder(path))
+        return _folder(path, column)
     if not path.exists():
         names = "gutenberg-children and stories are the named corpora"
         raise FileNotFoundError(f"{path}: there is no such file or folder ({names})")
     if path.suffix.lower() == ".jsonl":
-        return _json_lines(path)
-    return [Document(path.name, _text(path))]
+        return _json_lines(path, column)
+    if path.suffix.lower() == _PARQUET:
+        return columns.parquet([path], column, name, _plain)
+    return Documents.of([Document(path.name, _text(path))], name)
 
 
 def _path(name: str) -> Path:
@@ -67,26 +65,49 @@ def _path(name: str) -> Path:
         raise ValueError(f"{name}: {str(error).rstrip('.').lower()}; write the whole path") from None
 
 
-def _folder(folder: Path) -> Iterator[Document]:
-    found = {path.relative_to(folder): path for path in _texts(folder)}
-    if not found:
-        raise ValueError(f"{folder}: no text in this folder (looked for {', '.join(_SUFFIXES)})")
-    for short in sorted(found, key=lambda short: short.as_posix()):
-        yield Document(short.as_posix(), _text(found[short]))
+def _folder(folder: Path, column: str) -> Documents:
+    if columns.is_saved(folder):
+        return columns.saved(folder, column, _plain)
+    files, skipped = _files(folder)
+    texts = [path for path in files if path.suffix.lower() in _SUFFIXES]
+    tables = [path for path in files if path.suffix.lower() == _PARQUET]
+    if not texts and tables:
+        documents = columns.parquet(tables, column, str(folder), _plain)
+    elif texts:
+        skipped.update(f"{_PARQUET} files, next to texts" for _ in tables)
+        listed = [Document(path.relative_to(folder).as_posix(), _text(path)) for path in texts]
+        documents = Documents.of(listed, str(folder))
+    else:
+        raise ValueError(f"{folder}: no text in this folder (looked for {', '.join((*_SUFFIXES, _PARQUET))})")
+    documents.skipped.update(skipped)
+    return documents
 
 
-def _texts(folder: Path) -> Iterator[Path]:
-    """The texts below a folder, without what is hidden and READMEs. OSError for a folder that cannot be read."""
+def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
+    """The texts and Parquet files below a folder, ordered by path, and how many others there are, by reason.
+
+    What is hidden is not looked at. OSError for a folder that cannot be read.
+    """
 
     def stop(error: OSError) -> None:
         raise error
 
-    for place, folders, files in os.walk(folder, onerror=stop):
+    files: list[Path] = []
+    skipped: Counter[str] = Counter()
+    for parent, folders, names in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in files:
-            path = Path(place) / name
-            if path.suffix.lower() in _SUFFIXES and not name.startswith(".") and path.stem.lower() != "readme":
-                yield path
+        for name in names:
+            path = Path(parent) / name
+            suffix = path.suffix.lower()
+            if name.startswith("."):
+                skipped["hidden files"] += 1
+            elif suffix not in (*_SUFFIXES, _PARQUET):
+                skipped[f"{suffix or 'other'} files"] += 1
+            elif path.stem.lower() == "readme":
+                skipped["READMEs"] += 1
+            else:
+                files.append(path)
+    return sorted(files, key=lambda path: path.relative_to(folder).as_posix()), skipped
 
 
 def _text(path: Path) -> str:
@@ -114,8 +135,8 @@ def _plain(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _json_lines(path: Path) -> list[Document]:
-    documents, blank = [], 0
+def _json_lines(path: Path, column: str) -> Documents:
+    documents: list[Document] = []
     for number, line in enumerate(_text(path).split("\n"), 1):
         if not line.strip():
             continue
@@ -123,26 +144,18 @@ def _json_lines(path: Path) -> list[Document]:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}, line {number}: not JSON ({error})") from error
-        text = row.get("text") if isinstance(row, dict) else None
+        text = row.get(column) if isinstance(row, dict) else None
         if not isinstance(text, str):
-            raise ValueError(f'{path}, line {number}: no string field "text"')
+            raise ValueError(f'{path}, line {number}: no string field "{column}"')
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{path}, line {number}: half a surrogate pair, which is no UTF-8") from error
-        text = _plain(text)
-        if text.strip():
-            documents.append(Document(f"{path.name}:{number}", text))
-        else:
-            blank += 1
-    if not documents:
-        raise ValueError(f"{path}: empty: no line has any text")
-    if blank:
-        print(f"{path}: {blank} lines have no text and were left out", file=sys.stderr)
-    return documents
+        documents.append(Document(f"{path.name}:{number}", _plain(text)))
+    return Documents.of(documents, str(path), unit="line")
 
 
-def _stories(name: str) -> list[Document]:
+def _stories(name: str) -> Documents:
     from seqloom.data.stories import corpus
 
     numbers = name.split(":")[1:]
@@ -153,4 +166,4 @@ def _stories(name: str) -> list[Document]:
     if count < 1:
         raise ValueError(f"{name}: at least one story is needed")
     require_memory(f"the text of {count:,} stories", _STORY_BYTES * count, "ask for fewer, as stories:20000")
-    return [Document(f"story {number}", text) for number, text in enumerate(corpus(count, seed))]
+    return Documents.of([Document(f"story {number}", text) for number, text in enumerate(corpus(count, seed))], name)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from seqloom.core.seeds import require_seed
 from seqloom.data.permutation import permute
-from seqloom.data.tokens import EOS, Tokens
+from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut
 
 SHORTEST = 2
@@ -66,8 +66,8 @@ class PackedRows:
     @property
     def description(self) -> str:
         """What the rows hold, in a few words."""
-        held = f"{self._tokens.documents:,} documents in {len(self._sizes):,} pieces"
-        return f"packed: {held} in {self.rows:,} rows of {self._width:,} tokens, {self.padding:.1%} padding"
+        pieces = f"{self._tokens.documents:,} documents in {len(self._sizes):,} pieces"
+        return f"packed: {pieces} in {self.rows:,} rows of {self._width:,} tokens, {self.padding:.1%} padding"
 
     def batch(self, step: int, batch: int) -> tuple[Int[Tensor, "B W"], Int[Tensor, "B W"]]:
         """The rows of one step, counted from 0: ids and the number of each token's document in its row, from 0.
@@ -86,10 +86,11 @@ class PackedRows:
         sizes = self._sizes[piece]
         column = _counted(np.bincount(row, sizes, batch).astype(np.int64))  # of each token
         offset = _counted(sizes)
-        place = np.repeat(self._firsts[piece], sizes) + offset - 1
+        position = np.repeat(self._firsts[piece], sizes) + offset - 1
         begins = np.repeat(self._begins[piece], sizes) & (offset == 0)
-        ids = np.full((batch, self._width), EOS, np.int64)
-        ids[np.repeat(row, sizes), column] = np.where(begins, EOS, self._tokens.ids[np.maximum(place, 0)])
+        eos = self._tokens.eos
+        ids = np.full((batch, self._width), eos, np.int64)
+        ids[np.repeat(row, sizes), column] = np.where(begins, eos, self._tokens.ids[np.maximum(position, 0)])
         document = np.full((batch, self._width), -1, np.int64)
         document[np.repeat(row, sizes), column] = np.repeat(number, sizes)
         return torch.from_numpy(ids), torch.from_numpy(document)

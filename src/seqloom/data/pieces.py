@@ -16,14 +16,17 @@ def pieces(text: str, size: int = 1 << 15) -> Iterator[str]:
     yield text[start:]
 
 
-def groups(texts: Iterable[str], size: int = 1 << 21) -> Iterator[list[tuple[int, bool, str]]]:
-    """The pieces of texts as (number of the text, whether it is its last, piece), about `size` characters together."""
+def groups(texts: Iterable[str], size: int = 1 << 21, *, divides: bool = True) -> Iterator[list[tuple[int, bool, str]]]:
+    """The pieces of texts as (number of the text, whether it is its last, piece), about `size` characters together.
+
+    Unless `divides`, a text is one piece.
+    """
     group: list[tuple[int, bool, str]] = []
     filled = 0
     for number, text in enumerate(texts):
-        cut = list(pieces(text))
-        for place, piece in enumerate(cut, 1):
-            group.append((number, place == len(cut), piece))
+        parts = list(pieces(text)) if divides else [text]
+        for count, piece in enumerate(parts, 1):
+            group.append((number, count == len(parts), piece))
             filled += len(piece)
             if filled >= size:
                 yield group

@@ -2,14 +2,16 @@
 
     documents → held out by document → wraps joined → tokenizer from the training side alone → ids in a mapped file
 
-What is built lies in {cache}/corpora/{identity}; a second call with the same text and settings only opens it.
+Each arrow is a pass over the documents, which need not fit into the memory. What is built lies in
+{cache}/corpora/{identity}; a second call with the same text and settings only opens it.
 """
 
 import functools
 import hashlib
+import heapq
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -19,14 +21,32 @@ import numpy as np
 from seqloom.core.files import read_bytes
 from seqloom.core.progress import progress
 from seqloom.data import cache as cached
-from seqloom.data.corpora import Document, read
+from seqloom.data import tokens as token_files
+from seqloom.data.corpora import read
+from seqloom.data.documents import Document, Documents
 from seqloom.data.paragraphs import unwrap as unwrapped
 from seqloom.data.pieces import groups, pieces
 from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import LARGEST, Tokenizer, require_vocab
-from seqloom.data.tokens import EOS, Tokens, id_type
+from seqloom.data.tokens import Ids, Tokens, id_type
 
 _FORMAT = 1  # raise it when the way from text to ids changes, so that nothing old is reused
+_LONGEST = 5
+
+
+@final
+@dataclass(frozen=True)
+class Survey:
+    """What the first pass over a source counts. identity: see `Corpus`."""
+
+    identity: str
+    documents: int
+    bytes: int
+    """UTF-8 bytes of all texts, as they were read"""
+    longest: tuple[tuple[str, int], ...]
+    """names and bytes of the longest documents, at most five"""
+    skipped: dict[str, int]
+    """how many of what was left out, by reason"""
 
 
 @final
@@ -39,87 +59,113 @@ class Corpus:
     tokenizer: Tokenizer
     identity: str
     description: str
+    survey: Survey
 
 
 def prepare(
     source: str | Path,
     *,
-    vocab: int,
+    vocab: int | None = None,
     context: int,
     held_out: float = 0.05,
     seed: int = 0,
     unwrap: bool = True,
+    column: str = "text",
+    tokenizer: Tokenizer | None = None,
     cache: str | Path | None = None,
 ) -> Corpus:
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache where they were built before.
 
-    Cached files are verified; a damaged one is built again, which is said. Raises what `corpora.read` raises, and
+    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries.
+
+    Cached files are verified; a damaged one is built again, with a warning. Raises what `corpora.read` raises, and
     ValueError for a `vocab` outside 257 … 2^24 or a training side shorter than one window of `context` + 1 tokens.
     """
-    require_vocab(vocab)
-    documents = read(source, cache=cache)
     # context is left out: it changes how the ids are read, not the ids
-    settings: dict[str, object] = {
-        "format": _FORMAT,
-        "vocab": vocab,
-        "held_out": held_out,
-        "seed": seed,
-        "unwrap": unwrap,
-    }
-    identity = _identity(documents, settings)
-    home = cached.folder(cache) / "corpora" / identity
+    settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
+    if tokenizer is not None:
+        settings["tokenizer"] = _digest(tokenizer)
+    elif vocab is None:
+        raise ValueError("give vocab, the size of the tokenizer to train, or a tokenizer")
+    else:
+        require_vocab(vocab)
+        settings["vocab"] = vocab
+    documents = read(source, column=column, cache=cache)
+    survey = _surveyed(documents, settings)
+    home = cached.folder(cache) / "corpora" / survey.identity
 
     @functools.cache
-    def sides() -> tuple[list[Document], list[Document]]:
+    def sides() -> tuple[Documents, Documents]:
         train, held = hold_out(documents, held_out, seed)
-        return (_unwrapped(train), _unwrapped(held)) if unwrap else (train, held)
+        return (train.changed(unwrapped), held.changed(unwrapped)) if unwrap else (train, held)
 
-    tokenizer = _tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab)
-    if tokenizer.vocab < vocab:
+    if tokenizer is None:
+        assert vocab is not None
+        tokenizer = _trained(home / "tokenizer.json", lambda: sides()[0], vocab)
+    if vocab is not None and tokenizer.vocab < vocab:
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
     # the tokenizer's hash in the name: ids are never read with another tokenizer than the one that made them
-    mark = hashlib.sha256(tokenizer.json.encode()).hexdigest()[:16]
+    mark = _digest(tokenizer)[:16]
     train = _tokens(home / f"train-{mark}.tokens", lambda: sides()[0], tokenizer)
     held = _tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
     if len(train) < context + 1:
         need = f"one window of context {context} needs {context + 1}; add text or lower the context"
         raise ValueError(f"{source}: the training text has {len(train)} tokens, and {need}")
-    said = [f"{side.documents:,} documents, {len(side):,} tokens" for side in (train, held)]
-    description = f"{source}: training {said[0]}; held out {said[1]}; vocabulary {tokenizer.vocab:,}"
-    return Corpus(train, held, tokenizer, identity, description)
+    counts = [f"{side.documents:,} documents, {len(side):,} tokens" for side in (train, held)]
+    description = f"{source}: training {counts[0]}; held out {counts[1]}; vocabulary {tokenizer.vocab:,}"
+    return Corpus(train, held, tokenizer, survey.identity, description, survey)
 
 
-def encode_documents(documents: Sequence[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:
+def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:
     """The ids of documents with a given tokenizer, in memory. ValueError where there are none."""
-    if not documents:
-        raise ValueError("there are no documents to encode")
-    documents = _unwrapped(documents) if unwrap else documents
-    kind, eos = id_type(tokenizer.vocab), np.array([EOS], id_type(tokenizer.vocab))
-    parts, lengths = [], np.zeros(len(documents), np.int64)
-    with progress("tokens", sum(len(document.text) for document in documents), "characters") as advance:
-        for group in groups(document.text for document in documents):
-            for (number, last, text), ids in zip(group, tokenizer.encode_many([t for *_, t in group]), strict=True):
-                parts += [np.array(ids, kind), *([eos] if last else [])]
-                lengths[number] += len(ids) + last
+    documents = Documents.of(documents)
+    rows = list(encoded(documents.changed(unwrapped) if unwrap else documents, tokenizer))
+    ends = np.cumsum([len(ids) for ids, _ in rows], dtype=np.int64)
+    starts = np.append(np.int64(0), ends[:-1])
+    return Tokens(np.concatenate([ids for ids, _ in rows]), starts, np.array([size for _, size in rows], np.int64))
+
+
+def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, int]]:
+    """The ids of each document, the end token last, and the UTF-8 bytes of its text."""
+    dtype = id_type(tokenizer.vocab)
+    parts: list[Ids] = []
+    size = 0
+    with progress("tokens", documents.characters, "characters") as advance:
+        for group in groups((document.text for document in documents), divides=tokenizer.divides):
+            rows = tokenizer.encode_many([text for *_, text in group])
+            for (_, last, text), ids in zip(group, rows, strict=True):
+                parts.append(np.array(ids, dtype))
+                size += len(text.encode())
+                if last:
+                    yield np.concatenate([*parts, np.array([tokenizer.eos], dtype)]), size
+                    parts, size = [], 0
                 advance(len(text))
-    sizes = np.array([len(document.text.encode()) for document in documents], np.int64)
-    return Tokens(np.concatenate(parts), np.cumsum(lengths) - lengths, sizes)
 
 
-def _unwrapped(documents: Iterable[Document]) -> list[Document]:
-    return [Document(document.name, unwrapped(document.text)) for document in documents]
-
-
-def _identity(documents: Iterable[Document], settings: dict[str, object]) -> str:
+def _surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for document in documents:
-        raw = document.text.encode()
-        digest.update(len(raw).to_bytes(8, "little"))
-        digest.update(raw)
-    return digest.hexdigest()
+    count = total = 0
+    longest: list[tuple[int, int, str]] = []  # a heap: bytes, the earlier first where equal, name
+    with progress("reading", documents.rows, f"{documents.unit}s") as advance:
+        for document in documents:
+            raw = document.text.encode()
+            digest.update(len(raw).to_bytes(8, "little"))
+            digest.update(raw)
+            count += 1
+            total += len(raw)
+            heapq.heappush(longest, (len(raw), -count, document.name))
+            if len(longest) > _LONGEST:
+                heapq.heappop(longest)
+            advance()
+    names = tuple((name, size) for size, _, name in sorted(longest, reverse=True))
+    return Survey(digest.hexdigest(), count, total, names, dict(documents.skipped))
 
 
-def _tokenizer(path: Path, documents: Callable[[], list[Document]], vocab: int) -> Tokenizer:
+def _digest(tokenizer: Tokenizer) -> str:
+    return hashlib.sha256(tokenizer.json.encode()).hexdigest()
+
+
+def _trained(path: Path, documents: Callable[[], Documents], vocab: int) -> Tokenizer:
     check = path.with_suffix(".sha256")
     if path.is_file():
         if check.is_file() and hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode() == read_bytes(check):
@@ -127,24 +173,24 @@ def _tokenizer(path: Path, documents: Callable[[], list[Document]], vocab: int) 
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
     tokenizer = Tokenizer.train(_watched(documents()), vocab)
     # the checksum first: a tokenizer without one would look damaged to another run that starts meanwhile
-    cached.write(check, hashlib.sha256(tokenizer.json.encode()).hexdigest().encode())
+    cached.write(check, _digest(tokenizer).encode())
     tokenizer.save(path)
     return tokenizer
 
 
-def _watched(documents: Sequence[Document]) -> Iterator[str]:
-    with progress("tokenizer", sum(len(document.text) for document in documents), "characters") as advance:
+def _watched(documents: Documents) -> Iterator[str]:
+    with progress("tokenizer", documents.characters, "characters") as advance:
         for document in documents:
             for piece in pieces(document.text):
                 yield piece
                 advance(len(piece))
 
 
-def _tokens(path: Path, documents: Callable[[], list[Document]], tokenizer: Tokenizer) -> Tokens:
+def _tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
     if path.is_file():
         try:
             return Tokens.open(path)
         except ValueError as error:
             print(f"{error}; building it again", file=sys.stderr)
-    encode_documents(documents(), tokenizer, unwrap=False).save(path)
+    token_files.write(path, encoded(documents(), tokenizer), id_type(tokenizer.vocab))
     return Tokens.open(path)

@@ -1,30 +1,39 @@
 """Which documents are held out of training: chosen by their content, so that neither names nor order matter."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
+from seqloom.core.progress import progress
 from seqloom.core.seeds import require_seed
-from seqloom.data.corpora import Document
+from seqloom.data.documents import Document, Documents
 
 
-def hold_out(documents: Sequence[Document], part: float, seed: int) -> tuple[list[Document], list[Document]]:
+def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Documents, Documents]:
     """Splits into (training, held out); `part` of the characters is held out, by whole documents.
 
     Texts are walked in the order of sha256(seed, text), and held out until `part` of the characters is reached; a
     text that would bring it beyond twice that is passed over, and if all are, the shortest is held out. Copies of one
     text stay together. A single text is cut instead: its last `part`, from the next blank on, is held out. Both sides
-    keep the documents' order. Raises ValueError where one side would be empty.
+    keep the documents' order. Takes one pass, in which only hashes and sizes are held in memory; each pass over a side
+    is one over the documents. Raises ValueError where one side would be empty.
     """
     if not 0 < part < 1:
         raise ValueError(f"held_out must lie between 0 and 1, and is {part}")
     require_seed(seed)
-    keys = [hashlib.sha256(f"{seed}\n{document.text}".encode()).digest() for document in documents]
-    if len(set(keys)) <= 1:
-        return _cut(documents[0], part)
-    sizes = dict.fromkeys(keys, 0)
-    for key, document in zip(keys, documents, strict=True):
-        sizes[key] += len(document.text)
-    wanted, chosen, held = part * sum(sizes.values()), set[bytes](), 0
+    documents = Documents.of(documents)
+    keys: list[bytes] = []
+    sizes: dict[bytes, int] = {}
+    with progress("held-out documents", documents.rows, "documents") as advance:
+        for document in documents:
+            key = hashlib.sha256(f"{seed}\n{document.text}".encode()).digest()
+            keys.append(key)
+            sizes[key] = sizes.get(key, 0) + len(document.text)
+            advance()
+    if len(sizes) <= 1:
+        return _cut(next(iter(documents)), part)
+    wanted = part * sum(sizes.values())
+    chosen = set[bytes]()
+    held = 0
     for key in sorted(sizes):
         if held >= wanted or len(chosen) == len(sizes) - 1:
             break
@@ -32,13 +41,20 @@ def hold_out(documents: Sequence[Document], part: float, seed: int) -> tuple[lis
             chosen.add(key)
             held += sizes[key]
     chosen = chosen or {min(sizes, key=lambda key: (sizes[key], key))}
-    sides: tuple[list[Document], list[Document]] = ([], [])
-    for key, document in zip(keys, documents, strict=True):
-        sides[key in chosen].append(document)
-    return sides
+    flags = bytes(key in chosen for key in keys)
+    return _side(documents, flags, False), _side(documents, flags, True)
 
 
-def _cut(document: Document, part: float) -> tuple[list[Document], list[Document]]:
+def _side(documents: Documents, flags: bytes, held: bool) -> Documents:
+    def start() -> Iterator[Document]:
+        for document, flag in zip(documents, flags, strict=True):
+            if flag == held:
+                yield document
+
+    return Documents(documents.source, start, flags.count(held))
+
+
+def _cut(document: Document, part: float) -> tuple[Documents, Documents]:
     text = document.text
     cut = round(len(text) * (1 - part))
     while cut < len(text) and not text[cut].isspace():
@@ -48,4 +64,5 @@ def _cut(document: Document, part: float) -> tuple[list[Document], list[Document
     head, tail = text[:cut].rstrip(), text[cut:].lstrip()
     if not head or not tail:
         raise ValueError(f"{document.name}: too short to hold out {part:.0%} of it ({len(text)} characters); add text")
-    return [Document(document.name, head)], [Document(f"{document.name} (the last {part:.0%})", tail)]
+    held = Document(f"{document.name} (the last {part:.0%})", tail)
+    return Documents.of([Document(document.name, head)]), Documents.of([held])

@@ -1,25 +1,31 @@
-"""Text into token ids and back, without loss: byte-level byte-pair encoding.
+"""Text into token ids and back. One that is trained here loses nothing: byte-level byte-pair encoding.
 
-Every text is a sequence of UTF-8 bytes, the 256 bytes are tokens, and the most frequent neighbours are merged until
+Every text is a sequence of UTF-8 bytes, the 256 bytes are tokens, and the most frequent neighbors are merged until
 the vocabulary is full. `<eos>` is id 0 and is never the encoding of any text: a literal "<eos>" is five characters.
+
+Tokenizers of others (`given_tokenizer`) may be of any kind that the `tokenizers` package reads, with an end token of
+any name and id.
 
 Source: Sennrich et al., arXiv:1508.07909; byte-level and its word pattern as in GPT-2 (Radford et al. 2019), by the
 `tokenizers` package. What differs: a merge must occur twice.
 """
 
-import codecs
+import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from seqloom.core.files import read_text
 from seqloom.data import cache
-from seqloom.data.tokens import EOS
+from seqloom.data.text_stream import ByteStream, PrefixStream, TextStream
 
-_EOS_TEXT = "<eos>"
+_EOS = "<eos>"
+END_TOKENS = (_EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[EOS]", "<|im_end|>", "[SEP]")
+"""names of end tokens, in the order in which they are looked for"""
 SMALLEST = 257
 """The smallest vocabulary: 256 bytes and `<eos>`."""
 MOST = 2**24
@@ -37,27 +43,48 @@ def require_vocab(vocab: int) -> None:
 
 @final
 class Tokenizer:
-    """A trained byte-level tokenizer. `vocab` is its real size; ids lie in [0, vocab); `eos` is 0."""
+    """A tokenizer with an end token. Ids lie in [0, vocab); `eos` is the id that follows every document.
 
-    def __init__(self, inner: tokenizers.Tokenizer) -> None:
-        # not stored in tokenizer.json; without it a literal "<eos>" in a text would become id 0
+    `end` names the end token; unless given, it is the special token that the tokenizer itself puts after a text (its
+    post-processor), or the first of `END_TOKENS` that is a special token. ValueError where there is none.
+    """
+
+    def __init__(self, inner: tokenizers.Tokenizer, end: str | None = None) -> None:
+        # these are not stored in tokenizer.json, or would change a text; without the first a literal "<eos>" in a text
+        # would become its id
         inner.encode_special_tokens = True
+        inner.no_truncation()
+        inner.no_padding()
+        vocab = inner.get_vocab()
+        stated = _end_token(_form(inner))
+        end = stated if end is None else end
+        if end is None:
+            raise ValueError(f"it has no end token (looked for {', '.join(END_TOKENS)}, and what follows a text)")
+        if end not in vocab:
+            raise ValueError(f"its end token {end!r} is not in its vocabulary")
+        if end != stated:  # so that tokenizer.json says it
+            inner.post_processor = processors.TemplateProcessing(single=["$A", end], special_tokens=[(end, vocab[end])])
         self._inner = inner
-        self.vocab: int = inner.get_vocab_size()
-        self.eos = EOS
-        self._bytes = _token_bytes(inner)
+        self._end = end
+        self.eos: int = vocab[end]
+        self.vocab: int = max(vocab.values()) + 1
+        if self.vocab > MOST:
+            raise ValueError(f"its largest id is {self.vocab - 1:,}, and a vocabulary has {MOST:,} entries at most")
+        form = _form(inner)
+        self._silent = {token["id"] for token in form["added_tokens"] if token["special"]} | {self.eos}
+        self._bytes = _token_bytes(form, vocab, self._silent)
+        self.divides = _divides(form)
+        """whether the ids of a text are those of its `pieces`, one after the other"""
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab: int) -> Self:
         """Learns at most `vocab` tokens; fewer where `texts` repeat too little. See `require_vocab`."""
         require_vocab(vocab)
-        inner = tokenizers.Tokenizer(models.BPE())
-        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        inner.decoder = decoders.ByteLevel()
+        inner = _byte_level(models.BPE())
         trainer = trainers.BpeTrainer(
             vocab_size=vocab,
             min_frequency=2,
-            special_tokens=[_EOS_TEXT],
+            special_tokens=[_EOS],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
@@ -65,8 +92,15 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Reads a tokenizer.json. FileNotFoundError where there is none; ValueError where it is broken or another's."""
+    def of_bytes(cls) -> Self:
+        """One token for each byte, without merges: `<eos>` is id 0, byte n is id n + 1."""
+        inner = _byte_level(models.BPE({_EOS: 0, **{char: byte + 1 for char, byte in _byte_of().items()}}, []))
+        inner.add_special_tokens([_EOS])
+        return cls(inner)
+
+    @classmethod
+    def load(cls, path: str | Path, end: str | None = None) -> Self:
+        """Reads a tokenizer.json. FileNotFoundError where there is none; ValueError where it is broken or unusable."""
         path = Path(path)
         try:
             text = read_text(path, LARGEST)
@@ -78,76 +112,127 @@ class Tokenizer:
         except Exception as error:  # the package raises plain Exception
             raise ValueError(f"{path}: not a readable tokenizer ({str(error).partition(chr(10))[0]})") from error
         try:
-            return cls(inner)
+            return cls(inner, end)
         except ValueError as error:
-            raise ValueError(f"{path}: not a tokenizer of seqloom: {error}") from error
+            raise ValueError(f"{path}: not a tokenizer that can be used: {error}") from error
 
     def save(self, path: str | Path) -> None:
         """Writes tokenizer.json, whole or not at all; the `tokenizers` package reads it too."""
         cache.write(Path(path), self.json.encode())
 
-    @property
+    @cached_property
     def json(self) -> str:
         """The whole tokenizer as the text of tokenizer.json."""
         return str(self._inner.to_str(pretty=True))
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without `<eos>`. ValueError where the text has half a surrogate pair, thus no UTF-8."""
+        """The ids of a text, without `eos`. ValueError where the text has half a surrogate pair, thus no UTF-8."""
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores; see `encode`."""
         for text in texts:
             text.encode()  # raises UnicodeEncodeError, a ValueError, where the package would raise TypeError
-        return [found.ids for found in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+        rows = self._ids(texts)
+        for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
+            if self.eos in row:  # the end token's name in the text, taken as a word: its first letter is cut off
+                rows[number] = [id for part in self._ids(self._cut(text)) for id in part if id != self.eos]
+        return rows
+
+    def _cut(self, text: str) -> list[str]:
+        """The text cut after the first letter of each end token's name in it."""
+        first, *others = text.split(self._end)
+        parts = [first]
+        for other in others:
+            parts[-1] += self._end[:1]
+            parts.append(self._end[1:] + other)
+        return parts
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [encoded.ids for encoded in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; `<eos>` is no text, and bytes that are not UTF-8 become U+FFFD. ValueError for other ids."""
-        return b"".join(self.token(i) for i in ids).decode("utf-8", "replace")
+        """The text of ids; special tokens are no text, and what is not UTF-8 becomes U+FFFD. ValueError for other ids.
 
-    def token(self, id: int) -> bytes:
-        """The bytes of one token; none for `<eos>`. ValueError outside [0, vocab)."""
+        A tokenizer that is not byte-level may lose some of a text, such as case or blanks.
+        """
+        ids = [self._known(id) for id in ids]
+        if self._bytes is not None:
+            return b"".join(self._bytes[id] for id in ids).decode("utf-8", "replace")
+        return self._text([id for id in ids if id not in self._silent])
+
+    def stream(self) -> TextStream:
+        """A decoder for ids that come one by one."""
+        if self._bytes is not None:
+            table = self._bytes
+            return ByteStream(lambda id: table[self._known(id)])
+        return PrefixStream(self._text, self._name, self._silent)
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return str(self._inner.decode(list(ids), skip_special_tokens=False))
+
+    def _name(self, id: int) -> str:
+        return self._inner.id_to_token(self._known(id)) or ""
+
+    def _known(self, id: int) -> int:
         if not 0 <= id < self.vocab:
             raise ValueError(f"token id {id} is outside this tokenizer's vocabulary of {self.vocab}")
-        return self._bytes[id]
-
-    def stream(self) -> "TextStream":
-        """A decoder for ids that come one by one."""
-        return TextStream(self)
+        return id
 
 
-@final
-class TextStream:
-    """Decodes ids one by one into whole characters: bytes of an unfinished character wait for the next id."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def push(self, id: int) -> str:
-        """The characters that this id completes; often none."""
-        return self._decoder.decode(self._tokenizer.token(id))
-
-    def finish(self) -> str:
-        """What is left: U+FFFD where the last character never ended. The stream is then as new."""
-        rest = self._decoder.decode(b"", final=True)
-        self._decoder.reset()
-        return rest
+def _byte_level(model: models.Model) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(model)
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return inner
 
 
-def _token_bytes(inner: tokenizers.Tokenizer) -> list[bytes]:
-    """The bytes of every id. ValueError where the tokenizer is not byte-level or `<eos>` is not id 0."""
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # GPT-2 writes the other bytes from U+0100
+def _form(inner: tokenizers.Tokenizer) -> dict[str, Any]:
+    """What tokenizer.json says."""
+    form: dict[str, Any] = json.loads(inner.to_str())
+    return form
+
+
+def _end_token(form: dict[str, Any]) -> str | None:
+    processor = form["post_processor"] or {}
+    for step in processor.get("processors", [processor]):
+        last = step["single"][-1] if step.get("type") == "TemplateProcessing" and step["single"] else {}
+        if "SpecialToken" in last:
+            return str(last["SpecialToken"]["id"])
+    special = {token["content"] for token in form["added_tokens"] if token["special"]}
+    return next((name for name in END_TOKENS if name in special), None)
+
+
+def _divides(form: dict[str, Any]) -> bool:
+    """Whether it cuts words as GPT-2 does, and nothing else, as `pieces` needs."""
+    words = form["pre_tokenizer"] or {}
+    gpt2 = words.get("type") == "ByteLevel" and words.get("use_regex") and not words.get("add_prefix_space")
+    return bool(gpt2) and form["normalizer"] is None and all(token["special"] for token in form["added_tokens"])
+
+
+def _byte_of() -> dict[str, int]:
+    """The byte of each character that GPT-2's byte-level alphabet writes it as; others than visible from U+0100."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = sorted(set(range(256)) - set(visible))
-    byte = {chr(value): value for value in visible} | {chr(256 + n): value for n, value in enumerate(hidden)}
-    vocab = inner.get_vocab()
-    if vocab.get(_EOS_TEXT) != EOS:
-        raise ValueError(f"{_EOS_TEXT} is not its id {EOS}")
-    if sorted(vocab.values()) != list(range(len(vocab))):
-        raise ValueError("its ids have gaps")
+    return {chr(value): value for value in visible} | {chr(256 + n): value for n, value in enumerate(hidden)}
+
+
+def _token_bytes(form: dict[str, Any], vocab: dict[str, int], silent: set[int]) -> list[bytes] | None:
+    """The bytes of every id of a byte-level tokenizer; None of another. ValueError where some bytes have no token."""
+    if (form["decoder"] or {}).get("type") != "ByteLevel":
+        return None
+    byte = _byte_of()
     if not all(char in vocab for char in byte):
-        raise ValueError("it is not byte-level: some bytes have no token")
-    names = sorted((name for name in vocab if name != _EOS_TEXT), key=vocab.__getitem__)
-    if odd := next((name for name in names if not all(char in byte for char in name)), None):
-        raise ValueError(f"it is not byte-level: token {odd!r}")
-    return [b"", *(bytes(byte[char] for char in name) for name in names)]
+        raise ValueError("it is byte-level, and some bytes have no token: text would be lost")
+    added = {token["id"]: token["content"] for token in form["added_tokens"]}
+    table = [b""] * (max(vocab.values()) + 1)
+    for name, id in vocab.items():
+        if id in silent:
+            continue
+        if id in added:
+            table[id] = name.encode()
+        elif all(char in byte for char in name):
+            table[id] = bytes(byte[char] for char in name)
+        else:
+            raise ValueError(f"it is byte-level, and its token {name!r} is not")
+    return table

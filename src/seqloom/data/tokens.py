@@ -3,12 +3,17 @@
     header, 64 bytes, little-endian: magic (8), version (4), bytes per id (4), ids (8), documents (8), sha256 (32)
     body: where each document starts (int64) | UTF-8 bytes of each document (int64) | ids (uint16 or uint32)
 
-The sha256 is over the header's other fields and the body. Each document's ids are followed by one `<eos>`, which
-belongs to it: document k is ids[starts[k] : starts[k + 1]], and `<eos>` is its last.
+The sha256 is over the header's other fields and the body. Each document's ids are followed by the tokenizer's end
+token, here `<eos>` whatever its name and id, which belongs to it: document k is ids[starts[k] : starts[k + 1]], and
+`<eos>` is its last.
 """
 
 import hashlib
+import itertools
 import struct
+import tempfile
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
@@ -18,12 +23,13 @@ import numpy.typing as npt
 
 from seqloom.data import cache
 
-EOS = 0
-"""The id of `<eos>`, the one special token."""
-
 _MAGIC, _VERSION = b"SEQLOOMT", 1
 _FIELDS = struct.Struct("<8sIIQQ")
 _HEADER = _FIELDS.size + 32
+_COPIED = 1 << 20  # bytes at once
+
+Ids = npt.NDArray[Any]
+"""token ids of any integer type"""
 
 
 def id_type(vocab: int) -> np.dtype[Any]:
@@ -40,12 +46,17 @@ class Tokens:
     sizes: (documents,) int64, the UTF-8 bytes of each document's text (without `<eos>`), for bits per byte.
     """
 
-    ids: npt.NDArray[Any]
+    ids: Ids
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def eos(self) -> int:
+        """The id of `<eos>`: the last of every document."""
+        return int(self.ids[-1])
 
     @property
     def documents(self) -> int:
@@ -58,13 +69,9 @@ class Tokens:
         return np.append(self.starts[1:], np.int64(len(self.ids)))
 
     def save(self, path: str | Path) -> None:
-        """Writes the file: under a temporary name, forced to the disk, renamed."""
-        body = [self.starts.astype("<i8"), self.sizes.astype("<i8"), np.ascontiguousarray(self.ids)]
-        fields = _FIELDS.pack(_MAGIC, _VERSION, self.ids.dtype.itemsize, len(self.ids), self.documents)
-        digest = hashlib.sha256(fields)
-        for part in body:
-            digest.update(part.data)
-        cache.write(Path(path), fields, digest.digest(), *(part.data for part in body))
+        """Writes the file; see `write`."""
+        bounds = zip(self.starts, self.ends, self.sizes, strict=True)
+        write(path, ((self.ids[start:end], int(size)) for start, end, size in bounds), self.ids.dtype)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -94,3 +101,31 @@ class Tokens:
             raise ValueError(f"{path}: damaged: its content does not match its checksum; build it again")
         starts, sizes = raw[_HEADER : _HEADER + 16 * documents].view("<i8").reshape(2, documents)
         return cls(raw[_HEADER + 16 * documents :].view(f"<u{width}"), starts, sizes)
+
+
+def write(path: str | Path, documents: Iterable[tuple[Ids, int]], dtype: np.dtype[Any]) -> None:
+    """Writes the file from documents that come one by one: their ids, the end token last, and bytes of their text.
+
+    Only starts and sizes are held in memory. The file is there whole or not at all.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    starts, sizes = array("q"), array("q")
+    count = 0
+    with tempfile.TemporaryFile(dir=path.parent) as ids:
+        for document, size in documents:
+            starts.append(count)
+            sizes.append(size)
+            count += len(document)
+            ids.write(np.ascontiguousarray(document, dtype).data)
+        ids.seek(0)
+        fields = _FIELDS.pack(_MAGIC, _VERSION, dtype.itemsize, count, len(starts))
+        digest = hashlib.sha256(fields)
+        with cache.replacing(path) as file:
+            file.seek(_HEADER)
+            columns = (np.asarray(column, "<i8").tobytes() for column in (starts, sizes))
+            for part in itertools.chain(columns, iter(lambda: ids.read(_COPIED), b"")):
+                digest.update(part)
+                file.write(part)
+            file.seek(0)
+            file.write(fields + digest.digest())

@@ -1,7 +1,7 @@
 """Token ids into batches: shuffled windows at stride 1 for training, windows side by side for the held-out text.
 
 Training: a sample is any window of context + 1 ids. Sample s = step · batch + row; its epoch is s // starts, and its
-place is where the shuffle of that epoch sends s mod starts. So a batch needs (seed, step) alone: a resumed run needs
+first id is where the shuffle of that epoch sends s mod starts. So a batch needs (seed, step) alone: a resumed run needs
 only its step, every mixer sees the same batches, and each start is seen once an epoch.
 """
 
@@ -17,16 +17,16 @@ from torch import Tensor
 
 from seqloom.core.seeds import require_seed
 from seqloom.data.permutation import permute
-from seqloom.data.tokens import EOS, Tokens
+from seqloom.data.tokens import Tokens
 
 
 @final
 class Windows:
-    """Every window of `context` + 1 ids at stride 1, shuffled anew each epoch, without replacement.
+    """Every window of `context` + 1 ids at stride 1, shuffled again each epoch, without replacement.
 
     Windows cross documents as in the paper. With `within_documents` none holds words of two documents: a window may
     begin with the `<eos>` that stands before its document and end with the document's own; documents that are shorter
-    than one window are then never read, which is said on standard error. Raises ValueError where no window fits.
+    than one window are then never read, with a warning. Raises ValueError where no window fits.
     """
 
     starts: int
@@ -56,11 +56,11 @@ class Windows:
         if step < 0 or batch < 1:
             raise ValueError(f"a batch needs step >= 0 and batch >= 1, not {step} and {batch}")
         epoch, index = np.divmod(np.arange(step * batch, (step + 1) * batch), self.starts)
-        place = permute(index, epoch, self.starts, self._seed)
+        start = permute(index, epoch, self.starts, self._seed)
         if self._firsts is not None:
-            document = np.searchsorted(self._before, place, side="right") - 1
-            place = self._firsts[document] + place - self._before[document]
-        return torch.from_numpy(self._windows[place].astype(np.int64))
+            document = np.searchsorted(self._before, start, side="right") - 1
+            start = self._firsts[document] + start - self._before[document]
+        return torch.from_numpy(self._windows[start].astype(np.int64))
 
     def _inside(self, tokens: Tokens) -> None:
         firsts = np.maximum(tokens.starts - 1, 0)  # the `<eos>` before the document; the first has none
@@ -70,8 +70,8 @@ class Windows:
         self.starts = int(counts.sum())
         short = int((counts == 0).sum())
         if short and self.starts:
-            said = f"{short} of {len(counts)} documents are shorter than one window of {self._width} tokens: never read"
-            print(said, file=sys.stderr)
+            documents = f"{short} of {len(counts)} documents"
+            print(f"{documents} are shorter than one window of {self._width} tokens: never read", file=sys.stderr)
 
 
 def held_out(tokens: Tokens, context: int, batch: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -88,11 +88,11 @@ def held_out(tokens: Tokens, context: int, batch: int) -> Iterator[tuple[Tensor,
         rows = slice(row * batch, (row + 1) * batch)
         offset = np.arange(context)
         keep = offset < counts[rows, None]
-        places = firsts[rows, None] + offset
-        targets = np.where(keep, tokens.ids[np.minimum(places, len(tokens) - 1)], EOS).astype(np.int64)
+        positions = firsts[rows, None] + offset
+        targets = np.where(keep, tokens.ids[np.minimum(positions, len(tokens) - 1)], tokens.eos).astype(np.int64)
         inputs = np.empty_like(targets)
         inputs[:, 1:] = targets[:, :-1]  # padding begins after a document's `<eos>`, so it stays `<eos>`
-        inputs[:, 0] = np.where(begins[rows], EOS, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
+        inputs[:, 0] = np.where(begins[rows], tokens.eos, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
         yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep)
 
 

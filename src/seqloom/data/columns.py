@@ -1,0 +1,172 @@
+"""Documents from a text column: Parquet files, and folders that `datasets` saved (`Dataset.save_to_disk`).
+
+Rows are read in small batches in every pass, so that a source may be larger than the memory. Both kinds are read by
+pyarrow alone, the extra `seqloom[data]`; a folder of `datasets` holds Arrow streams, which its state.json names:
+
+    state.json {"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}     dataset_dict.json {"splits": ["train"]}
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, final
+
+from seqloom.core.files import open_regular, read_json
+from seqloom.data.documents import Document, Documents
+
+ROWS = 1024
+"""rows that are read at once"""
+SAVED = "state.json"
+SPLITS = "dataset_dict.json"
+
+
+def parquet(paths: Sequence[Path], column: str, source: str, change: Callable[[str], str]) -> Documents:
+    """The texts of one column of Parquet files, a row each; `change` is applied to each text.
+
+    Raises ValueError, in one line that names the file: pyarrow is not installed, no Parquet or damaged (its data in
+    the pass that reads them), no such column (its columns are listed), a column of something else than strings.
+    """
+    return _documents([_Parquet(path) for path in paths], column, source, change)
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether `datasets` saved this folder: a dataset, or one for each of several splits."""
+    return (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (SAVED, "dataset_info.json"))
+
+
+def saved(folder: Path, column: str, change: Callable[[str], str]) -> Documents:
+    """The texts of one column of a folder that `datasets` saved; of several splits that of `train`, or the only one.
+
+    Raises ValueError as of `parquet`, and where there are several splits and none is called train.
+    """
+    skipped = {}
+    if (folder / SPLITS).exists():
+        splits = _names(read_json(folder / SPLITS), "splits", folder / SPLITS)
+        chosen = splits[0] if len(splits) == 1 else "train"
+        if chosen not in splits:
+            raise ValueError(f"{folder}: there are the splits {', '.join(splits)}: name one, as {folder / splits[0]}")
+        skipped = {f"split {name}": 1 for name in splits if name != chosen}
+        folder = folder / chosen
+    state = read_json(folder / SAVED)
+    files = state.get("_data_files") if isinstance(state, dict) else None
+    rows = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
+    names = _names({"files": rows}, "files", folder / SAVED)
+    return _documents([_Arrow(folder / name) for name in names], column, str(folder), change, skipped)
+
+
+@final
+@dataclass(frozen=True)
+class _Parquet:
+    path: Path
+
+    def columns(self, file: BinaryIO) -> Any:
+        return self._opened(file).schema_arrow
+
+    def rows(self, file: BinaryIO) -> int:
+        return int(self._opened(file).metadata.num_rows)
+
+    def batches(self, file: BinaryIO, column: str) -> Iterator[Any]:
+        for batch in self._opened(file).iter_batches(batch_size=ROWS, columns=[column], use_threads=False):
+            yield batch.column(0)
+
+    def _opened(self, file: BinaryIO) -> Any:
+        from pyarrow.parquet import ParquetFile
+
+        return ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
+
+
+@final
+@dataclass(frozen=True)
+class _Arrow:
+    path: Path
+
+    def columns(self, file: BinaryIO) -> Any:
+        return self._opened(file).schema
+
+    def rows(self, file: BinaryIO) -> int:
+        return sum(batch.num_rows for batch in self._opened(file))
+
+    def batches(self, file: BinaryIO, column: str) -> Iterator[Any]:
+        for batch in self._opened(file):
+            yield batch.column(column)
+
+    def _opened(self, file: BinaryIO) -> Any:
+        import pyarrow as pa
+
+        return pa.ipc.open_stream(file)
+
+
+def _documents(
+    files: Sequence[_Parquet | _Arrow],
+    column: str,
+    source: str,
+    change: Callable[[str], str],
+    skipped: dict[str, int] | None = None,
+) -> Documents:
+    if find_spec("pyarrow") is None:
+        raise ValueError(f"{source}: reading it needs pyarrow: pip install 'seqloom[data]'")
+    counts, states = [], []
+    for file in files:
+        with _reading(file.path) as opened:
+            _require_strings(file.columns(opened), column, file.path)
+            opened.seek(0)
+            counts.append(file.rows(opened))
+            states.append(_state(opened))
+
+    def start() -> Iterator[Document]:
+        for file, state in zip(files, states, strict=True):
+            with _reading(file.path) as opened:
+                if _state(opened) != state:
+                    raise ValueError(f"{file.path} was changed while it was read: start again")
+                number = 0
+                for batch in file.batches(opened, column):
+                    for text in batch.to_pylist():
+                        number += 1
+                        yield Document(f"{file.path.name}:{number}", change(text or ""))
+
+    return Documents(source, start, sum(counts), unit="row", skipped=skipped)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    """The opened file; what pyarrow raises becomes a ValueError in one line."""
+    from pyarrow.lib import ArrowException
+
+    with open_regular(path) as file:
+        try:
+            yield file
+        except (ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ValueError(f"{path}: damaged, or of another format ({reason})") from error
+
+
+def _require_strings(schema: Any, column: str, path: Path) -> None:
+    from pyarrow import types
+
+    known = ", ".join(f"{field.name} ({field.type})" for field in schema)
+    if schema.names.count(column) != 1:
+        which = "no" if column not in schema.names else "more than one"
+        raise ValueError(f"{path}: {which} column {column!r}; there is {known or 'none'}: set data.column")
+    kind = schema.field(column).type
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {known}: set data.column")
+
+
+def _state(file: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+def _names(values: Any, field: str, path: Path) -> list[str]:
+    """A list of names of files in the folder of `path`; nothing outside of it."""
+    names = values.get(field) if isinstance(values, dict) else None
+    if not isinstance(names, list) or not names:
+        raise ValueError(f"{path} names no {field}: save the folder again with datasets")
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or name in ("", ".", ".."):
+            raise ValueError(f"{path} names {name!r}, which is no name of a file in its folder")
+    return names

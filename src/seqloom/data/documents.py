@@ -1,0 +1,75 @@
+"""Documents that can be read again and again: a text larger than the memory takes passes over it, not room for it."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self, final
+
+
+@final
+@dataclass(frozen=True)
+class Document:
+    r"""One text: its name, for messages, and its content, with `\n` line ends and no byte-order mark."""
+
+    name: str
+    text: str
+
+
+@final
+class Documents:
+    """The documents of a source, in a fixed order, none of them empty; each iteration is a new pass.
+
+    source: its name, for messages; rows: how many documents there are at most; unit: what holds one, as "line";
+    `start` begins a pass; skipped: how many of what was left out, by reason, complete after the first pass. Where a
+    pass finds no text at all, it ends with a ValueError.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        start: Callable[[], Iterable[Document]],
+        rows: int,
+        *,
+        unit: str = "document",
+        skipped: Mapping[str, int] | None = None,
+    ) -> None:
+        self.source = source
+        self.rows = rows
+        self.skipped = dict(skipped or {})
+        self._start = start
+        self.unit = unit
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], source: str = "the text", *, unit: str = "document") -> Self:
+        """Documents that are in the memory already."""
+        if isinstance(documents, cls):
+            return documents
+        listed = list(documents)
+        return cls(source, lambda: listed, len(listed), unit=unit)
+
+    def __iter__(self) -> Iterator[Document]:
+        rows = blank = 0
+        for document in self._start():
+            rows += 1
+            if document.text.strip():
+                yield document
+            else:
+                blank += 1
+        if blank == rows:
+            raise ValueError(f"{self.source}: empty: no {self.unit} has any text")
+        reason = f"{self.unit}s without text"
+        if blank and reason not in self.skipped:
+            print(f"{self.source}: {blank:,} {self.unit}s have no text and were left out", file=sys.stderr)
+            self.skipped[reason] = blank
+
+    @cached_property
+    def characters(self) -> int:
+        """The characters of all texts; takes a pass."""
+        return sum(len(document.text) for document in self)
+
+    def changed(self, change: Callable[[str], str]) -> "Documents":
+        """The same documents with every text changed."""
+        return Documents(
+            self.source, lambda: (Document(document.name, change(document.text)) for document in self), self.rows
+        )
