@@ -43,7 +43,7 @@ def test_the_floor_is_the_probability_of_the_derivations(tokenizer: Tokenizer) -
     assert 0.5 * entropy() < found * len(tokens) / len(DERIVED) < 2 * entropy()
 
 
-@pytest.mark.parametrize("other", ["Call me Ishmael.", "", "Once upon a time"])
+@pytest.mark.parametrize("other", ["Call me Ishmael.", "Once upon a time"])
 def test_other_text_has_no_floor(tokenizer: Tokenizer, other: str) -> None:
     texts = [derived.text for derived in DERIVED]
     assert floor(encoded([*texts, other], tokenizer), tokenizer) is None

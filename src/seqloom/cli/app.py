@@ -45,6 +45,7 @@ def _main(
         raise typer.BadParameter(f"torchrun starts {size()} processes, and only `seqloom train` shares its work")
 
 
+TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -107,9 +108,7 @@ def train(
             help="the folder of the run; the same command goes on where it stopped", parser=folder, metavar="PATH"
         ),
     ],
-    data: Annotated[
-        str | None, typer.Option(help="a text file, a folder, a .jsonl, gutenberg-children, stories")
-    ] = None,
+    data: Annotated[str | None, typer.Option(help=f"{TEXT}, gutenberg-children, stories")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
     within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
     allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
@@ -185,7 +184,7 @@ def generate(
 
 def evaluate(
     run: Run,
-    data: Annotated[str, typer.Option(help="the text to predict: a file, a folder, a .jsonl, stories")],
+    data: Annotated[str, typer.Option(help=f"the text to predict: {TEXT}, stories")],
     batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the cost by position")] = False,
@@ -197,13 +196,20 @@ def evaluate(
 
 
 def data(
-    source: Annotated[str, typer.Argument(help="a text file, a folder, a .jsonl, gutenberg-children, stories")],
-    vocab: Annotated[int, typer.Option(help="entries of the vocabulary")] = 5000,
+    source: Annotated[str, typer.Argument(help=f"{TEXT}, gutenberg-children, stories")],
+    vocab: Annotated[
+        int | None, typer.Option(help="entries of the tokenizer that is trained; 5000 unless one is given")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="a tokenizer.json, a folder of a Hugging Face tokenizer, or bytes")
+    ] = None,
+    column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Prepares a source: reads or downloads it, builds its tokenizer and token files, and says what it holds."""
-    from seqloom.data.prepare import prepare
+    """Prepares a source, building its tokenizer and token files, and prints what it holds and what was skipped."""
+    from seqloom.cli.surveying import surveyed
 
-    print(prepare(source, vocab=vocab, context=1).description)
+    print(surveyed(source, vocab, tokenizer, column, as_json=as_json))
 
 
 def report(

@@ -23,7 +23,7 @@ def compare(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option("--data", "--source", help="a text file, a folder, a .jsonl, gutenberg-children, stories"),
+        typer.Option("--data", "--source", help="a text file, a folder, .jsonl, .parquet, gutenberg-children, stories"),
     ] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=3000")

@@ -22,7 +22,7 @@ def paper(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--source", "--data", help="a text file, a folder, a .jsonl, gutenberg-children, stories"),
+        typer.Option("--source", "--data", help="a text file, a folder, .jsonl, .parquet, gutenberg-children, stories"),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
     seeds: Annotated[int | None, typer.Option(help="runs of each model, with other weights and dropout")] = None,

@@ -22,8 +22,9 @@ def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool)
     model = load(run, step=step)
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
-    said = find_run(run).data  # the text is read as the run's own text was
-    tokens = encode_documents(read(data), model.tokenizer, unwrap=said.get("unwrap", True))
+    settings = find_run(run).data  # the text is read as the run's own text was
+    documents = read(data, column=settings.get("column", "text"))
+    tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
     if not model.traits.generates:
         return _by_objective(run, model, tokens, data, batch, as_json)
     scores = score(model, tokens, batch=batch)
@@ -39,15 +40,15 @@ def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool)
     ]
     if least is not None:
         rows.append(("floor (lower bound, from the grammar)", least))
-    for place in sorted({1, 2, 8, 32, 128, len(scores.by_position)} & set(range(1, len(scores.by_position) + 1))):
-        rows.append((f"cost after {place} tokens of the window", scores.by_position[place - 1]))
+    last = len(scores.by_position)
+    for position in sorted({1, 2, 8, 32, 128, last} & set(range(1, last + 1))):
+        rows.append((f"cost after {position} tokens of the window", scores.by_position[position - 1]))
     return table((str(run), data), rows)
 
 
 def _by_objective(run: Path, model: Model, tokens: Tokens, data: str, batch: int, as_json: bool) -> str:
     """The scores of a model that does not predict the next token: by the objective that its run was trained under."""
-    found = find_run(run)
-    objective = objective_of(found).build(model.config, DataConfig(source=data), batch, None)
+    objective = objective_of(find_run(run)).build(model.config, DataConfig(source=data), batch, None)
     row = objective.score(model, tokens)
     if as_json:
         return json.dumps(row)

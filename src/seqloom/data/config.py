@@ -1,6 +1,6 @@
-"""What a run says of its text: where it is from, how it is cut into tokens, and what is held out."""
+"""The text of a run: where it is from, how it is cut into tokens, and what is held out."""
 
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from pydantic import Field, model_validator
 
@@ -14,9 +14,16 @@ class DataConfig(Config):
 
     source: str = Field(
         min_length=1,
-        description="a UTF-8 text file, a folder of them, a .jsonl file, gutenberg-children, or stories[:COUNT[:SEED]]",
+        description="a UTF-8 text file, a folder of them, a .jsonl or .parquet file, a folder of .parquet files or of "
+        "datasets' save_to_disk, gutenberg-children, or stories[:COUNT[:SEED]]",
     )
-    vocab: int = Field(5000, ge=257, le=2**24, description="tokens asked for; the tokenizer's real size may be smaller")
+    vocab: int | None = Field(
+        5000,
+        ge=257,
+        le=2**24,
+        description="entries of the tokenizer that is trained on the text, which may give fewer; with data.tokenizer, "
+        "none, or the most that it may have",
+    )
     held_out: float = Field(0.05, gt=0, lt=1, description="part of the text, by whole documents, kept from training")
     unwrap: bool = Field(True, description="join hard line wraps inside paragraphs")
     within_documents: bool = Field(False, description="let no training window hold words of two documents")
@@ -26,7 +33,26 @@ class DataConfig(Config):
         "crosses a border",
     )
     seed: Seed = Field(0, description="chooses the held-out documents and the order of the windows")
-    later: ClassVar = ("packed",)
+    tokenizer: str | None = Field(
+        None,
+        min_length=1,
+        description="a tokenizer.json, a folder of a Hugging Face tokenizer, or bytes; none trains one on the text",
+    )
+    column: str = Field("text", min_length=1, description="column of Parquet and datasets, field of .jsonl: the text")
+    later: ClassVar = ("packed", "tokenizer", "column")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _size_of_given(cls, values: Any) -> Any:
+        """A tokenizer that is given has the size it has, unless a largest one is set."""
+        given = isinstance(values, dict) and values.get("tokenizer") is not None
+        return {"vocab": None, **values} if given else values
+
+    @model_validator(mode="after")
+    def _sized(self) -> "DataConfig":
+        if self.vocab is None and self.tokenizer is None:
+            raise ValueError("vocab is needed unless data.tokenizer is given")
+        return self
 
     @model_validator(mode="after")
     def _one_way(self) -> "DataConfig":

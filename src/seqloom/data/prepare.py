@@ -117,7 +117,10 @@ def prepare(
 
 
 def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:
-    """The ids of documents with a given tokenizer, in memory. ValueError where there are none."""
+    """The ids of documents with a given tokenizer, in memory; those without text are skipped.
+
+    ValueError where there are none.
+    """
     documents = Documents.of(documents)
     rows = list(encoded(documents.changed(unwrapped) if unwrap else documents, tokenizer))
     ends = np.cumsum([len(ids) for ids, _ in rows], dtype=np.int64)

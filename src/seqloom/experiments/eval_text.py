@@ -15,23 +15,28 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
 
     Errors of a text that was named are raised as `corpora.read` raises them.
     """
-    said = run.data
+    settings = run.data
+    column = settings.get("column", "text")
     if model.tokenizer is None:
         if data is not None:
             raise ValueError(f"{run.folder} has no tokenizer.json, so text cannot be read for it")
         return None, "the run has no tokenizer, and so no text"
     if data is not None:  # as `seqloom evaluate` reads it
-        return encode_documents(read(data), model.tokenizer, unwrap=said.get("unwrap", True)), data
+        documents = read(data, column=column)
+        return encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True)), data
     saved = checkpoint.peek(run.checkpoints)
     config = saved.meta.get("config") if saved else None
-    source = config["data"].get("source") if isinstance(config, dict) and isinstance(config.get("data"), dict) else None
-    sides: dict[str, Any] = {name: said.get(name) for name in ("vocab", "held_out", "seed", "unwrap")}
+    text = config["data"] if isinstance(config, dict) and isinstance(config.get("data"), dict) else {}
+    source = text.get("source")
+    names = ("held_out", "seed", "unwrap", *(() if text.get("tokenizer") else ("vocab",)))
+    sides: dict[str, Any] = {name: settings.get(name) for name in names}
     if not isinstance(source, str) or None in sides.values():
         return None, "the run names no text; give --data"
+    given = model.tokenizer if text.get("tokenizer") else None
     try:
-        corpus = prepare(source, context=model.config.context, **sides)
+        corpus = prepare(source, context=model.config.context, column=column, tokenizer=given, **sides)
     except (OSError, ValueError) as error:
         return None, f"the run's text cannot be read ({error}); give --data"
-    if corpus.identity != said.get("identity"):
+    if corpus.identity != settings.get("identity"):
         return None, f"{source} is no longer the text that the run was trained on; give --data"
     return corpus.held, f"the held-out part of {source}"

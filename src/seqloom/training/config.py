@@ -145,5 +145,6 @@ class RunConfig(Config):
             if name not in fixed:
                 del said["training"][name]
         said["data"].pop("source")
+        said["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
         said["data"]["identity"] = text
         return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer)}

@@ -5,8 +5,10 @@ from typing import Any
 import torch
 
 from seqloom.core.device import chosen
+from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.packing import require_documents
 from seqloom.data.prepare import Corpus, prepare
+from seqloom.data.tokenizer import Tokenizer
 from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
 from seqloom.training.memory import require_room
@@ -18,6 +20,10 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     ValueError, before the text is read, where a model of these settings would not fit into the memory.
     """
     training, data = config.training, config.data
+    tokenizer = None
+    if data.tokenizer is not None and training.objective.reads_text:
+        tokenizer = given_tokenizer(data.tokenizer, data.vocab)
+        config = _sized(config, tokenizer)
     require_room(config.model, chosen(training.device), training)
     if not training.objective.reads_text:
         return config, None
@@ -28,12 +34,18 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
         held_out=data.held_out,
         seed=data.seed,
         unwrap=data.unwrap,
+        column=data.column,
+        tokenizer=tokenizer,
     )
     if data.packed:
         require_documents(corpus.train, data.source)
-    vocab = training.objective.vocab(corpus.tokenizer.vocab)
-    model = config.model.model_copy(update={"vocab": vocab})
-    return config.model_copy(update={"model": model}), corpus
+    return _sized(config, corpus.tokenizer), corpus
+
+
+def _sized(config: RunConfig, tokenizer: Tokenizer) -> RunConfig:
+    """The settings with the vocabulary that the tokenizer and the objective have."""
+    vocab = config.training.objective.vocab(tokenizer.vocab)
+    return config.model_copy(update={"model": config.model.model_copy(update={"vocab": vocab})})
 
 
 def with_text(config: RunConfig) -> tuple[RunConfig, Corpus]:

@@ -37,8 +37,13 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
             _put(values, place.split("."), value)
     if source is not None:
         _put(values, ["data", "source"], source)
-    if isinstance(values.get("model"), dict) and isinstance(values.get("data"), dict):
-        vocab = values["data"].get("vocab", 5000)
+    names = {change.partition("=")[0] for change in changes}
+    data = values.get("data")
+    if "data.tokenizer" in names and "data.vocab" not in names and isinstance(data, dict) and data.get("tokenizer"):
+        data["vocab"] = None  # the preset's is of a tokenizer that is trained
+    if isinstance(values.get("model"), dict) and isinstance(data, dict):
+        vocab = data.get("vocab", 5000)
+        vocab = 5000 if vocab is None else vocab  # until the tokenizer is read
         if values["model"].setdefault("vocab", vocab) != vocab:
             raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
     return values

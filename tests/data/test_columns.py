@@ -1,0 +1,150 @@
+"""Documents from Parquet and from folders of `datasets`: in order, again and again, without holding them in memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from seqloom.data import columns
+from seqloom.data.corpora import read
+from seqloom.data.documents import Document
+from seqloom.data.prepare import prepare
+
+TEXTS = ["\ufeffone\r\ntwo", "", None, "thrée"]
+DOCUMENTS = [Document("a.parquet:1", "one\ntwo"), Document("a.parquet:4", "thrée")]
+
+
+def table(path: Path, texts: list[str | None], column: str = "text") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": range(len(texts)), column: pa.array(texts, pa.string())}), path, row_group_size=2)
+    return path
+
+
+def test_parquet_rows_are_documents_in_every_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = read(table(tmp_path / "a.parquet", TEXTS))
+    assert list(documents) == list(documents) == DOCUMENTS
+    assert documents.skipped == {"rows without text": 2}
+    assert capsys.readouterr().err.count("2 rows have no text") == 1
+    assert list(read(table(tmp_path / "a.parquet", TEXTS, "content"), column="content")) == DOCUMENTS
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_every_kind_of_string(tmp_path: Path, kind: pa.DataType) -> None:
+    pq.write_table(pa.table({"text": pa.array(["a", "b", "a"]).cast(kind)}), tmp_path / "a.parquet")
+    assert [document.text for document in read(tmp_path / "a.parquet")] == ["a", "b", "a"]
+
+
+def test_a_folder_of_parquet_is_read_in_order(tmp_path: Path) -> None:
+    for name in ("data/b.parquet", "data/a.parquet", "c.parquet"):
+        table(tmp_path / name, [name])
+    (tmp_path / "README.md").write_text("none")
+    (tmp_path / "x.csv").write_text("none")
+    documents = read(tmp_path)
+    assert [document.text for document in documents] == ["c.parquet", "data/a.parquet", "data/b.parquet"]
+    assert documents.skipped == {"READMEs": 1, ".csv files": 1}
+    (tmp_path / "a.txt").write_text("a text")
+    assert [document.text for document in read(tmp_path)] == ["a text"], "texts go before, as they always did"
+
+
+def test_a_folder_of_datasets(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()
+    data = datasets.Dataset.from_dict({"text": ["a", "b", "c"]})
+    data.select([2, 0]).save_to_disk(tmp_path / "one", num_shards=2)
+    assert [document.text for document in read(tmp_path / "one")] == ["c", "a"]
+    datasets.DatasetDict({"test": data.select([1]), "train": data}).save_to_disk(tmp_path / "splits")
+    documents = read(tmp_path / "splits")
+    assert [document.text for document in documents] == ["a", "b", "c"]
+    assert documents.skipped == {"split test": 1}
+    datasets.DatasetDict({"x": data, "y": data}).save_to_disk(tmp_path / "unclear")
+    with pytest.raises(ValueError, match=r"there are the splits x, y: name one, as .*unclear/x"):
+        read(tmp_path / "unclear")
+
+
+def test_no_file_outside_of_the_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "dataset_info.json").write_text("{}")
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "../x.arrow"}]}')
+    with pytest.raises(ValueError, match="no name of a file in its folder"):
+        read(tmp_path)
+
+
+def damaged(path: Path) -> None:
+    table(path, ["a long text " * 50] * 50)
+    whole = bytearray(path.read_bytes())
+    whole[40:200] = bytes(160)
+    path.write_bytes(whole)
+
+
+BAD = {
+    "no-column": (lambda path: table(path, ["a"], "content"), r"no column 'text'; there is id \(int64\), content"),
+    "number": (lambda path: pq.write_table(pa.table({"text": [1]}), path), "holds int64, not strings"),
+    "no-parquet": (lambda path: path.write_text("text"), "damaged, or of another format"),
+    "empty-file": (lambda path: path.write_text(""), "damaged, or of another format"),
+    "no-rows": (lambda path: table(path, []), "empty: no row has any text"),
+    "blank": (lambda path: table(path, [" ", None]), "empty: no row has any text"),
+    "damaged": (damaged, "damaged, or of another format"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), BAD.values(), ids=BAD)
+def test_bad_parquet_is_one_line(tmp_path: Path, make, message: str) -> None:
+    make(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=message) as caught:
+        list(read(tmp_path / "a.parquet"))
+    assert "a.parquet: " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_pyarrow_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(tmp_path / "a.parquet", ["a"])
+    monkeypatch.setattr(columns, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install 'seqloom\[data\]'"):
+        read(tmp_path / "a.parquet")
+
+
+def test_a_file_that_changes_between_two_passes_is_an_error(tmp_path: Path) -> None:
+    documents = read(table(tmp_path / "a.parquet", ["a", "b"]))
+    assert len(list(documents)) == 2
+    table(tmp_path / "a.parquet", ["a", "b", "another text"])
+    with pytest.raises(ValueError, match="was changed while it was read"):
+        list(documents)
+
+
+def test_ids_of_parquet_are_those_of_the_same_texts(tmp_path: Path) -> None:
+    texts = [f"text number {n} of a small corpus" for n in range(60)]
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
+    table(tmp_path / "a.parquet", texts)
+    corpora = [prepare(tmp_path / f"a.{kind}", vocab=300, context=8, cache=tmp_path) for kind in ("jsonl", "parquet")]
+    assert corpora[0].identity == corpora[1].identity
+    assert corpora[1].survey.documents == 60
+    assert corpora[1].survey.longest[0] == ("a.parquet:11", len(texts[10]))
+
+
+PEAK = """
+import resource, sys
+from seqloom.data.given_tokenizer import given_tokenizer
+from seqloom.data.prepare import prepare
+from seqloom.data.corpora import read
+list(read(sys.argv[1]))  # pyarrow is loaded
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+prepare(sys.argv[2], context=8, tokenizer=given_tokenizer("bytes"), unwrap=False, cache=sys.argv[3])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+def test_a_large_corpus_takes_passes_and_not_memory(tmp_path: Path) -> None:
+    small = table(tmp_path / "small.parquet", ["a", "b"])
+    large = tmp_path / "large.parquet"
+    schema = pa.schema({"text": pa.string()})
+    with pq.ParquetWriter(large, schema, compression="none", use_dictionary=False) as writer:
+        for group in range(512):
+            texts = [f"{group} {row} " + "some words of a long text " * 40 for row in range(512)]
+            writer.write_table(pa.table({"text": texts}, schema))
+    command = [sys.executable, "-c", PEAK, str(small), str(large), str(tmp_path / "cache")]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert int(answer.stdout) * unit < large.stat().st_size
