@@ -51,6 +51,8 @@ WORDS = [
     ("data-gone", ["data", "nowhere"], ("nowhere", "no such file or folder")),
     ("data-vocab", ["data", "stories:3", "--vocab", "10"], ("at least 257",)),
     ("data-vocab-word", ["data", "stories:3", "--vocab", "ten"], ("--vocab", "integer")),
+    ("data-vocab-given", ["data", "stories:3", "--tokenizer", "bytes", "--vocab", "100"], ("257 entries", "vocab=100")),
+    ("data-tokenizer-gone", ["data", "stories:3", "--tokenizer", "nowhere"], ("no tokenizer there", "bytes")),
     ("demo-scale", ["demo", "--scale", "tinny", "--out", "new"], ("unknown scale 'tinny'", "tiny")),
     ("demo-out", ["demo", "--scale", "tiny", "--out", ""], ("--out", "no name")),
     ("evaluate-nothing", ["evaluate", "{run}"], ("Missing option '--data'",)),

@@ -72,6 +72,10 @@ SETTINGS = [
     trains("backend", "backends.lag_sum=dirct", "no backend 'dirct'", "did you mean 'direct'"),
     trains("format", "format=2", "format"),
     trains("vocab-small", "data.vocab=100", "data.vocab", "257"),
+    trains("vocab-none", "data.vocab=null", "vocab is needed unless data.tokenizer is given"),
+    trains("tokenizer-gone", "data.tokenizer=nowhere", "no tokenizer there", "tokenizer.json", "bytes"),
+    trains("tokenizer-number", "data.tokenizer=3", "data.tokenizer", "string"),
+    trains("tokenizer-endless", "data.tokenizer={shelf}/endless.json", "has no end token", "</s>"),
     trains("held-out", "data.held_out=1", "data.held_out", "less than 1"),
     trains("held-out-nan", "data.held_out=.nan", "data.held_out"),
 ]
@@ -97,6 +101,10 @@ SOURCES = [
     reads("folder", "{shelf}/nothing", "no text in this folder", ".txt"),
     reads("folder-readme", "{shelf}/readme", "no text in this folder"),
     reads("folder-bad", "{shelf}/mixed", "bad.txt", "not UTF-8"),
+    reads("parquet-column", "{shelf}/ids.parquet", "no column 'text'", "id (int64), content (string)", "data.column"),
+    reads("parquet-number", "{shelf}/number.parquet", "column 'text' holds int64, not strings"),
+    reads("parquet-blank", "{shelf}/blank.parquet", "empty: no row has any text"),
+    reads("parquet-broken", "{shelf}/broken.parquet", "broken.parquet: damaged, or of another format"),
     reads("stories-none", "stories:0", "at least one story"),
     reads("stories-word", "stories:many", "stories:COUNT"),
 ]

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from seqloom.cli import command
 from seqloom.runs.layout import sealed
@@ -74,12 +76,23 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in FILES.items():
         (home / name).parent.mkdir(exist_ok=True)
         (home / name).write_bytes(content)
+    for name, columns in TABLES.items():
+        parquet.write_table(pyarrow.table(columns), home / name)
     (home / "nothing").mkdir()
     (home / "folder.yaml").mkdir()
     return home
 
 
+TABLES: dict[str, dict[str, list[Any]]] = {
+    "ids.parquet": {"id": [1], "content": ["one"]},
+    "number.parquet": {"text": [1]},
+    "blank.parquet": {"text": [" "]},
+}
 FILES = {
+    "broken.parquet": b"PAR1 and no more PAR1",
+    "endless.json": b'{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, '
+    b'"pre_tokenizer": null, "post_processor": null, "decoder": null, "model": {"type": "WordLevel", "vocab": {"a": 0},'
+    b' "unk_token": "a"}}',
     "empty.txt": b"",
     "blank.txt": b" \n\n\t\n",
     "binary.txt": b"ab\0cd",
