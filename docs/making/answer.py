@@ -32,7 +32,8 @@ def chart() -> Chart:
     table = Table(["model", x.column, y.column, "lowest seed", "highest seed"], rows)
     title = "A hundred children's books, 3,000 batches, context 32, 2 layers, 3 seeds"
     words = "Held-out loss with its 95% interval against the time of a training step, six mixers."
-    draw = Choice(title, lambda: points(table, x, y, looks([str(row[0]) for row in rows]), front=["attention-heads=32"]))
+    look = looks([str(row[0]) for row in rows])
+    draw = Choice(title, lambda: points(table, x, y, look, front=["attention-heads=32"]))
     return Chart("answer", title, words, {"rows": table}, [draw])
 
 
