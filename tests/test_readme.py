@@ -73,10 +73,10 @@ def test_make_has_the_two_commands() -> None:
 def test_the_settings_that_the_text_names(here: Path) -> None:
     from seqloom.training.settings import resolve
 
-    settings = re.findall(r"--set '?((?!a\.b)[\w.]+=[^'`]+)[ '`]", README)
-    assert len(settings) >= 2
+    settings = re.findall(r"--set (\S+=\S+)", README)
+    assert settings
     for change in settings:
-        resolve("tiny", [change.split(" --")[0], "model.depth=2"])
+        resolve("tiny", [change, "model.depth=2"])
 
 
 def test_the_python_face(here: Path) -> None:

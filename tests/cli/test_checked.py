@@ -21,7 +21,7 @@ VALUES: tuple[Any, ...] = (0, 1, 2, -1, 1.5, 0.0, True, "she", None, [1], {"kind
 LEFT = {
     *("train-heads", "train-groups", "train-groups-negative", "train-accumulate", "train-betas", "train-betas-one"),
     *("train-mixer-word", "train-mixers-none", "train-op", "train-backend", "train-format"),
-    *("train-warm-up", "train-warm-up-noam", "train-wsd"),
+    *("train-warm-up", "train-warm-up-noam", "train-wsd", "train-vocab-none"),
 }
 """mistakes that need the classes: one setting against another, what a validator converts, ops"""
 

@@ -36,7 +36,7 @@ def require_mixer(values: dict[str, Any]) -> None:
     """ValueError where a mixer's kind is unknown, or a setting is not one of that kind's or does not fit it."""
     known = registry.mixers()
     if "kind" not in values:
-        raise ValueError(f"a mixer needs a kind; there is {', '.join(known)}")
+        raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
     if isinstance(kind, str) and kind not in known:
         registry.load()

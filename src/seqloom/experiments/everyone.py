@@ -20,11 +20,12 @@ HEADS = 32
 
 
 def everyone(named: Sequence[str] = ()) -> list[Contender]:
-    """A contender for each kind, for attention with `HEADS` heads, and for each MIXER named that is none of these.
+    """A contender for each causal kind, for attention with `HEADS` heads, and for each MIXER named besides.
 
     A kind's own defaults count, whatever the preset says of that kind.
     """
-    found = {kind: Contender(kind, (f"model.mixer={{kind: {kind}}}",)) for kind in kinds()}
+    causal = [kind for kind, config in kinds().items() if config.traits.causal != "never"]
+    found = {kind: Contender(kind, (f"model.mixer={{kind: {kind}}}",)) for kind in causal}
     heads = kinds()["attention"].model_fields["heads"].default
     for text in [*([f"attention:heads={HEADS}"] if heads != HEADS else []), *named]:
         found.setdefault(contender(text).name, contender(text))

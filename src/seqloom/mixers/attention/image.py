@@ -25,7 +25,7 @@ from seqloom.ops.attention.patterns import Pattern, blocks_before
 
 @register
 class ImageConfig(PatternConfig):
-    """The local attention of the Image Transformer, in one dimension or in two."""
+    """Local attention over pictures, in one dimension or in two, as the Image Transformer has it."""
 
     kind: Literal["image"] = "image"
     dimensions: Literal[1, 2] = Field(1, description="1: blocks of the text; 2: rectangles of a picture")

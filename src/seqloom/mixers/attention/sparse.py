@@ -24,7 +24,7 @@ from seqloom.ops.attention.patterns import Pattern, fixed, merged, strided
 
 @register
 class SparseConfig(PatternConfig):
-    """Attention over the strided or the fixed pattern of the Sparse Transformer."""
+    """Strided or fixed sparse attention, as the Sparse Transformer has it."""
 
     kind: Literal["sparse"] = "sparse"
     pattern: Literal["strided", "fixed"] = Field("strided", description="which two parts")
