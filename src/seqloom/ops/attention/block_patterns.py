@@ -190,12 +190,12 @@ class RandomBlocks(Pattern):
 
     @override
     def keys(self, t: int) -> Tensor:
-        row = torch.tensor(t // self.size)
-        if int(row) < self.first:
+        row = t // self.size
+        if row < self.first:
             return torch.arange(t + 1)
-        around_it = range(max(0, int(row) - self.half), int(row) + 1)
-        drawn = [int(chosen) for chosen in self.drawn(row) if int(chosen) >= 0]
-        numbers = torch.tensor(sorted({*range(self.first), *around_it, *drawn}))
+        drawn = torch.tensor([-1]) if not self.random else torch.stack(self.drawn(torch.tensor(row)))
+        around_it = torch.arange(max(0, row - self.half), row + 1)
+        numbers = torch.cat([torch.arange(self.first), around_it, drawn[drawn >= 0]]).unique()
         then = (numbers[:, None] * self.size + torch.arange(self.size)).flatten()
         return then[then <= t]
 

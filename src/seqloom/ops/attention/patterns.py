@@ -99,8 +99,8 @@ class Neighbors(Pattern):
 
     @override
     def keys(self, t: int) -> Tensor:
-        low, _ = self._ends(torch.tensor(t))
-        return torch.arange(max(0, int(low)), t + 1)
+        low = 0 if self.before is None else t // self.block * self.block - self.before
+        return torch.arange(max(0, low), t + 1)
 
     def _ends(self, i: Tensor) -> tuple[Tensor, Tensor]:
         first = i // self.block * self.block
