@@ -58,7 +58,7 @@ LATER = (
     "cli/test_processes.py::test_a_reader_that_leaves",
     "data/test_stories.py::test_stories_do_not_repeat",
     "experiments/test_contenders.py::test_sizes_matched_by_time_are_measured_once",
-    "experiments/test_kept.py::test_rows_are_the_runs_numbers",
+    "experiments/test_summary.py::test_rows_are_the_runs_numbers",
     "experiments/test_paper_cells.py::test_attention_of_equal_size",
     "experiments/test_paper_command.py::test_a_half_done_curve_says_so",
     "experiments/test_paper_command.py::test_learning_rates_are_told_apart",

@@ -194,3 +194,12 @@ def test_tiles_have_no_second_derivative() -> None:
         pytest.raises(RuntimeError, match="not implemented: force 'masked'"),
     ):
         torch.autograd.grad(sparse.attend(q, q, q, [local(2)]).sum(), q, create_graph=True)
+
+
+@pytest.mark.parametrize("T", [1, 2, 5, 6, 7, 12])
+@pytest.mark.parametrize("permutation", [(1, 0), (0, 1), (1, 2, 0)])
+def test_pairs_between_permuted_blocks_are_counted_without_tiles(permutation: tuple[int, ...], T: int) -> None:
+    pattern = Permuted(permutation).of(T)
+    times = torch.arange(T)
+    mask = pattern(times[:, None], times[None])
+    assert pattern.counted(T) == (int(mask.any(1).sum()), int(mask.sum()))

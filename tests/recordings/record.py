@@ -65,6 +65,8 @@ def prices() -> dict[str, Any]:
     """The prices of every mixer's examples at dim 8 and context 6: for 1, 5 and 9 tokens, and for the token there."""
     found: dict[str, Any] = {}
     for kind, config in kinds().items():
+        if config.traits.causal == "never":
+            continue
         for example in config.examples:
             mixer = config.model_validate({"kind": kind, **example}).build(8, 6)
             found[f"{kind} {json.dumps(example, sort_keys=True)}"] = {

@@ -13,7 +13,7 @@ from seqloom.core.roles import roles
 QKV = "w_k w_out w_q w_v"
 THIN = ("decay", "gate", "rate")
 MATRICES = {
-    "attention": "w_out w_qkv",
+    "attention": "w_gate w_out w_qkv",
     "image": "w_out w_qkv",
     "sparse": "w_out w_qkv",
     "blockwise": "w_out w_qkv",

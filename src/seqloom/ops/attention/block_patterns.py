@@ -114,6 +114,14 @@ class Permuted(Pattern):
         last = (first + size).clamp(max=T) - 1
         return [Tiles(queries, keys, ranges(first // keys.shape[1], last // keys.shape[1]), bound)]
 
+    @override
+    def counted(self, T: int) -> tuple[int, int]:
+        size = -(-T // len(self.permutation))
+        tokens = [max(0, min(size, T - block * size)) for block in range(len(self.permutation))]
+        seen = [tokens[other] for other in self.permutation]
+        looking = sum(n for n, keys in zip(tokens, seen, strict=True) if keys)
+        return looking, sum(n * keys for n, keys in zip(tokens, seen, strict=True))
+
 
 @final
 @dataclass(frozen=True)

@@ -59,6 +59,10 @@ class Pattern(ABC):
         then = torch.arange(t + 1)
         return then[self(torch.tensor(t), then)]
 
+    def counted(self, T: int) -> tuple[int, int] | None:
+        """How many of T queries look at any key, and how many pairs they have; None where the tiles must be counted."""
+        return None
+
     def of(self, length: "Tensor | int") -> "Pattern":
         """The pattern for texts of these lengths, where it depends on them; by default the same."""
         return self
@@ -342,6 +346,10 @@ class Within(Pattern):
     def keys(self, t: int) -> Tensor:
         then = self.inner.keys(t)
         return then[t - then < self.context]
+
+    @override
+    def counted(self, T: int) -> tuple[int, int] | None:
+        return self.inner.counted(T) if self.context >= T else None
 
 
 def _and_within(looks: Predicate, context: int) -> Predicate:

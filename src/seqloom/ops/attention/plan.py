@@ -48,6 +48,9 @@ def plan(pattern: Pattern, T: int) -> tuple[Part, ...]:
 @lru_cache(maxsize=64)
 def terms(pattern: Pattern, T: int) -> tuple[int, int]:
     """How many of T queries look at any key, and how many pairs they have."""
+    known = pattern.counted(T)
+    if known is not None:
+        return known
     looking = torch.zeros(T + 1, dtype=torch.bool)
     parts = plan(pattern.of(T), T) if T else ()
     for part in parts:
