@@ -104,7 +104,7 @@ class Trackio(Tracker):
 
     @override
     def close(self) -> None:
-        self._run.finish()  # type: ignore[no-untyped-call]  # trackio leaves it untyped
+        self._run.finish()
 
 
 TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB, "trackio": Trackio}
