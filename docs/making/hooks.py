@@ -18,8 +18,11 @@ from seqloom.core.progress import progress
 from seqloom.mixers import kinds
 
 ROOT = Path(__file__).parents[2]
-BEFORE = {"Choose": "choose.md", "Recipes": "recipes.md", "Contract": "contract.md", "Verify": "verify.md"}
-AFTER = {"Replication": "replication.md", "Errata": "errata.md", "Log": "log.md"}
+BEFORE = {
+    **{"Quickstart": "quickstart.md", "Choose": "choose.md", "Recipes": "recipes.md", "Performance": "performance.md"},
+    **{"Contract": "contract.md", "Verify": "verify.md"},
+}
+AFTER = {"Replication": "replication.md", "FAQ": "faq.md", "Errata": "errata.md", "Log": "log.md"}
 """pages before and after the mixers; a page that is not there yet is passed over"""
 
 HOME = "---\nhide: [navigation]\n---\n\n"

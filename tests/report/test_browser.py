@@ -187,7 +187,7 @@ def test_pictures(tab: Any, name: str, tmp_path: Path) -> None:
         assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not tab.locator(".controls").first.is_visible()
     else:
-        for figure in ("training", "position", "price", "lags"):
+        for figure in ("training", "position", "price of ms a step", "lags"):
             drawn(tab, figure)
         tab.evaluate("window.scrollTo(0, 0)")
     folder = Path(os.environ.get("SEQLOOM_SCREENSHOTS") or tmp_path)

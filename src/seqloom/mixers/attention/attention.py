@@ -21,7 +21,7 @@ sum of Eq. 14 to t, seed 003 and we to i.
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast, final
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, final
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -397,7 +397,7 @@ class AttentionConfig(MixerConfig):
         return value
 
     @model_validator(mode="after")
-    def _grouped(self) -> Self:
+    def _grouped(self) -> "AttentionConfig":
         if self.kv_heads is not None and self.heads % self.kv_heads:
             divisors = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
             raise ValueError(
@@ -416,7 +416,7 @@ class AttentionConfig(MixerConfig):
         return (self.pattern,) * self.heads if self.per_head is None else self.per_head
 
     @model_validator(mode="after")
-    def _covered(self) -> Self:
+    def _covered(self) -> "AttentionConfig":
         if len(self.patterns) != self.heads:
             raise ValueError(f"per_head covers {len(self.patterns)} of {self.heads} heads: list one for each head")
         if "local" in self.patterns and self.window is None:

@@ -12,7 +12,7 @@ ours and not in the paper.
 Its other form (ETC), with global tokens of their own, is the mixer `etc`.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
@@ -40,7 +40,7 @@ class BigBirdConfig(PatternConfig):
     examples: ClassVar = ({"heads": 2, "block": 2, "window": 1, "random": 1},)
 
     @model_validator(mode="after")
-    def _odd(self) -> Self:
+    def _odd(self) -> "BigBirdConfig":
         if self.window % 2 == 0:
             raise ValueError(f"a window of {self.window} blocks has no middle: set window to {self.window + 1}")
         return self

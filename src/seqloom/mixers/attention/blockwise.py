@@ -9,7 +9,7 @@ Where n does not divide T a block has ⌈T/n⌉ tokens and the last ones fewer; 
 an empty one gives 0.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
@@ -38,7 +38,7 @@ class BlockwiseConfig(PatternConfig):
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "permutations": [[1, 0], [0, 1]]})
 
     @model_validator(mode="after")
-    def _permutes(self) -> Self:
+    def _permutes(self) -> "BlockwiseConfig":
         lists = self.permutations or [list(range(self.blocks))] * self.heads
         if len(lists) != self.heads:
             raise ValueError(f"permutations cover {len(lists)} of {self.heads} heads: list one for each head")

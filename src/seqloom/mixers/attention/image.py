@@ -11,7 +11,7 @@ Source: Parmer et al., arXiv:1802.05751, section 3.3. The paper generates a pict
 are in the order of the text, row by row, and j ≤ i is of that order.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
@@ -42,7 +42,7 @@ class ImageConfig(PatternConfig):
     )
 
     @model_validator(mode="after")
-    def _has_width(self) -> Self:
+    def _has_width(self) -> "ImageConfig":
         if self.dimensions == 2 and self.width is None:
             raise ValueError("a 2-D pattern needs the tokens of a row of the picture: set width")
         return self

@@ -12,7 +12,7 @@ are ours.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal, Self, final
+from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
@@ -94,7 +94,7 @@ class LongformerConfig(PatternConfig):
     examples: ClassVar = ({"heads": 2, "window": 2, "dilation": 2, "dilated_heads": [1]},)
 
     @model_validator(mode="after")
-    def _covers(self) -> Self:
+    def _covers(self) -> "LongformerConfig":
         for head in self.dilated_heads:
             if not 0 <= head < self.heads:
                 raise ValueError(f"there is no head {head} to dilate: heads are 0 to {self.heads - 1}")

@@ -11,7 +11,7 @@ Source: Child et al., arXiv:1904.10509, section 4; the paper has l 128 with c 8 
 002 prints A⁽²⁾ without j ≤ i. A token of `fixed` before the first summary gives 0 where its S is A⁽²⁾ alone.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import override
@@ -37,7 +37,7 @@ class SparseConfig(PatternConfig):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _fits(self) -> "SparseConfig":
         if self.pattern == "fixed" and self.summary > self.length:
             raise ValueError(f"summary {self.summary} is longer than a segment: set it to at most length {self.length}")
         if self.use == "heads" and self.heads == 1:

@@ -1,6 +1,6 @@
 """Softmax attention over the tiles of a plan, as one differentiable function; `loops` computes the tiles."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -8,6 +8,7 @@ from torch import Tensor
 from seqloom.ops.attention.plan import Part
 
 
+@runtime_checkable
 class Loops(Protocol):
     """How the tiles of a part are computed: `portable` and `native` are such modules."""
 
