@@ -1,7 +1,7 @@
 """How the six mixers learn real books on identical batches: `books.py FOLDER_OF_BOOKS [OUT] [BATCHES]`.
 
-The preset is paper/small. Medians of the training cost are over the last 250 batches, as the paper takes medians over
-stretches of batches; the held-out cost, which the paper lacks, is over whole books that no model has seen.
+The preset is paper/small. Medians of the training loss are over the last 250 batches, as the paper takes medians over
+stretches of batches; the held-out loss, which the paper lacks, is over whole books that no model has seen.
 """
 
 import statistics
@@ -33,7 +33,7 @@ def main() -> None:
         outcome = train(resolve("paper/small", [*changes, *equal], source=source), out / name)
         if outcome.score is None:
             raise SystemExit(f"{name} was not trained to its end: run the same command again, or choose another OUT")
-        steps = [row for row in read(outcome.run.metrics) if "cost" in row]
+        steps = [row for row in read(outcome.run.metrics) if "loss" in row]
         outcome.model.tokenizer = outcome.corpus.tokenizer
         text = "".join(generate(outcome.model, PROMPT, max_tokens=100, top_p=0.6, seed=0))
         seconds = [row["seconds"] for row in steps]
@@ -42,8 +42,8 @@ def main() -> None:
             "preset": "paper/small",
             "mixer": name,
             "batches": outcome.step,
-            "training_cost_median_last_250": round(statistics.median(row["cost"] for row in steps[-250:]), 4),
-            "held_out_cost": round(outcome.score["held_out"], 4),
+            "training_loss_median_last_250": round(statistics.median(row["loss"] for row in steps[-250:]), 4),
+            "held_out_loss": round(outcome.score["held_out"], 4),
             "bits_per_byte": round(outcome.score["bits_per_byte"], 4),
             "parameters": sum(parameter.numel() for parameter in outcome.model.parameters()),
             "seconds_a_batch": [round(second, 4) for second in (middle, low, high)],

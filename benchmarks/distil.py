@@ -1,6 +1,6 @@
 """What it costs to give up a trained HE's window for poles: `distil.py FOLDER_OF_BOOKS [OUT] [ORDER …]`.
 
-Held-out cost, error of the taps and bytes of state a layer, for HE at depth 2, context 128, without learned positions,
+Held-out loss, error of the taps and bytes of state a layer, for HE at depth 2, context 128, without learned positions,
 which would end a stream at the context.
 """
 
@@ -35,8 +35,8 @@ def main() -> None:
             "preset": "paper/small",
             "settings": SETTINGS,
             "order": order,
-            "held_out_cost_of_taps": round(before.cost, 4),
-            "held_out_cost": round(after.cost, 4),
+            "held_out_loss_of_taps": round(before.loss, 4),
+            "held_out_loss": round(after.loss, 4),
             "tokens": after.tokens,
             "errors_of_taps": [round(layer.error, 4) for layer in found.layers],
             "bounds": [round(layer.inside + layer.beyond, 4) for layer in found.layers],

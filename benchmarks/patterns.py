@@ -2,25 +2,33 @@
 
     python benchmarks/patterns.py [--quick]
 
-A row for T 8,192 with each goal and whether it is met; a row with the fitted exponents of time and memory from 2,048 to
-32,768 tokens; next to them torch's own kernel under a mask, and transformers' Longformer where it is installed.
+A row for T 8,192 with each goal and whether it is met; next to them torch's own kernel under a mask, and the windows of
+`transformers`' Longformer, local-attention and x-transformers where they are installed. A row for a token under `local`
+after 65,536 others beside one after 1,024. Rows of the fitted exponents of time and memory from 2,048 to 32,768 tokens
+go to results/slopes.jsonl.
 """
 
-import math
 import sys
+from functools import partial
 
 import torch
 from harness import append, compare, gate
+from tokens import ATTENDED, Reading
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from seqloom.analysis.measure import peak_bytes, race
+from seqloom.analysis.slopes import slope
 from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import mixer_config
 from seqloom.training.memory import keep_freed_memory
 
 T, DIM, HEADS, WINDOW = 8192, 256, 4, 256
 SLOPES = (2048, 8192, 32768)
+LINEAR = 0.2
+"""how far a fitted exponent may be from 1"""
+NEAR, FAR, FLAT = 1024, 65_536, 1.05
+"""tokens before one that is read, and what the far one may take of the near one's time"""
 OURS = {
     "dense": {"kind": "attention"},
     "local": {"kind": "attention", "pattern": "local", "window": WINDOW},
@@ -36,29 +44,46 @@ PEAK = 1.1
 """of its peak bytes, at most"""
 
 
-class Masked(nn.Module):
-    """A window through torch's kernel under a mask of all pairs."""
+class Windowed(nn.Module):
+    """Another's window of q, k and v (B, H, T, K), between our projections."""
 
-    def __init__(self, dim, heads, window, T):
+    def __init__(self, attend):
         super().__init__()
-        self.w_qkv, self.w_out, self.heads = nn.Linear(dim, 3 * dim, bias=False), nn.Linear(dim, dim, bias=False), heads
-        lag = torch.arange(T)[:, None] - torch.arange(T)
-        self.mask = (lag >= 0) & (lag < window)
+        self.w_qkv, self.w_out = nn.Linear(DIM, 3 * DIM, bias=False), nn.Linear(DIM, DIM, bias=False)
+        self.attend = attend
 
     def forward(self, x):
-        q, k, v = self.w_qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        y = scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
-        return self.w_out(y.transpose(1, 2).flatten(2))
+        q, k, v = self.w_qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        return self.w_out(self.attend(q, k, v).transpose(1, 2).flatten(2))
 
 
-def peers(T):
-    """Others' windows, by name; transformers' looks WINDOW tokens around each."""
-    found = {"torch's kernel, masked": Masked(DIM, HEADS, WINDOW, T)}
-    try:
-        from transformers import LongformerConfig
-        from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
-    except ImportError:
-        return found
+def masked(T):
+    """Torch's own kernel under a mask of all pairs."""
+    lag = torch.arange(T)[:, None] - torch.arange(T)
+    return Windowed(partial(scaled_dot_product_attention, attn_mask=(lag >= 0) & (lag < WINDOW)))
+
+
+def local_attention(T):
+    """Blocks of queries with the keys before them: `WINDOW` tokens back, one more than ours; without its positions."""
+    from local_attention import LocalAttention
+
+    size = {"window_size": WINDOW, "exact_windowsize": True, "look_backward": 1}
+    return Windowed(LocalAttention(**size, causal=True, autopad=True, use_rotary_pos_emb=False))
+
+
+def x_transformers(T):
+    """Torch's kernel under a mask of its own, `WINDOW` tokens back, one more than ours; with its own projections."""
+    from x_transformers.x_transformers import Attention
+
+    size = {"dim": DIM, "heads": HEADS, "dim_head": DIM // HEADS, "max_attend_past": WINDOW}
+    return Attention(**size, causal=True, flash=True)
+
+
+def longformer(T):
+    """It looks half of `WINDOW` tokens back and ahead."""
+    from transformers import LongformerConfig
+    from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
+
     config = LongformerConfig(
         hidden_size=DIM, num_attention_heads=HEADS, attention_window=[WINDOW], attention_probs_dropout_prob=0.0
     )
@@ -73,7 +98,27 @@ def peers(T):
             y = self.attention(x, nothing, nothing.bool(), nothing.bool(), is_global_attn=False)[0]
             return self.w_out(y)
 
-    return {**found, "transformers' longformer": Longformer()}
+    return Longformer()
+
+
+PEERS = {
+    "torch's kernel, masked": masked,
+    "transformers' longformer": longformer,
+    "local-attention": local_attention,
+    "x-transformers": x_transformers,
+}
+
+
+def peers(T):
+    """Others' windows that are installed, by name."""
+    found = {}
+    for name, build in PEERS.items():
+        torch.manual_seed(0)
+        try:
+            found[name] = build(T)
+        except ImportError:
+            print(f"{name} is not installed: no time of it", file=sys.stderr)
+    return found
 
 
 def mixers(T):
@@ -94,8 +139,8 @@ def goal_row(repeats):
     return {"what": "sublayer", **sizes, **found, "peak_bytes": peaks, "goals": GOALS, "met": met}
 
 
-def slope_row(repeats):
-    """Exponents of time and peak memory over the length."""
+def slope_rows(repeats):
+    """Exponents of time and peak memory over the length: a row for each pattern with a goal and each quantity."""
     times, peaks = {}, {}
     for length in SLOPES:
         x = torch.randn(1, length, DIM)
@@ -105,16 +150,23 @@ def slope_row(repeats):
             peaks.setdefault(name, []).append(peak_bytes(run))
         for name, timing in race(runs, repeats, warm=1).items():
             times.setdefault(name, []).append(timing.median)
-    exponents = {name: [_exponent(times[name]), _exponent(peaks[name])] for name in times}
-    return {"what": "slope", "lengths": SLOPES, "exponents_of_time_and_peak": exponents}
+    for name, spent in times.items():
+        for quantity, values in {"time of a sublayer": spent, "bytes at the peak of a sublayer": peaks[name]}.items():
+            found = slope(SLOPES, values)
+            row = {"system": name, "quantity": quantity, "over_n": round(found, 2), "n": [list(SLOPES), DIM]}
+            yield {**row, "goal_over_n": 1.0, "met": abs(found - 1) <= LINEAR}
 
 
-def _exponent(values):
-    """The slope of log value over log length, by least squares."""
-    xs, ys = [math.log(n) for n in SLOPES], [math.log(value) for value in values]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    above = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
-    return round(above / sum((x - mean_x) ** 2 for x in xs), 3)
+def token_row(repeats):
+    """A token under `local`, far from the first and near."""
+    settings = {name: setting for name, setting in OURS["local"].items() if name != "kind"}
+    runs = {str(place): Reading("attention", settings, place, 1, DIM) for place in (NEAR, FAR)}
+    found = compare(runs, str(NEAR), repeats, warm=2)
+    for spread in found["ms_median_quartiles"].values():
+        spread[:] = [float(f"{ms / ATTENDED:.4g}") for ms in spread]
+    ratio = found["ratio_median_quartiles"][str(FAR)][0]
+    sizes = {"D": DIM, "H": HEADS, "window": WINDOW}
+    return {"what": "token", **sizes, **found, "goals": {str(FAR): FLAT}, "met": {str(FAR): ratio <= FLAT}}
 
 
 def main() -> None:
@@ -122,7 +174,8 @@ def main() -> None:
     keep_freed_memory()
     repeats = 3 if "--quick" in sys.argv else 9
     append("patterns", [goal_row(repeats)])
-    append("patterns", [slope_row(min(repeats, 5))])
+    append("patterns", [token_row(repeats)])
+    append("slopes", list(slope_rows(min(repeats, 5))))
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ MIXERS = {PEER: ("attention", {"heads": 32})} | {kind: (kind, {}) for kind in ("
 class Reading:
     """Called, it reads `tokens` tokens, one `step(reuse=True)` each, from a state that has read at least `context`."""
 
-    def __init__(self, kind, settings, context, batch):
+    def __init__(self, kind, settings, context, batch, dim=DIM):
         torch.manual_seed(0)
-        self.mixer = kinds()[kind](**settings).build(DIM, context).eval()
-        self.token = torch.randn(batch, DIM)
+        self.mixer = kinds()[kind](**settings).build(dim, context).eval()
+        self.token = torch.randn(batch, dim)
         self.state = {
             name: torch.randn(tensor.shape) for name, tensor in self.mixer.start(batch, capacity=context).items()
         } | unread(batch, None)

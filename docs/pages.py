@@ -17,9 +17,13 @@ from docs.making.families import families
 from docs.making.paper import page as replication
 from docs.making.prices import by_length
 from docs.making.tables import table
+from docs.making.use import use
 from seqloom.analysis.rounding import EPS
+from seqloom.cli.described import described
+from seqloom.cli.patterns import LEGEND
+from seqloom.cli.patterns import text as drawn
 from seqloom.core.mixer_config import MixerConfig, Rounding
-from seqloom.mixers import kinds
+from seqloom.mixers import kinds, mixer_config
 
 FOLDER = Path(__file__).parent / "mixers"
 DIM, CONTEXT = 128, 128
@@ -52,13 +56,17 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     """What a mixer computes, takes, holds and costs."""
     module = sys.modules[config.__module__].__doc__ or ""
     with torch.device("meta"):
-        mixer = config().build(DIM, CONTEXT, causal=config.traits.causal != "never")
-    traits, parts = mixer.traits, [f"# `{kind}`", config.__doc__ or "", fenced(module)]
+        mixer = mixer_config({"kind": kind}).build(DIM, CONTEXT, causal=config.traits.causal != "never")
+    traits, parts = mixer.traits, [f"# `{kind}`", config.__doc__ or "", fenced(module), use(kind, mixer.traits)]
     parts.append(f"```sh\nseqloom train paper/small --set model.mixer.kind={kind} --data books/ --out runs/{kind}\n```")
     fields = {name: field for name, field in config.model_fields.items() if name != "kind"}
     settings = [(f"`{name}`", default(field), field.description) for name, field in fields.items()]
     if settings:
         parts += ["## Settings", table(("name", "default", "meaning"), settings)]
+    drawings = described(config).get("patterns", [])
+    if drawings:
+        pictures = "\n\n".join(drawn(kind, each) for each in drawings)
+        parts += ["## What it looks at", f"```\n{LEGEND}\n\n{pictures}\n```"]
     longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
     can = (config.traits.causal, "yes" if traits.streams else "no", traits.state, longest)
     parts += ["## What it can do", table(("causal", "reads on", "memory", "longest"), [can])]
@@ -74,7 +82,11 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     parts.append(table(("of the equation", *costs), rows))
     path = list(costs.values())[-1].path
     parts.append(f"Critical path of a token, {len(path)} operations: {', '.join(path)}.")
-    parts += ["## Price by length", by_length(config()), f"At dim {DIM}, with a context of all T tokens."]
+    parts += [
+        "## Price by length",
+        by_length(mixer_config({"kind": kind})),
+        f"At dim {DIM}, with a context of all T tokens.",
+    ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

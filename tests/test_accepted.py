@@ -34,8 +34,8 @@ def test_evaluate_reads_text_as_the_run_did(tmp_path: Path, capsys: pytest.Captu
     said = json.loads(capsys.readouterr().out)
     kept = encode_documents(read(tmp_path / "book.txt"), outcome.corpus.tokenizer, unwrap=False)
     joined = encode_documents(read(tmp_path / "book.txt"), outcome.corpus.tokenizer, unwrap=True)
-    assert said["held_out"] == pytest.approx(score(outcome.model, kept).cost)
-    assert said["held_out"] != pytest.approx(score(outcome.model, joined).cost)
+    assert said["held_out"] == pytest.approx(score(outcome.model, kept).loss)
+    assert said["held_out"] != pytest.approx(score(outcome.model, joined).loss)
 
 
 def test_within_documents_is_an_option(tmp_path: Path) -> None:

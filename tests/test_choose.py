@@ -24,7 +24,7 @@ SHARED = {
     **{"text": "a hundred books", "date": "2026-11-21", "commit": "abc1234", "machine": "2 cores"},
     "command": "seqloom compare --all --out all",
 }
-NUMBERS = ("held-out cost", "ms a step", "ms a token at 128", "ms a token at 65,536", "state bytes at 128",
+NUMBERS = ("held-out loss", "ms a step", "ms a token at 128", "ms a token at 65,536", "state bytes at 128",
            "state bytes at 65,536", "mqar right")  # fmt: skip
 ROWS = {
     "attention": (4.000, 90.0, 1.0, 30.0, 100, 50_000, 1.0),
@@ -40,19 +40,19 @@ def rows(**changes: Any) -> list[dict[str, Any]]:
     return [
         {
             **{"contender": name, "kind": name, **SHARED, **dict(zip(NUMBERS, values, strict=True)), **changes},
-            "held-out costs": values[:1] if values[0] is not None else [],
-            "cannot": ["swim"] if name == "she" else [],
+            "held-out losses": values[:1] if values[0] is not None else [],
+            "limitations": ["swim"] if name == "she" else [],
         }
         for name, values in ROWS.items()
     ]
 
 
 WANTED = {
-    "the lowest cost on held-out text": ["attention", "mamba", "she", "me", "rnn"],
-    "the cheapest training step, at nearly that cost": ["me"],
+    "the lowest loss on held-out text": ["attention", "mamba", "she", "me", "rnn"],
+    "the cheapest training step, at nearly the lowest loss": ["me"],
     "the fastest token after 65,536 tokens": ["rnn"],
     "the smallest state": ["rnn"],
-    "a state of one size, and the lowest cost": ["mamba", "rnn"],
+    "a state of one size, and the lowest loss": ["mamba", "rnn"],
     "recall of pairs that were seen once": ["attention", "mamba"],
 }
 
@@ -63,20 +63,21 @@ def test_each_need_is_met_by_its_rule(need: str, names: list[str]) -> None:
     assert found[need] == names
 
 
-def test_nearly_the_lowest_cost_counts_where_it_is_said() -> None:
-    near = [each for each in needs(rows()) if each.name.endswith(", at nearly the lowest cost")]
+def test_nearly_the_lowest_loss_counts_where_it_is_said() -> None:
+    near = [each for each in needs(rows()) if each.name.endswith(", at nearly the lowest loss")]
     assert [(each.column, [row["contender"] for row in each.taken]) for each in near] == [
+        ("ms a step", ["me"]),
         ("ms a token at 65,536", ["mamba", "me"]),
         ("state bytes at 65,536", ["mamba"]),
     ]
-    assert all("within 2% of the lowest held-out cost" in each.rule for each in near)
+    assert all("within 2% of the lowest held-out loss" in each.rule for each in near)
 
 
 def test_what_was_not_measured_is_no_need() -> None:
     some = [
         {name: value for name, value in row.items() if "right" not in name and " at " not in name} for row in rows()
     ]
-    assert [each.column for each in needs(some)] == ["held-out cost", "ms a step"]
+    assert [each.column for each in needs(some)] == ["held-out loss", "ms a step"]
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:
@@ -103,14 +104,14 @@ def seeded(wide: float) -> list[dict[str, Any]]:
     """The rows with three seeds each, `wide` apart; rnn's are a unit apart."""
     found = rows(seeds=3)
     for row in found:
-        if row["held-out cost"] is not None:
+        if row["held-out loss"] is not None:
             apart = 1.0 if row["contender"] == "rnn" else wide
-            row["held-out costs"] = [row["held-out cost"] + apart * step for step in (-1, 0, 1)]
+            row["held-out losses"] = [row["held-out loss"] + apart * step for step in (-1, 0, 1)]
     return found
 
 
 @pytest.mark.parametrize(("wide", "level"), [(0.0001, ["rnn"]), (0.01, ["mamba", "she", "rnn"])])
-def test_costs_of_several_seeds_are_tied_where_no_difference_is_settled(wide: float, level: list[str]) -> None:
+def test_losses_of_several_seeds_are_tied_where_no_difference_is_settled(wide: float, level: list[str]) -> None:
     first = needs(seeded(wide))[0]
     assert [row["contender"] for row in first.taken] == ["attention", *level]
     assert not first.observed_once
@@ -136,8 +137,8 @@ def test_the_page(tmp_path: Path) -> None:
     assert "| gone | be built at this size: dim 6 is not divisible by heads 4 |" in page
     assert "| wild | - | - |" in page
     assert "3 batches of 4 rows of 16 tokens, one seed, a hundred books; 2 cores, commit abc1234" in page
-    assert "Each held-out cost was observed once. One seed has no interval and decides nothing" in page
-    assert "A training cost is the median over the last 1 batches." in page
+    assert "Each held-out loss was observed once. One seed has no interval and decides nothing" in page
+    assert "A training loss is the median over the last 1 batches." in page
     assert "for 1,000 batches at most" in page
     several = choose.page(written(tmp_path, seeded(0.01))) or ""
     assert "from at least 3 seeds, a p below 0.05 after Holm's correction (Welch's procedure)" in several
@@ -171,8 +172,8 @@ def test_rows_are_those_of_the_comparison(
                 "name": "me",
                 "kind": "me",
                 "row": numbers,
-                "spread": {"held-out cost": [4.07]},
-                "cannot": ["swim"],
+                "spread": {"held-out loss": [4.07]},
+                "limitations": ["swim"],
                 "samples": [],
             }
         ],
@@ -183,7 +184,14 @@ def test_rows_are_those_of_the_comparison(
     monkeypatch.setattr("sys.argv", ["choose", str(tmp_path)])
     assert choose.main() == 0
     me, gone = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
-    assert me == {"contender": "me", "kind": "me", **SHARED, **numbers, "held-out costs": [4.07], "cannot": ["swim"]}
+    assert me == {
+        "contender": "me",
+        "kind": "me",
+        **SHARED,
+        **numbers,
+        "held-out losses": [4.07],
+        "limitations": ["swim"],
+    }
     assert gone == {"contender": "gone", **SHARED, "left_out": "no room"}
     del said["left_out"]
     (tmp_path / "comparison.json").write_text(json.dumps(said))

@@ -15,7 +15,7 @@ def test_every_model_learned_the_grammar() -> None:
     rows = {each["name"]: each["row"] for each in said["contenders"]}
     assert set(rows) == {"attention-heads=4", "he", "gated_delta", "mamba", "gru"}
     for name, row in rows.items():
-        assert said["text"]["floor"] < row["held-out cost"] < said["text"]["unigram"], name
+        assert said["text"]["floor"] < row["held-out loss"] < said["text"]["unigram"], name
         assert row["grammatical"] >= 0.5, name
         assert row["agreeing"] <= row["grammatical"], name
 

@@ -1,5 +1,6 @@
 """The generated pages are those of today's mixers, and the site is built of them without asking the network."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,22 @@ def test_families() -> None:
 def test_links(path: str, written: str, wanted: str) -> None:
     known = {"index.md", "log.md", "contributing.md", "results/a.jsonl", "mixers/she.md", "i.png"}
     assert moved(written, path, known) == wanted
+
+
+def test_the_walk_of_a_batch_names_files_and_enters_no_folder_twice() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    walk = text.split("## One batch, from text to figure")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)/` \| (.*?) \|", walk, flags=re.M)
+    folders = [folder for folder, _ in rows]
+    assert folders[0] == "data"
+    assert folders[-1] == "report"
+    assert len(folders) == len(set(folders))
+    for folder, names in rows:
+        files = re.findall(r"`([\w/]+)`", names)
+        assert files
+        for name in files:
+            path = ROOT / "src/seqloom" / folder / name
+            assert path.with_suffix(".py").is_file() or path.is_dir(), path
 
 
 @pytest.mark.slow

@@ -152,16 +152,16 @@ def test_a_mixer_stands_where_attention_stood(kind: str) -> None:
     model = nn.Sequential(*(Layer(8, Usual(8) if kind == "usual" else _mixer(kind)) for _ in range(2)))
     adam = torch.optim.AdamW(model.parameters(), lr=1e-2)
     x, target = torch.randn(4, 10, 8), torch.randn(4, 10, 8)
-    costs = []
+    losses = []
     for _ in range(5):
-        cost = nn.functional.mse_loss(model(x), target)
-        cost.backward()
+        loss = nn.functional.mse_loss(model(x), target)
+        loss.backward()
         missing = [name for name, parameter in model.named_parameters() if parameter.grad is None]
         assert not missing
         adam.step()
         adam.zero_grad()
-        costs.append(cost.item())
-    assert costs[-1] < costs[0]
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
     copy = nn.Sequential(*(Layer(8, Usual(8) if kind == "usual" else _mixer(kind)) for _ in range(2)))
     copy.load_state_dict(model.state_dict())
     assert torch.equal(copy(x), model(x))

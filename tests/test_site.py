@@ -40,13 +40,13 @@ def test_the_subject_of_a_row(row: dict[str, object], wanted: tuple[str, str]) -
 def test_results_of_a_mixer(tmp_path: Path) -> None:
     source = {"machine": "M", "commit": "abc", "date": "D", "command": "seqloom x"}
     rows = [
-        {"mixer": "she", "dim": 8, "held_out_cost": 4.56789, "text": "so " * 40, "loss": [1.0] * 9, **source},
+        {"mixer": "she", "dim": 8, "held_out_loss": 4.56789, "text": "so " * 40, "loss": [1.0] * 9, **source},
         {"mixer": "she", "ms_median_quartiles": {"a": [3.0, 2.0, 4.0]}, "bytes": 12345678, **source},
-        {"mixer": "he", "held_out_cost": 99.9, **source},
+        {"mixer": "he", "held_out_loss": 99.9, **source},
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
     found = results("she", kinds(), tmp_path)
-    assert "| `she`, dim 8 | **held out cost** 4.568 |" in found
+    assert "| `she`, dim 8 | **held out loss** 4.568 |" in found
     assert "**ms median quartiles** a: 3 (2 to 4)<br>**bytes** 12,345,678" in found
     assert "M, commit abc, D" in found
     assert found.count("seqloom x") == 1
@@ -95,6 +95,13 @@ def test_colours_are_a_logarithm() -> None:
 def test_a_thumbnail_is_a_png() -> None:
     found = torch.ones(5, 5, dtype=torch.float64).tril()
     assert thumbnail(found).startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_each_cell_of_a_map_has_a_place_of_its_own() -> None:
+    drawn = xml.fromstring(picture(torch.ones(5, 5, dtype=torch.float64).tril(), "a", "b"))
+    cells = [each for each in drawn.iter(f"{SVG}path") if "input s" in each.get("aria-label", "")]
+    assert len(cells) == len({each.get("d") for each in cells}) == 15
 
 
 @pytest.mark.slow

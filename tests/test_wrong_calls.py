@@ -179,6 +179,7 @@ OWN: dict[tuple[str, str], list[Any]] = {
     ("probabilities", "sampling"): [None, {}, Sampling],
     ("draw", "sampling"): [None, {}, Sampling],
     ("score", "batch"): [*COUNTS, 0],
+    ("score", "stride"): [*COUNTS[1:], 0, 10**30],
     ("score", "tokens"): [*WRONG["tokens"], Tokens(TOKENS.ids + VOCAB, TOKENS.starts, TOKENS.sizes)],
     ("step", "ids"): [*WRONG["ids"], IDS, IDS[:1, 0], torch.tensor([1, VOCAB]), torch.tensor([-1, 1])],
     ("extend", "ids"): [*WRONG["ids"], IDS[0], IDS[:1]],
@@ -247,7 +248,7 @@ def test_every_public_function_is_in_the_table() -> None:
     classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
     members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}
     own = {name for name in members if not name.startswith("_")}
-    assert own - {"reset", "after_update"} == verbs <= set(CALLS)
+    assert own - {"reset", "after_update", "take_windows"} == verbs <= set(CALLS)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.making.needs import COST, COSTS, NEAR, TIE, TIME, Need, Row, needs
+from docs.making.decision import decision
+from docs.making.needs import LOSS, LOSSES, NEAR, TIE, TIME, Need, Row, needs
 from docs.making.tables import table
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import written
@@ -38,8 +39,8 @@ def keep(out: Path, path: Path = ROWS) -> int:
             "kind": each["kind"],
             **shared,
             **each["row"],
-            COSTS: each.get("spread", {}).get(COST, []),
-            "cannot": each["cannot"],
+            LOSSES: each.get("spread", {}).get(LOSS, []),
+            "limitations": each["limitations"],
             **source,
         }
         for each in said["contenders"]
@@ -55,9 +56,11 @@ def page(path: Path = ROWS) -> str | None:
         return None
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     made = [row for row in rows if "left_out" not in row]
-    made.sort(key=lambda row: (row[COST] is None, row[COST] or 0.0))
+    made.sort(key=lambda row: (row[LOSS] is None, row[LOSS] or 0.0))
     parts = [
         "# Choose",
+        decision(),
+        "## For your need",
         f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "
         f"{_sizes(rows[0])}. [What is a tie](#what-these-rows-do-not-say) is defined below.",
         _needs(needs(made)),
@@ -96,32 +99,34 @@ def _taken(need: Need) -> str:
 
 
 def _whole(rows: Sequence[Row]) -> str:
-    numbers = [name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "cannot", COSTS)]
+    numbers = [
+        name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "limitations", LOSSES)
+    ]
     shown = [name for name in numbers if any(row[name] is not None for row in rows)]
     return table(("mixer", *shown), [(row["contender"], *(_cell(name, row[name]) for name in shown)) for row in rows])
 
 
 def _cannot(made: Sequence[Row], rows: Sequence[Row]) -> str:
-    lines = [(row["contender"], "; ".join(row["cannot"])) for row in made if row["cannot"]]
+    lines = [(row["contender"], "; ".join(row["limitations"])) for row in made if row["limitations"]]
     lines += [(row["contender"], f"be built at this size: {row['left_out']}") for row in rows if "left_out" in row]
     return table(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
 
 
 def _caveats(row: Row, made: Sequence[Row]) -> str:
-    several = any(len(each[COSTS]) > 1 for each in made)
-    costs = (
-        "Held-out costs are tied where their difference to the lowest is not settled: from at least "
+    several = any(len(each[LOSSES]) > 1 for each in made)
+    losses = (
+        "Held-out losses are tied where their difference to the lowest is not settled: from at least "
         f"{FEWEST} seeds, a p below {LEVEL} after Holm's correction (Welch's procedure)."
         if several
-        else "Each held-out cost was observed once. One seed has no interval and decides nothing, so no cost is "
+        else "Each held-out loss was observed once. One seed has no interval and decides nothing, so no loss is "
         "settled to be lower than another, and no ties are given: the next ones are listed in the order of this run."
     )
     said = [
-        costs,
+        losses,
         f"Ties are times within {TIE['time']:.0%} of the lower one; shares of right answers within {TIE['right']}; "
         "other numbers only where they are equal. Who is tied is not told apart here.",
-        f"“Nearly the lowest cost” is an observed cost of at most {NEAR:.0%} above the lowest.",
-        f"A training cost is the median over the last {row['stretch']:,} batches.",
+        f"“Nearly the lowest loss” is an observed loss of at most {NEAR:.0%} above the lowest.",
+        f"A training loss is the median over the last {row['stretch']:,} batches.",
         f"One size, one text and one length of training ({_sizes(row)}): another may have another order.",
         "All have the same settings of training, none tuned for its mixer; each kind has its own defaults.",
     ]

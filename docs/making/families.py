@@ -3,14 +3,27 @@
 from collections.abc import Iterable
 
 FAMILIES = {
-    "Attention": ("attention",),
+    "Attention": ("attention", "mla", "fox", "differential"),
+    "Sparse attention": ("image", "sparse", "blockwise", "etc", "longformer", "bigbird"),
     "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),
-    "Linear attention": ("linear", "performer", "rfa", "retention", "gla", "delta", "gated_delta", "kda", "rwkv7"),
+    "Linear attention": (
+        "linear",
+        "performer",
+        "rfa",
+        "retention",
+        "gla",
+        "hgrn2",
+        "delta",
+        "gated_delta",
+        "kda",
+        "rwkv7",
+    ),
     "Attention without queries": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
-    "Recurrent networks": ("rnn", "lstm", "gru", "mlstm"),
+    "Recurrent networks": ("rnn", "lstm", "gru", "mlstm", "slstm", "rglru", "both_ways"),
     "State spaces": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2"),
     "Convolutions": ("lightweight_conv", "dynamic_conv", "hyena"),
     "Two side by side": ("spade",),
+    "Fixed": ("identity",),
 }
 OTHERS = "Others"
 """of whom nobody has said yet where they belong: a new mixer needs no line here"""

@@ -10,20 +10,24 @@ from typing import Any
 from docs.making import prices
 from docs.making.families import families
 from docs.making.links import PAGES, moved
-from docs.making.mixer_page import file, full, glance
+from docs.making.mixer_page import chart, compared, file, full, glance
 from docs.making.picture import picture, thumbnail
 from docs.making.reached import Map, beginning, kept
 from docs.making.results import RESULTS
 from seqloom.core.progress import progress
-from seqloom.mixers import kinds
+from seqloom.mixers import kinds, mixer_config
 
 ROOT = Path(__file__).parents[2]
-BEFORE = {
-    **{"Quickstart": "quickstart.md", "Choose": "choose.md", "Recipes": "recipes.md", "Performance": "performance.md"},
-    **{"Contract": "contract.md", "Verify": "verify.md"},
+NAVIGATION = {
+    "Start": {"Home": "index.md", "Quickstart": "quickstart.md", "Recipes": "recipes.md", "FAQ": "faq.md"},
+    "Choose": {"Choose": "choose.md", "Performance": "performance.md", "Replication": "replication.md"},
+    "Mixers": {},
+    "Build": {
+        **{"How it is built": "contributing.md", "Contract": "contract.md", "Verify": "verify.md"},
+        **{"Benchmarks": "benchmarks.md", "Errata": "errata.md", "Log": "log.md"},
+    },
 }
-AFTER = {"Replication": "replication.md", "FAQ": "faq.md", "Errata": "errata.md", "Log": "log.md"}
-"""pages before and after the mixers; a page that is not there yet is passed over"""
+"""the four entries, each with its pages; those of the mixers are added by family"""
 
 HOME = "---\nhide: [navigation]\n---\n\n"
 """on top of home, which has no neighbours in the navigation"""
@@ -33,16 +37,13 @@ _maps: dict[str, list[Map]] = {}
 
 def on_config(config: Any) -> Any:
     """The navigation, with the mixers by family."""
-    there = [
-        [{title: name} for title, name in pages.items() if (Path(config.docs_dir) / name).exists()]
-        for pages in (BEFORE, AFTER)
-    ]
-    mixers: list[Any] = ["mixers/README.md"]
-    mixers += [
-        {family: [{kind: f"mixers/{kind}.md"} for kind in members]} for family, members in families(kinds()).items()
-    ]
-    house = [{"How it is built": "contributing.md"}, {"Benchmarks": "benchmarks.md"}]
-    config.nav = [{"Home": "index.md"}, *there[0], {"Mixers": mixers}, *there[1], {"House": house}]
+    pages: dict[str, list[Any]] = {
+        entry: [{title: page} for title, page in each.items()] for entry, each in NAVIGATION.items()
+    }
+    pages["Mixers"] = ["mixers/README.md"]
+    for family, members in families(kinds()).items():
+        pages["Mixers"].append({family: [{kind: f"mixers/{kind}.md"} for kind in members]})
+    config.nav = [{entry: each} for entry, each in pages.items()]
     return config
 
 
@@ -58,9 +59,11 @@ def on_files(files: Any, config: Any) -> Any:
     for rows in sorted(RESULTS.rglob("*.jsonl")):
         add(f"results/{rows.relative_to(RESULTS).as_posix()}", rows.read_text(encoding="utf-8"))
     with progress("what each mixer reads", len(kinds()), "mixers") as advance:
-        for kind, mixer in kinds().items():
-            _maps[kind] = [beginning(mixer()), *kept(kind)]
+        for kind in kinds():
+            _maps[kind] = [beginning(mixer_config({"kind": kind})), *kept(kind)]
             add(f"mixers/{file(kind, 'price')}", prices.curve(kind))
+            if compared(kind):
+                add(f"mixers/{file(kind, 'rows')}", chart(kind))
             add(f"mixers/{file(kind, 'small', 'png')}", thumbnail(_maps[kind][0].found))
             for each in _maps[kind]:
                 add(f"mixers/{file(kind, each.name)}", picture(each.found, f"{kind}, {each.name}", each.said))

@@ -1,9 +1,16 @@
-"""What the site adds to a mixer's page: its reach maps, its price curve and its rows of results."""
+"""What the site adds to a mixer's page: its reach maps, its price curve, its rows as a picture and a folded table."""
+
+from textwrap import indent
 
 from docs.making.families import families
+from docs.making.needs import LOSS
 from docs.making.reached import Map, numbers
-from docs.making.results import results
+from docs.making.results import results, rows
 from seqloom.mixers import kinds
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
+from seqloom.report.charts.draw import svg
+from seqloom.report.charts.points import points
+from seqloom.report.charts.style import looks
 
 READS = (
     "|∂y_t/∂x_s|: how much output t moves when input s does. The colours are a logarithm; blank is what is not read "
@@ -22,14 +29,33 @@ def file(kind: str, name: str, ending: str = "svg") -> str:
 
 def full(markdown: str, kind: str, maps: list[Map]) -> str:
     """The page with all that the site adds to it."""
-    shown = "\n".join(f"![{kind}, {each.name}]({file(kind, each.name)}){{ .map }}" for each in maps)
+    pictures = "\n".join(f"![{kind}, {each.name}]({file(kind, each.name)}){{ .map }}" for each in maps)
     said = "\n".join(f"- {each.name}: {each.said}." for each in _once(maps))
-    reads = f"## What it reads\n\n{READS}\n\n{shown}\n\n{numbers(maps)}\n\n{said}\n\n"
+    reads = f"## What it reads\n\n{READS}\n\n{pictures}\n\n{numbers(maps)}\n\n{said}\n\n"
     curve = f"![price of {kind} by length]({file(kind, 'price')}){{ .curve }}\n\n"
-    rows = results(kind, kinds()) or "There is no row about it yet."
+    measured = results(kind, kinds())
+    folded = f'??? info "All rows about `{kind}`"\n\n{indent(measured, "    ")}' if measured else "There is no row yet."
+    shown = f"![{kind} among all mixers]({file(kind, 'rows')}){{ .curve }}\n\n" if compared(kind) else ""
     page = _before(markdown, "## What it can do\n", reads)
     page = _after(page, "## Price by length\n\n", curve)
-    return f"{page.rstrip()}\n\n## Results\n\n{rows}\n"
+    return f"{page.rstrip()}\n\n## Results\n\n{shown}{folded}\n"
+
+
+def compared(kind: str) -> bool:
+    """Whether the comparison of all mixers has a row about it."""
+    return any(row.get("kind") == kind and row.get(LOSS) is not None for row in rows("all"))
+
+
+def chart(kind: str) -> str:
+    """Its rows among those of all mixers, held-out loss against the time of a step: an SVG file."""
+    known = [row for row in rows("all") if row.get(LOSS) is not None and row.get("ms a step") is not None]
+    cells: list[list[Cell]] = [[row["contender"], row["ms a step"], *[row[LOSS]] * 3] for row in known]
+    x, y = Axis("ms a step", "ms per training step", log=True), Axis("loss", "held-out loss, nats per token")
+    table = Table(["model", x.column, y.column, "lowest seed", "highest seed"], cells)
+    look, own = looks([row["contender"] for row in known]), [row["contender"] for row in known if row["kind"] == kind]
+    title = f"{kind} among all mixers: {known[0]['batches']:,} batches, context {known[0]['context']}, one seed"
+    words = "Held-out loss against the time of a training step, each observed once."
+    return svg(Chart("rows", title, words, {"rows": table}, [Choice(title, lambda: points(table, x, y, look, own))]))
 
 
 def glance(markdown: str) -> str:

@@ -1,8 +1,8 @@
 """Which mixer for which need: the rules of docs/choose.md, over rows of contenders and nothing else.
 
 A need asks for the least (or most) of a column among the rows that qualify. Rows that cannot be told from it are tied
-with it: held-out costs whose difference to the lowest is not settled (core/statistics.py, Holm over the rows that
-qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out costs of
+with it: held-out losses whose difference to the lowest is not settled (core/statistics.py, Holm over the rows that
+qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out losses of
 one seed were observed once, so that nothing says which are tied: the next ones are listed instead.
 """
 
@@ -13,22 +13,22 @@ from typing import Any
 from seqloom.core.statistics import differences
 
 Row = dict[str, Any]
-COST, COSTS, TIME, STATE = "held-out cost", "held-out costs", "ms a token at ", "state bytes at "
-"""columns; `COSTS` are the held-out costs of the seeds, in order"""
+LOSS, LOSSES, TIME, STATE = "held-out loss", "held-out losses", "ms a token at ", "state bytes at "
+"""columns; `LOSSES` are the held-out losses of the seeds, in order"""
 TIE = {"time": 0.1, "right": 0.02}
 """a share of the lower time; a difference of shares"""
 NEXT = 5
-"""rows that are listed after the lowest cost where each was observed once"""
+"""rows that are listed after the lowest loss where each was observed once"""
 NEAR = 0.02
-"""how far above the lowest held-out cost a mixer may be where something else is asked for, too"""
+"""how far above the lowest held-out loss a mixer may be where something else is asked for, too"""
 PROBES = {
     "mqar": "recall of pairs that were seen once",
-    "induction": "going on as it went on before",
-    "copying": "saying a text again",
-    "selective-copying": "picking words out of blanks",
-    "parity": "keeping count of every bit",
-    "compression": "packing words into one place",
-    "needle": "finding things in a haystack",
+    "induction": "continuing what occurred before",
+    "copying": "repeating a text",
+    "selective-copying": "repeating the marked words of a text",
+    "parity": "the parity of all bits so far",
+    "compression": "storing a sequence in one position",
+    "needle": "finding a fact in a long text",
 }
 
 
@@ -36,7 +36,7 @@ PROBES = {
 class Need:
     """What is asked for, the rule in words, and the rows that it takes: the best first, then those tied with it.
 
-    Of held-out costs that were `observed_once` the others are those that come next.
+    Of held-out losses that were `observed_once` the others are those that come next.
     """
 
     name: str
@@ -48,20 +48,20 @@ class Need:
 
 def needs(rows: Sequence[Row]) -> list[Need]:
     """Every need that the rows have the columns for."""
-    costs = [row[COST] for row in rows if row.get(COST) is not None]
-    limit = (1 + NEAR) * min(costs, default=0.0)
-    near = [row for row in rows if row.get(COST) is not None and row[COST] <= limit]
-    among = f"among those within {NEAR:.0%} of the lowest held-out cost"
+    losses = [row[LOSS] for row in rows if row.get(LOSS) is not None]
+    limit = (1 + NEAR) * min(losses, default=0.0)
+    near = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
+    among = f"among those within {NEAR:.0%} of the lowest held-out loss"
     far = farthest(rows)
     found = [
-        _need("the lowest cost on held-out text", COST, rows),
-        _need("the cheapest training step, at nearly that cost", "ms a step", near, among),
-        _need("the least memory in training, at nearly that cost", "peak MB a step", near, among),
+        _need("the lowest loss on held-out text", LOSS, rows),
+        _need("the cheapest training step, at nearly the lowest loss", "ms a step", near, among),
+        _need("the least memory in training, at nearly the lowest loss", "peak MB a step", near, among),
         _need(f"the fastest token after {far:,} tokens", f"{TIME}{far:,}", rows),
-        _need("such a token, at nearly the lowest cost", f"{TIME}{far:,}", near, among),
+        _need("such a token, at nearly the lowest loss", f"{TIME}{far:,}", near, among),
         _need("the smallest state", f"{STATE}{far:,}", rows),
-        _need("a small state, at nearly the lowest cost", f"{STATE}{far:,}", near, among),
-        _need("a state of one size, and the lowest cost", COST, constant(rows), "among states alike at all lengths"),
+        _need("a small state, at nearly the lowest loss", f"{STATE}{far:,}", near, among),
+        _need("a state of one size, and the lowest loss", LOSS, constant(rows), "among states alike at all lengths"),
         *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
     ]
     return [each for each in found if each is not None]
@@ -83,7 +83,7 @@ def constant(rows: Sequence[Row]) -> list[Row]:
 
 
 def tied(row: Row, best: Row, column: str) -> bool:
-    """Whether a row cannot be told from the best one, in a column that is no cost."""
+    """Whether a row cannot be told from the best one, in a column that is no loss."""
     value, least = row[column], best[column]
     if column.startswith("ms "):
         return bool(value <= (1 + TIE["time"]) * least)
@@ -94,17 +94,17 @@ def _need(name: str, column: str, rows: Sequence[Row], among: str = "", *, most:
     known = [row for row in rows if row.get(column) is not None]
     if not known:
         return None
-    known.sort(key=lambda row: ((1 - 2 * most) * row[column], row.get(COST) or 0.0, row["contender"]))
+    known.sort(key=lambda row: ((1 - 2 * most) * row[column], row.get(LOSS) or 0.0, row["contender"]))
     rule = " ".join(filter(None, ("most" if most else "least", f"`{column}`", among)))
-    if column != COST:
+    if column != LOSS:
         return Need(name, rule, column, [row for row in known if tied(row, known[0], column)])
-    if all(len(row[COSTS]) == 1 for row in known):
+    if all(len(row[LOSSES]) == 1 for row in known):
         return Need(name, rule, column, known[: 1 + NEXT], observed_once=True)
     return Need(name, rule, column, [known[0], *_level(known)])
 
 
 def _level(ranked: Sequence[Row]) -> list[Row]:
     """The rows whose difference to the first one is not settled."""
-    runs = {row["contender"]: dict(enumerate(row[COSTS])) for row in ranked}
+    runs = {row["contender"]: dict(enumerate(row[LOSSES])) for row in ranked}
     found = differences(runs, dict.fromkeys(runs, ranked[0]["contender"]), paired=ranked[0]["paired"])
     return [row for row in ranked[1:] if found[row["contender"]].word != "higher"]

@@ -5,7 +5,7 @@ import torch
 from docs.making.tables import table
 from seqloom.core.cost import Cost
 from seqloom.core.mixer_config import MixerConfig
-from seqloom.mixers import kinds
+from seqloom.mixers import mixer_config
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.curves import curves
 from seqloom.report.charts.draw import svg
@@ -41,7 +41,7 @@ def curve(kind: str) -> str:
     rows: list[list[Cell]] = []
     for name in dict.fromkeys((kind, "attention")):
         for T in lengths:
-            whole, token = price(kinds()[name](), T)
+            whole, token = price(mixer_config({"kind": name}), T)
             if token is not None:
                 rows.append([f"{name}: token T", T, token.mul])
             rows.append([f"{name}: mean of a row", T, whole.mul / T])

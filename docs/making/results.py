@@ -5,7 +5,7 @@ Files of results differ in their columns. What a row is about stands on the left
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,19 @@ LONGEST = 60
 """characters of a text that is a figure; longer ones are samples"""
 MANY = 8
 """numbers of a list that are figures; longer ones are curves"""
+
+
+def rows(file: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """Those of a file of results."""
+    path = folder / f"{file}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def last(known: Sequence[dict[str, Any]], mixer: str, which: dict[str, Any]) -> dict[str, Any] | None:
+    """The newest row about a mixer that has these values."""
+    own = [row for row in known if row.get("mixer") == mixer and all(row.get(k) == v for k, v in which.items())]
+    return own[-1] if own else None
 
 
 def results(kind: str, kinds: Collection[str], folder: Path = RESULTS) -> str:
@@ -60,7 +73,7 @@ def _section(name: str, rows: list[dict[str, Any]], kinds: Collection[str]) -> s
     origins = list(dict.fromkeys(_origin(row) for row in shown))
     head = ["of", "measured"] if len(origins) == 1 else ["of", "measured", "where"]
     lines = [[_settings(row, kinds), _figures(row), _origin(row)][: len(head)] for row in shown]
-    parts = [f"### [{name}](../results/{name})"]
+    parts = [f"**[{name}](../results/{name})**"]
     if len(rows) > len(shown):
         parts.append(f"The last {len(shown)} of {len(rows)} rows.")
     parts.append(table(head, lines))

@@ -58,6 +58,8 @@ def _reach(model: Decoder, layer: int, ids: Tensor) -> Tensor:
 def keep(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
     """The files that are written for one run. ValueError where it has no tokenizer, or the text is too short."""
     model = seqloom.load(run)
+    if not isinstance(model, Decoder):
+        raise ValueError(f"{run} is no decoder: only a model that reads from left to right is drawn")
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer, so it cannot read a text; give the run's own folder")
     ids = model.tokenizer.encode(text)

@@ -1,11 +1,13 @@
 """What torch executes is counted right: each op against a count by hand, and nothing goes uncounted."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from seqloom.analysis.count import Executed, count, unknown
-from seqloom.analysis.kernels import transformed
+from seqloom.analysis.kernels import selected, transformed
 from seqloom.analysis.pointwise import Call
 
 A, B = torch.rand(3, 4, dtype=torch.float64) + 0.5, torch.rand(3, 4, dtype=torch.float64) + 0.5
@@ -107,6 +109,19 @@ def written_log_softmax(x: torch.Tensor) -> torch.Tensor:
     return x - x.exp().sum(-1, keepdim=True).log()
 
 
+LSTM = torch.nn.LSTM(3, 5, batch_first=True).requires_grad_(False)
+TOKENS = torch.rand(2, 7, 3)
+
+
+def written_lstm(x: torch.Tensor) -> torch.Tensor:
+    bias, h, c = LSTM.bias_ih_l0 + LSTM.bias_hh_l0, torch.zeros(2, 5), torch.zeros(2, 5)
+    for t in range(x.shape[1]):
+        i, f, g, o = (x[:, t] @ LSTM.weight_ih_l0.mT + h @ LSTM.weight_hh_l0.mT + bias).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+    return h
+
+
 @pytest.mark.parametrize(
     ("kernel", "written"),
     [
@@ -115,8 +130,9 @@ def written_log_softmax(x: torch.Tensor) -> torch.Tensor:
         (lambda: SQUARE.log_softmax(-1), lambda: written_log_softmax(SQUARE)),
         (lambda: F.silu(A), lambda: A / (A.exp() + 1)),
         (lambda: A.tanh(), lambda: written_tanh(A)),
+        (lambda: LSTM(TOKENS), lambda: written_lstm(TOKENS)),
     ],
-    ids=["norm", "softmax", "log softmax", "silu", "tanh"],
+    ids=["norm", "softmax", "log softmax", "silu", "tanh", "LSTM"],
 )
 def test_kernel_counts_as_its_equation(kernel, written) -> None:
     assert count(kernel) == count(written)
@@ -210,3 +226,46 @@ def test_matrices_of_taps_by_transforms(groups: int) -> None:
     sums = (apart.add - 2 * N * blocks * D) // (D + 2 * blocks * D)
     each = blocks * (3 * (taps - D) + 3 * D) + taps + blocks * D
     assert found.add == sums * (taps + 2 * blocks * D) + N * each
+
+
+@pytest.mark.parametrize(
+    ("L", "N", "fours", "twos"),
+    [(5, 16, 2 * 4, 0), (20, 32, 2 * 8, 16), (40, 64, 3 * 16, 0), (100, 128, 3 * 32, 64)],
+)
+def test_vectors_of_taps_by_transforms(L: int, N: int, fours: int, twos: int) -> None:
+    """A transform of N points takes log4(N) steps of N/4 butterflies, and one of N/2 where N is an odd power of two.
+
+    A butterfly of four is three complex products and eight complex sums, one of two is a product and two sums.
+    """
+    B, T, D = 2, 64, 4
+    x, blocks = torch.ones(B, T, D), 2 * math.ceil(T / N)
+    found = transformed(Call((x, torch.ones(L, D)), {}, x))
+    lines, points = D + 2 * blocks * D, N * blocks * D
+    assert found.mul == lines * (fours * 3 * 4 + twos * 4) + points * 4 + x.numel()
+    assert found.add == lines * (fours * (3 * 2 + 8 * 2) + twos * (2 + 2 * 2)) + points * 2
+
+
+def written_scan(u, delta, log_rate, b, c, bias, skip, gate) -> torch.Tensor:
+    """As the C computes it: decays are powers of two, z σ(z) is a product."""
+    rate, h = log_rate.exp() * -math.log2(math.e), torch.zeros(len(u), *log_rate.shape)
+    for t in range(u.shape[1]):
+        width = delta[:, t] if bias is None else F.softplus(delta[:, t] + bias)
+        h = (width[..., None] * rate).exp2() * h + (width * u[:, t])[..., None] * b[:, t, None]
+        y = (h * c[:, t, None]).sum(2)
+        if skip is not None:
+            y = y + skip * u[:, t]
+        if gate is not None:
+            y = y * (gate[:, t] * gate[:, t].sigmoid())
+    return y
+
+
+@pytest.mark.parametrize("given", ["", "bias", "skip", "gate", "bias skip gate"])
+def test_selective_scan_counts_as_its_equation(given: str) -> None:
+    B, T, D, N = 2, 5, 3, 4
+    u, states = torch.ones(B, T, D), torch.ones(B, T, N)
+    optional = {"bias": torch.ones(D), "skip": torch.ones(D), "gate": u}
+    bias, skip, gate = (tensor if name in given.split() else None for name, tensor in optional.items())
+    log_rate = torch.ones(D, N)
+    price = selected(Call((u, u, log_rate, states, states, None, bias, skip, gate, None), {}, u))
+    written = count(lambda: written_scan(u, u, log_rate, states, states, bias, skip, gate))
+    assert Executed(price.mul, price.add, price.div, price.exp, price.other) == written

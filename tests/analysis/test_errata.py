@@ -39,17 +39,17 @@ def test_she_has_eight_times_the_parameters_of_attention() -> None:
 
 
 @pytest.mark.parametrize("words", [50, 5000])
-def test_perplexity_is_the_exponential_of_the_cost(words: int) -> None:
-    """A model that is as unsure as among all words has that many as its perplexity, and their logarithm as its cost."""
+def test_perplexity_is_the_exponential_of_the_loss(words: int) -> None:
+    """A model that is as unsure as among all words has that many as its perplexity, and their logarithm as its loss."""
     config = {"vocab": words, "dim": 8, "depth": 1, "context": 6, "ffn": 8, "mixer": {"kind": "he"}}
     model = Decoder(DecoderConfig.model_validate(config))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
     text = Tokens(np.append(np.arange(1, 20), EOS).astype("<u2"), np.array([0]), np.array([40]))
-    cost = score(model, text).cost
-    assert cost == pytest.approx(math.log(words), rel=1e-6)
-    assert math.exp(cost) == pytest.approx(words, rel=1e-5)
+    loss = score(model, text).loss
+    assert loss == pytest.approx(math.log(words), rel=1e-6)
+    assert math.exp(loss) == pytest.approx(words, rel=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["reference", "kernel", "formed"])

@@ -18,7 +18,8 @@ from seqloom.analysis.sizes import Counted
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
-from seqloom.mixers.attention.attention import TRAITS, AttentionConfig
+from seqloom.mixers.attention.attention import AttentionConfig
+from seqloom.mixers.cached_heads import TRAITS
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.backends import known, use
 from tests.at_once import first

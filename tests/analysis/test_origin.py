@@ -27,6 +27,20 @@ def test_all_four_are_there() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cores", "said"),
+    [(["A 1"], "1-core A 1 "), (["A 1", "B 2", "B 2"], "3-core A 1 ")],
+    ids=["one", "of two kinds"],
+)
+def test_the_machine_by_its_first_core(
+    cores: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tmp_path / "cpuinfo"
+    found.write_text("\n".join(f"processor\t: {n}\nmodel name\t: {name}\n" for n, name in enumerate(cores)))
+    monkeypatch.setattr(module, "Path", lambda path: found if path == "/proc/cpuinfo" else Path(path))
+    assert machine().startswith(said)
+
+
+@pytest.mark.parametrize(
     ("given", "kept"),
     [
         ("seqloom bench she attention:heads=32 --dim 128", "seqloom bench she attention:heads=32 --dim 128"),

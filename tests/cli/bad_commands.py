@@ -60,7 +60,18 @@ WORDS = [
     ("evaluate-empty", ["evaluate", "{run}", "--data", "{shelf}/empty.txt"], ("empty.txt: empty",)),
     ("evaluate-latin", ["evaluate", "{run}", "--data", "{shelf}/latin.txt"], ("not UTF-8 at byte offset 3",)),
     ("evaluate-jsonl", ["evaluate", "{run}", "--data", "{shelf}/broken.jsonl"], ("line 2", "not JSON")),
+    ("evaluate-column", ["evaluate", "{run}", "--data", "{shelf}/ids.parquet"], ("content (string)", "--column")),
     ("evaluate-batch", ["evaluate", "{run}", "--data", "stories:3", "--batch", "0"], ("--batch", "1")),
+    (
+        "evaluate-stride",
+        ["evaluate", "{run}", "--data", "stories:3", "--stride", "0"],
+        ("stride", "from 1 to", "not 0"),
+    ),
+    (
+        "evaluate-far",
+        ["evaluate", "{run}", "--data", "stories:3", "--stride", "17"],
+        ("from 1 to the 16 tokens", "not 17"),
+    ),
     ("evaluate-step", ["evaluate", "{run}", "--data", "stories:3", "--step", "9"], ("step 9", "there is 3")),
     ("evaluate-no-run", ["evaluate", "nowhere", "--data", "stories:3"], ("nowhere does not exist", "--out")),
     ("evaluate-no-tokenizer", ["evaluate", "{wrecks}/no_tokenizer", "--data", "stories:3"], ("no tokenizer.json",)),

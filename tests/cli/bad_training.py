@@ -29,7 +29,7 @@ SETTINGS = [
     trains("section", "trainin.lr=1", "unknown setting 'trainin'", "did you mean 'training'"),
     trains("yaml", "model.mixer={", "not readable YAML"),
     trains("mixer", "model.mixer.kind=shee", "unknown mixer 'shee'", "did you mean 'she'"),
-    trains("mixer-number", "model.mixer.kind=3", "unknown mixer 3", "there is aft_conv, "),
+    trains("mixer-number", "model.mixer.kind=3", "unknown mixer 3", "such as aft_conv, "),
     trains("mixer-list-kind", "model.mixer.kind=[she]", "unknown mixer"),
     trains("mixer-word", "model.mixer=she", "model.mixer", "{kind: she}"),
     trains("mixer-setting", "model.mixer.group=2", "unknown setting", "did you mean 'groups'"),
@@ -68,6 +68,15 @@ SETTINGS = [
     trains("warm-up-noam", "training.schedule.kind=noam", "a warm-up of 4,000", "training.schedule.warmup"),
     trains("wsd", "training.schedule={kind: wsd, warmup: 18}", "warm-up of 18", "decay over 4", "the run of 20"),
     trains("optimizer", "training.optimizer=adam", "training.optimizer", "'adamw' or 'muon'", "'adam'"),
+    trains("stages-word", "training.stages=long", "training.stages", "valid tuple"),
+    trains("stages-typo", "training.stages=[{batches: 3, windw: 4}]", "windw", "did you mean 'window'"),
+    trains("stages-batches", "training.stages=[{window: 4}]", "training.stages.0.batches", "missing"),
+    trains("stages-none", "training.stages=[{batches: 0}]", "training.stages.0.batches", "greater than or equal to 1"),
+    trains(
+        "stages-window",
+        "training.stages=[{batches: 3, window: 4}]",
+        "she has no window that training.stages could change",
+    ),
     trains("op", "backends.lagsum=direct", "unknown op 'lagsum'", "did you mean 'lag_sum'"),
     trains("backend", "backends.lag_sum=dirct", "no backend 'dirct'", "did you mean 'direct'"),
     trains("format", "format=2", "format"),
@@ -109,7 +118,42 @@ SOURCES = [
     reads("stories-word", "stories:many", "stories:COUNT"),
 ]
 
+STAGED = ["train", "tiny", "--out", "new", "--set", "model.mixer={kind: attention, heads: 2}"]
+STAGES = [
+    (
+        "stages-beyond",
+        [*STAGED, "--set", "training.stages=[{batches: 3, window: 8}, {batches: 3, window: 32}]"],
+        ("the window 32 of stage 2 exceeds its context of 16 tokens",),
+    ),
+    (
+        "stages-beyond-rows",
+        [*STAGED, "--set", "training.stages=[{batches: 3, window: 8, context: 4}, {batches: 3, window: 16}]"],
+        ("the window 8 of stage 1 exceeds its context of 4 tokens",),
+    ),
+    (
+        "stages-context",
+        [*STAGED, "--set", "training.stages=[{batches: 3, context: 32}]"],
+        ("the context 32 of stage 1 exceeds model.context 16",),
+    ),
+    (
+        "stages-some",
+        [*STAGED, "--set", "training.stages=[{batches: 3}, {batches: 3, window: 8}]"],
+        ("stage 1 has no window and others have",),
+    ),
+    (
+        "stages-sum",
+        [*STAGED, "--set", "training.stages=[{batches: 3}]", "--set", "training.batches=4"],
+        ("3 batches in all", "training.batches is 4", "leave training.batches out"),
+    ),
+    (
+        "stages-probe",
+        [*STAGED, "--set", "training.objective.kind=probe", "--set", "training.stages=[{batches: 3, context: 4}]"],
+        ("stage 1 has a context", "objective"),
+    ),
+]
+
 TRAINING = [
+    *STAGES,
     ("preset", ["train", "tinny", "--out", "new"], ("unknown preset 'tinny'", "did you mean 'tiny'", ".yaml")),
     ("preset-missing", ["train", "no.yaml", "--out", "new"], ("no.yaml", "no such preset file")),
     ("preset-broken", ["train", "{shelf}/broken.yaml", "--out", "new"], ("broken.yaml", "not readable YAML")),

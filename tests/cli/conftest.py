@@ -13,6 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from seqloom.cli import command
+from seqloom.ops.native.kept import folder
 from seqloom.runs.layout import sealed
 from seqloom.runs.manifest import NAME, _sealed
 from seqloom.training.settings import resolve
@@ -34,8 +35,12 @@ class Answer:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of the session's own, with the libraries that are compiled already: no command compiles, and says so."""
+    cache = tmp_path_factory.mktemp("cache")
+    if folder().is_dir():
+        shutil.copytree(folder(), cache / "native")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("SEQLOOM_CACHE", str(cache))
         yield
 
 

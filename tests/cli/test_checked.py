@@ -21,7 +21,8 @@ VALUES: tuple[Any, ...] = (0, 1, 2, -1, 1.5, 0.0, True, "she", None, [1], {"kind
 LEFT = {
     *("train-heads", "train-groups", "train-groups-negative", "train-accumulate", "train-betas", "train-betas-one"),
     *("train-mixer-word", "train-mixers-none", "train-op", "train-backend", "train-format"),
-    *("train-warm-up", "train-warm-up-noam", "train-wsd", "train-vocab-none"),
+    *("train-warm-up", "train-warm-up-noam", "train-wsd", "train-vocab-none", "train-stages-window"),
+    *("stages-beyond", "stages-beyond-rows", "stages-context", "stages-some", "stages-sum", "stages-probe"),
 }
 """mistakes that need the classes: one setting against another, what a validator converts, ops"""
 

@@ -26,7 +26,7 @@ COLOR = r"\x1b\[(?:\d+;)*3[0-7]m"
 def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> None:
     first = seqloom(*TINY, "--out", tmp_path / "run")
     assert first.code == 0
-    assert first.out.startswith(f"{tmp_path / 'run'}: {STEP} batches, held-out cost 5.")
+    assert first.out.startswith(f"{tmp_path / 'run'}: {STEP} batches, held-out loss 5.")
     assert "nats a token" in first.out
     assert "42,828 parameters" in first.err
     again = seqloom(*TINY, "--out", tmp_path / "run")
@@ -138,4 +138,5 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("attention-heads=4", "he", "gated_delta", "mamba", "gru"):
         assert f"\n{name} " in said.out
     assert "Observed once" in said.out
-    assert "after 8,192" in said.out
+    assert "After 8,192 tokens the fastest next token is that of" in said.out
+    assert re.search(r"logits of reading the whole text, within \d\.\de-0[5-7]", said.out)

@@ -23,7 +23,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     words = ["compare", "she", "me", "--preset", "tiny", "--out", str(tmp_path), *sets]
     assert command([*words, "--match", "params", "--peer", "attention:heads=4"]) == 0
     out = capsys.readouterr().out
-    assert "held-out cost" in out
+    assert "held-out loss" in out
     names = {"she", "me", "attention-heads=4.params-of-she", "attention-heads=4.params-of-me"}
     assert names <= {line.split()[0] for line in out.splitlines() if line}
     assert {each["name"] for each in json.loads((tmp_path / "comparison.json").read_text())["contenders"]} == names

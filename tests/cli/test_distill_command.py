@@ -64,13 +64,13 @@ def test_the_table(seqloom: Seqloom, extractors: Path, fitted: tuple[Path, Disti
     found = fitted[1]
     assert found.text == "the held-out part of stories:200:0"
     before, then = found.scores
-    assert before.cost == pytest.approx(
+    assert before.loss == pytest.approx(
         json.loads((extractors / "metrics.jsonl").read_text().splitlines()[-1])["held_out"]
     )
     tokens = encode_documents(read("stories:3:9"), model.tokenizer)
-    assert score(after, tokens).cost == pytest.approx(score(model, tokens).cost, abs=0.1)
-    assert f"{before.cost:.3f}" in answer.out
-    assert f"{then.cost:.3f}" in answer.out
+    assert score(after, tokens).loss == pytest.approx(score(model, tokens).loss, abs=0.1)
+    assert f"{before.loss:.3f}" in answer.out
+    assert f"{then.loss:.3f}" in answer.out
 
 
 def test_the_layers_are_off_by_no_more_than_is_said(extractors: Path, tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_generation_keeps_a_state_of_one_size(seqloom: Seqloom, extractors: Path
 
 def test_evaluate_and_distil_agree(seqloom: Seqloom, extractors: Path, distilled: Path, tmp_path: Path) -> None:
     found = distil(extractors, 5, tmp_path / "out", data="stories:3:9", step=STEP)
-    for folder, cost in zip((extractors, distilled), [scores.cost for scores in found.scores], strict=True):
+    for folder, loss in zip((extractors, distilled), [scores.loss for scores in found.scores], strict=True):
         told = json.loads(seqloom("evaluate", folder, "--data", "stories:3:9", "--json").out)
-        assert told["held_out"] == pytest.approx(cost, rel=1e-6)
+        assert told["held_out"] == pytest.approx(loss, rel=1e-6)
 
 
 @pytest.mark.parametrize(

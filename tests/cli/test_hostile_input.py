@@ -23,11 +23,13 @@ Seqloom = Callable[..., Answer]
 
 HEALTHY = {
     "bench": ["he"],
+    "board": ["--data", "stories:20", "--out", "new"],
     "compare": ["--out", "new", "she", "--preset", "tiny"],
     "data": ["stories:20"],
     "demo": ["--out", "new", "--scale", "tiny"],
     "distill": ["{run}", "--out", "new", "--order", "2"],
     "evaluate": ["{run}", "--data", "stories:3"],
+    "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
@@ -37,7 +39,7 @@ HEALTHY = {
 """arguments under which a command would run, so that it is the value under test that is refused"""
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
-    *(("recall", "--jobs"), ("compare", "--jobs")),
+    *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
     *(("evaluate", "--batch"), ("distill", "--batch")),
 }
 """counts that only say how long it lasts, or are cut to what there is"""

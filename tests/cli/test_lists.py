@@ -32,7 +32,7 @@ def test_the_wide_list_has_the_traits(seqloom: Seqloom) -> None:
     line = seqloom("list", "--wide").out.splitlines()[2]
     words = line.split()
     first = words.index("either")
-    assert words[first : first + 7] == ["either", "yes", "grows", "any", "no", "heads,", "window,"]
+    assert words[first : first + 7] == ["either", "yes", "grows", "any", "no", "heads,", "kv_heads,"]
 
 
 @pytest.mark.parametrize("kind", ["she", "spade", "me"])
@@ -80,7 +80,9 @@ def test_settings_are_found(path: str, lines: list[str], seqloom: Seqloom) -> No
 
 def test_a_path_finds_nothing_else(seqloom: Seqloom) -> None:
     assert json.loads(seqloom("settings", "training.lr", "--json").out).keys() == {"training"}
-    assert json.loads(seqloom("settings", "lr", "--json").out).keys() == {"training", "model.mixer (s4)"}
+    assert json.loads(seqloom("settings", "lr", "--json").out).keys() == {
+        *("training", "training.stages[]", "model.mixer (s4)"),
+    }
 
 
 def test_all_settings(seqloom: Seqloom) -> None:

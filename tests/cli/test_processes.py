@@ -117,7 +117,9 @@ def test_signals_save_and_the_same_command_goes_on(tmp_path: Path, signals: list
     before = 0
     for number in signals:
         with subprocess.Popen(train, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            assert _waits_for(folder / "metrics.jsonl", before + 5), process.communicate()
+            if not _waits_for(folder / "metrics.jsonl", before + 5):
+                process.kill()  # or it would train for hours
+                raise AssertionError(process.communicate())
             process.send_signal(number)
             out, err = process.communicate(timeout=60)
         assert process.returncode == 128 + number, err

@@ -62,15 +62,25 @@ def test_evaluate(seqloom: Seqloom, trained: Path) -> None:
     assert answer.code == 0
     told = json.loads(answer.out)
     assert told["tokens"] == scores.tokens == len(tokens)
-    assert told["held_out"] == pytest.approx(scores.cost, rel=1e-12)
+    assert told["held_out"] == pytest.approx(scores.loss, rel=1e-12)
     assert told["bits_per_byte"] == pytest.approx(scores.bits_per_byte, rel=1e-12)
     assert told["by_position"] == pytest.approx(scores.by_position, rel=1e-12)
     assert told["unigram_entropy"] == unigram_entropy(tokens)
     assert told["floor"] == floor(tokens, model.tokenizer)
     table = seqloom("evaluate", trained, "--data", "stories:3:9", "--batch", 2).out
     assert f"{len(tokens):,}" in table
-    for value in (scores.cost, math.exp(scores.cost), scores.bits_per_byte, unigram_entropy(tokens)):
+    for value in (scores.loss, math.exp(scores.loss), scores.bits_per_byte, unigram_entropy(tokens)):
         assert f"{value:,.3f}" in table
+
+
+def test_evaluate_reads_the_column_that_is_named(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    rows = [{"text": "a", "body": "Once upon a time."}, {"text": "b", "body": "The end."}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ask = ("evaluate", trained, "--data", tmp_path / "rows.jsonl", "--json")
+    tokens = encode_documents(read(tmp_path / "rows.jsonl", column="body"), face.load(trained).tokenizer)
+    assert json.loads(seqloom(*ask, "--column", "body").out)["tokens"] == len(tokens)
+    assert json.loads(seqloom(*ask).out)["tokens"] == 4  # a letter and <eos>, twice
+    assert 'no string field "title"' in seqloom(*ask, "--column", "title").err
 
 
 def test_evaluate_other_text_has_no_floor(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:

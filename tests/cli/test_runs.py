@@ -18,7 +18,7 @@ def made(folder: Path, mixer: str, lr: float, *, scored: bool) -> None:
     run = open_run(folder, settings)
     with Metrics(run.metrics) as rows:
         for step in (1, 2, 3):
-            rows.append({"step": step, "cost": 5.0 - step, "seconds": 20.0})
+            rows.append({"step": step, "loss": 5.0 - step, "seconds": 20.0})
         if scored:
             rows.append({"step": 3, "held_out": 2.5})
 

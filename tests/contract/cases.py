@@ -59,12 +59,17 @@ def drawn(mixer: Mixer) -> Mixer:
     return mixer
 
 
+def has_form(kind: str, example: dict[str, Any], causal: bool) -> bool:
+    """Whether a mixer of these settings has a causal or a bidirectional form."""
+    config = mixer_config({"kind": kind, **example})
+    return config.traits.causal != "never" if causal else config.has_bidirectional
+
+
 CASES = [
     Case(kind, tuple(example.items()), n == 0, causal)
     for kind, config in kinds().items()
     for causal in (True, False)
-    if config.traits.causal in ("either", "always" if causal else "never")
-    for n, example in enumerate(config.examples)
+    for n, example in enumerate(example for example in config.examples if has_form(kind, example, causal))
 ]
 every_example = pytest.mark.parametrize("make", CASES, ids=str)
 """for what takes milliseconds an example"""

@@ -101,10 +101,10 @@ def test_plain_lines_are_rare_and_say_rate_and_time_left(clock: Clock) -> None:
     with shown.progress("training", 100, "batches", start=20, stream=out) as advance:
         for _ in range(80):
             clock.now += 0.25
-            advance(note="cost 1.5")
+            advance(note="loss 1.5")
     lines = out.getvalue().splitlines()
     assert len(lines) == 4, "one line every five seconds, and none for each batch"
-    assert lines[0] == "training: 40 of 100 batches · 4.0/s · 0:15 left · cost 1.5"
+    assert lines[0] == "training: 40 of 100 batches · 4.0/s · 0:15 left · loss 1.5"
     assert lines[-1].startswith("training: 100 of 100 batches")
 
 
@@ -125,6 +125,6 @@ def test_a_terminal_gets_a_bar() -> None:
     out = Terminal()
     with shown.progress("training", 4, "batches", stream=out) as advance:
         for _ in range(4):
-            advance(note="cost 2.0")
+            advance(note="loss 2.0")
     assert "training" in out.getvalue()
     assert "4/4" in out.getvalue()

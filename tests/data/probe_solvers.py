@@ -1,5 +1,6 @@
 """For each probe, who can answer all of it from the tokens up to the question."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -32,6 +33,14 @@ def parity(probe: Probe, read: np.ndarray, before: int) -> int:
     return int(read.sum()) % 2
 
 
+def permutations(probe: Probe, read: np.ndarray, before: int) -> int:
+    listed = list(itertools.permutations(range(probe.things)))
+    places = list(range(probe.things))
+    for token in read:
+        places = [listed[token][place] for place in places]
+    return listed.index(tuple(places))
+
+
 def compression(probe: Probe, read: np.ndarray, before: int) -> int:
     assert (read[probe.summary + 1 :] == read[-1]).all()  # what is asked says nothing
     return int(read[: probe.summary][before])
@@ -48,6 +57,7 @@ SOLVERS: dict[str, Solver] = {
     "copying": copying,
     "selective-copying": selective_copying,
     "parity": parity,
+    "permutations": permutations,
     "compression": compression,
     "needle": needle,
 }

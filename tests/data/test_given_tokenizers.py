@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from seqloom.data.documents import Document
 from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.packing import PackedRows
+from seqloom.data.pieces import pieces
 from seqloom.data.prepare import encode_documents, prepare
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.windows import held_out
@@ -80,6 +81,75 @@ MADE: dict[str, tuple[Callable[[], tokenizers.Tokenizer], str]] = {
 }
 
 
+def llama3() -> tokenizers.Tokenizer:
+    """Words by the pattern of Llama 3, bytes and merges in them, composed characters as of Qwen 2."""
+    inner = bpe()
+    words = (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    inner.normalizer = normalizers.NFC()
+    inner.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(tokenizers.Regex(words), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])  # fmt: skip
+    inner.add_tokens(["<tool>"])
+    return inner
+
+
+def bert() -> tokenizers.Tokenizer:
+    inner = wordpiece()
+    inner.normalizer = normalizers.BertNormalizer()
+    return inner
+
+
+DIVIDED = {**{name: make for name, (make, _) in MADE.items()}, "llama3": llama3, "bert": bert}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_a_text_in_pieces_has_the_same_ids(name: str) -> None:
+    tokenizer = Tokenizer(DIVIDED[name]())
+    assert tokenizer.divides
+    draw = random.Random(1)
+    signs = [
+        *"the girl saw THE Girl 12 345 it's ..!",
+        " ",
+        " ",
+        "  ",
+        "\n",
+        "\t",
+        "é",
+        "e\u0301",
+        "中",
+        "▁",
+        "<tool>",
+        "\xa0",
+    ]
+    for _ in range(60):
+        text = "".join(draw.choices(signs, k=draw.randrange(1, 400)))
+        parts = list(pieces(text, draw.randrange(1, 30)))
+        assert [id for part in parts for id in tokenizer.encode(part)] == tokenizer.encode(text), parts
+
+
+def whole() -> dict[str, tokenizers.Tokenizer]:
+    """Tokenizers whose ids depend on text further away, or whose rules are unknown."""
+    found = {name: bpe() for name in ("prefix", "blank", "replaced", "unread")}
+    found["prefix"].pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    found["blank"].add_tokens(["girl saw"])
+    found["replaced"].normalizer = normalizers.Replace("a ", "b")
+    found["unread"].pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex("a|b"), "isolated")
+    found["across"] = fallback()
+    form = json.loads(found["across"].to_str())
+    form["model"]["vocab"]["e▁t"] = len(form["model"]["vocab"])
+    found["across"] = tokenizers.Tokenizer.from_str(json.dumps(form))
+    return found
+
+
+@pytest.mark.parametrize("name", whole())
+def test_what_could_lie_across_a_seam_is_read_at_once(name: str) -> None:
+    assert not Tokenizer(whole()[name]).divides
+
+
 @pytest.fixture(params=MADE)
 def given(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     """A tokenizer.json and the name of its end token."""
@@ -105,6 +175,16 @@ def test_a_text_streams_out_of_ids_as_it_decodes_at_once(given: tuple[Path, str]
         ids = [draw.randrange(tokenizer.vocab) for _ in range(draw.randrange(12))]
         assert "".join([*map(stream.push, ids), stream.finish()]) == tokenizer.decode(ids), ids
     assert "".join([*map(stream.push, tokenizer.encode(PLAIN)), stream.finish()]) == PLAIN
+
+
+def test_a_continuation_streams_with_the_blank_before_it(given: tuple[Path, str]) -> None:
+    tokenizer = given_tokenizer(given[0])
+    prompt, rest = (
+        tokenizer.encode("the little girl"),
+        tokenizer.encode(PLAIN)[len(tokenizer.encode("the little girl")) :],
+    )
+    stream = tokenizer.stream(prompt)
+    assert "".join([*map(stream.push, rest), stream.finish()]) == PLAIN.removeprefix("the little girl")
 
 
 def test_what_is_kept_is_the_same_tokenizer(given: tuple[Path, str], tmp_path: Path) -> None:

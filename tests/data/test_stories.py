@@ -62,10 +62,10 @@ def test_a_text_gives_back_its_derivation() -> None:
     assert used == {(name, index) for name, rule in RULES.items() for index in range(len(rule.options))}
 
 
-def test_mean_cost_is_the_entropy() -> None:
-    costs = [-log_probability(text) for text in corpus(3000, 5)]
-    error = statistics.stdev(costs) / math.sqrt(len(costs))
-    assert abs(statistics.mean(costs) - entropy()) < 4 * error
+def test_mean_loss_is_the_entropy() -> None:
+    losses = [-log_probability(text) for text in corpus(3000, 5)]
+    error = statistics.stdev(losses) / math.sqrt(len(losses))
+    assert abs(statistics.mean(losses) - entropy()) < 4 * error
     assert error < 0.01 * entropy()
 
 

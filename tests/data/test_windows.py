@@ -135,3 +135,14 @@ def test_held_out_ids_are_targets_once_after_what_precedes_them(context: int, ba
         found += [(i[k].tolist(), t[k].tolist()) for i, t, k in zip(inputs, targets, keep, strict=True)]
     assert found == expected
     assert [word for _, row in found for word in row] == text.ids.tolist()
+
+
+def test_disjoint_windows_predict_each_id_once_an_epoch() -> None:
+    text = tokens(50)
+    windows = Windows(text, 7, seed=0, disjoint=True)
+    count = (len(text) - 1) // 7
+    assert windows.starts == count
+    targets = windows.batch(0, count)[:, 1:].flatten().tolist()
+    assert sorted(targets) == sorted(text.ids[1 : 1 + 7 * count].tolist())
+    with pytest.raises(ValueError, match="less than one window"):
+        Windows(tokens(5), 7, seed=0, disjoint=True)

@@ -1,4 +1,4 @@
-"""Studies that nobody trained: rows as `seqloom paper` leaves them, with costs of our own."""
+"""Study folders made by hand: rows as `seqloom paper` leaves them, with losses of our own."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,27 +7,27 @@ from typing import Any
 
 from seqloom.report.study.rows import Study, read
 
-Costs = Mapping[str | tuple[str, float], Sequence[float | None]]
-"""by series, or by series and what is varied: the cost of each seed, None where it is not finished"""
+Losses = Mapping[str | tuple[str, float], Sequence[float | None]]
+"""by series, or by series and what is varied: the loss of each seed, None where it is not finished"""
 
 
-def rows(costs: Costs, held_out: Costs | None = None, **said: Any) -> list[dict[str, Any]]:
+def rows(losses: Losses, held_out: Losses | None = None, **said: Any) -> list[dict[str, Any]]:
     figure = {
         "row": "figure", "format": 1, "name": "fig8", "heading": "Figure 8: six", "says": "Six mixers.",
         "kind": "curves", "over": "", "scale": "small", "differs": "depth 2 (paper: 18)", "batches": 3000, "batch": 64,
-        "stretch": 100, "seeds": len(next(iter(costs.values()))), "notes": [], "text": "books", "identity": "abc",
+        "stretch": 100, "seeds": len(next(iter(losses.values()))), "notes": [], "text": "books", "identity": "abc",
         "held_out_tokens": 9, "unigram": 6.0, "floor": None,
         "origin": {"date": "D", "commit": "abc", "command": "seqloom paper fig8", "machine": "2-core M"},
     } | said  # fmt: skip
     cells = []
-    for line, (key, known) in enumerate(costs.items()):
+    for line, (key, known) in enumerate(losses.items()):
         series, x = key if isinstance(key, tuple) else (key, None)
-        for seed, cost in enumerate(known):
-            held = (held_out or costs)[key][seed]
+        for seed, loss in enumerate(known):
+            held = (held_out or losses)[key][seed]
             cells.append({
                 "row": "cell", "cell": f"{series}.seed-{seed}", "line": line, "seed": seed, "series": series,
-                "of": series, "x": x, "family": "", "batches": 3000, "asked": 3000, "finished": cost is not None,
-                "failed": None, "training": 9.9 if cost is None else cost, "held_out": held, "seconds": 0.1,
+                "of": series, "x": x, "family": "", "batches": 3000, "asked": 3000, "finished": loss is not None,
+                "failed": None, "training": 9.9 if loss is None else loss, "held_out": held, "seconds": 0.1,
                 "parameters": 7, "operations": 8,
             })  # fmt: skip
     return [figure, *cells]
@@ -40,5 +40,5 @@ def write(folder: Path, made: Sequence[Mapping[str, Any]], name: str = "") -> Pa
     return path
 
 
-def plate(folder: Path, costs: Costs, **said: Any) -> Study:
-    return read(write(folder, rows(costs, **said)))
+def plate(folder: Path, losses: Losses, **said: Any) -> Study:
+    return read(write(folder, rows(losses, **said)))

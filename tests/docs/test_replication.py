@@ -74,7 +74,7 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
 
 def test_without_rows(tmp_path: Path) -> None:
     made = page.page(tmp_path)
-    assert f"None of the paper's {len(CLAIMS)} claims about costs is measured so far." in made
+    assert f"None of the paper's {len(CLAIMS)} claims about losses is measured so far." in made
     assert "not measured yet) | `seqloom study paper fig8 --scale small` |" in made
     assert "No study's rows are kept yet." in made
     assert "Not measured yet: `seqloom study paper equal-params --scale small`, `seqloom study paper equal-mul" in made
@@ -86,11 +86,11 @@ def test_with_rows(tmp_path: Path) -> None:
     write(tmp_path, rows(SIX, HELD))
     write(tmp_path, rows({MANY: [4.0], "she": [4.1]}, batches=10000, seeds=1), "fig8-10000")
     made = page.page(tmp_path)
-    assert "on the training cost, as in the paper, 8 hold; on held-out text 6 hold and 2 do not." in made
+    assert "on the training loss, as in the paper, 8 hold; on held-out text 6 hold and 2 do not." in made
     assert (
         "Its headline, that SHE does evidently better than self-attention, holds (adjusted p 0.003) on the training "
-        "cost and does not hold (adjusted p 0.002) on held-out text; after 10,000 batches it was observed once "
-        "on the training cost; after 10,000 batches it was observed once on held-out text." in made
+        "loss and does not hold (adjusted p 0.002) on held-out text; after 10,000 batches it was observed once "
+        "on the training loss; after 10,000 batches it was observed once on held-out text." in made
     )
     (line,) = [line for line in made.splitlines() if line.startswith("| SHE does evidently")]
     _, _, training, held_out, command, _ = line.split("|")
@@ -141,7 +141,7 @@ def every(count: int) -> dict[str, Any]:
         "line": 0,
         "seed": 0,
         "steps": steps,
-        "costs": [float(s) for s in steps],
+        "losses": [float(s) for s in steps],
     }
 
 
@@ -153,7 +153,7 @@ def test_rows_are_kept(tmp_path: Path) -> None:
     found = [json.loads(line) for line in (folder / "fig9.jsonl").read_text().splitlines()]
     assert found[:-1] == made[:-1]
     assert found[-1]["steps"] == list(range(1, 1001, 3))
-    assert found[-1]["costs"][1] == 4.0
+    assert found[-1]["losses"][1] == 4.0
     assert found[-1]["kept_each"] == 3
     longer = write(tmp_path / "longer", rows({"she": [4.0]}, name="fig9", batches=10000))
     assert keep(longer.parent, folder) == [folder / "fig9-10000.jsonl"]
@@ -188,7 +188,7 @@ def test_counts() -> None:
     assert wrong == {
         "Tables 3 to 6 give operations and parameters.",  # the additions of Table 5
         "HE takes fewer operations and fewer parameters than 32 heads.",
-        "Training cost equals perplexity.",
+        "Training loss equals perplexity.",
         "Equal settings make a fair comparison",
     }
     said = " ".join(count.count().said for count in COUNTS)

@@ -15,7 +15,7 @@ from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.studies import STUDIES
 from seqloom.report.study.compared import Loss, losses
 from seqloom.report.study.rows import Study
-from tests.docs.made_up import Costs, plate
+from tests.docs.made_up import Losses, plate
 
 
 def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
@@ -24,7 +24,7 @@ def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("costs", "word", "why"),
+    ("losses", "word", "why"),
     [
         ({"a": [0, 0, 0], "b": [1.9, 2, 2.1]}, "holds", "adjusted p below 0.001"),
         ({"a": [1.9, 2, 2.1], "b": [0, 0, 0]}, "does not hold", "adjusted p below 0.001"),
@@ -40,8 +40,8 @@ def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
         ({"a": [0, 0, 0], "b": [0.19, 0.2, 0.21], "c": [1, 5, 9]}, "holds", "adjusted p below 0.001"),  # c is apart
     ],
 )
-def test_verdicts(costs: Costs, word: str, why: str, tmp_path: Path) -> None:
-    made = plate(tmp_path, costs)
+def test_verdicts(losses: Losses, word: str, why: str, tmp_path: Path) -> None:
+    made = plate(tmp_path, losses)
     found = judge(rules.below(("a", "b")), made)
     assert (found.word, found.why) == (word, why)
     assert ("±" in found.said) == (why.startswith(("adjusted", "a model")))
@@ -76,9 +76,9 @@ def test_holm_over_the_claims_of_a_figure(tmp_path: Path) -> None:
 
 
 def test_runs_are_paired_where_the_rows_say_so(tmp_path: Path) -> None:
-    costs = {"a": [1.0, 2.0, 3.0], "b": [1.1, 2.11, 3.1]}
-    apart = judge(rules.below(("a", "b")), plate(tmp_path, costs))
-    paired = judge(rules.below(("a", "b")), plate(tmp_path, costs, paired=True))
+    losses = {"a": [1.0, 2.0, 3.0], "b": [1.1, 2.11, 3.1]}
+    apart = judge(rules.below(("a", "b")), plate(tmp_path, losses))
+    paired = judge(rules.below(("a", "b")), plate(tmp_path, losses, paired=True))
     assert (apart.word, paired.word) == ("not settled", "holds")
     half = 4.302653 * math.sqrt(((0.1 - 0.31 / 3) ** 2 * 2 + (0.11 - 0.31 / 3) ** 2) / 2 / 3)
     assert paired.said == f"a - b: {-0.31 / 3:+.3f} ± {half:.3f}"
@@ -96,7 +96,7 @@ def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
     assert (found.word, found.why, found.said) == ("observed once", "not all its models were run", "she: +0.500")
 
 
-def test_costs_are_judged_apart(tmp_path: Path) -> None:
+def test_losses_are_judged_apart(tmp_path: Path) -> None:
     made = plate(tmp_path, {"a": [0, 0, 0], "b": [1.9, 2, 2.1]}, held_out={"a": [2, 2, 2], "b": [0, 0, 0.1]})
     assert [judge(rules.below(("a", "b")), made, loss).word for loss in ("training", "held_out")] == [
         "holds", "does not hold",
@@ -108,7 +108,7 @@ SWEEP = {("she", 8): [5.0], ("she", 32): [4.0], (MANY, 8): [5.1], (MANY, 32): [4
 
 
 @pytest.mark.parametrize(
-    ("rule", "costs", "word"),
+    ("rule", "losses", "word"),
     [
         (rules.highest(ONE), HEADS, "holds"),
         (rules.highest(ONE), HEADS | {ONE: [4.19]}, "not settled"),
@@ -132,10 +132,10 @@ SWEEP = {("she", 8): [5.0], ("she", 32): [4.0], (MANY, 8): [5.1], (MANY, 32): [4
         (rules.every(rules.lowest(MANY), rules.highest(ONE)), HEADS, "holds"),
     ],
 )
-def test_rules(rule: Rule, costs: Costs, word: str, tmp_path: Path) -> None:
-    three = {key: [known - 0.01, known, known + 0.01] for key, (known,) in costs.items() if known is not None}
+def test_rules(rule: Rule, losses: Losses, word: str, tmp_path: Path) -> None:
+    three = {key: [known - 0.01, known, known + 0.01] for key, (known,) in losses.items() if known is not None}
     assert judge(rule, plate(tmp_path, three, over="context")).word == word
-    assert judge(rule, plate(tmp_path / "once", costs, over="context")).word == "observed once"
+    assert judge(rule, plate(tmp_path / "once", losses, over="context")).word == "observed once"
 
 
 def test_a_slope_by_hand(tmp_path: Path) -> None:
@@ -146,9 +146,9 @@ def test_a_slope_by_hand(tmp_path: Path) -> None:
     assert found.mean == pytest.approx(-0.5)
 
 
-def test_each_at_its_best_by_training_cost(tmp_path: Path) -> None:
-    costs = {("a", 0.5): [4.0], ("a", 1): [4.2], ("b", 0.5): [4.3], ("b", 1): [4.1], ("c", 1): [4.0]}
-    made = plate(tmp_path, costs, over="rate")
+def test_each_at_its_best_by_training_loss(tmp_path: Path) -> None:
+    losses = {("a", 0.5): [4.0], ("a", 1): [4.2], ("b", 0.5): [4.3], ("b", 1): [4.1], ("c", 1): [4.0]}
+    made = plate(tmp_path, losses, over="rate")
     first, second = rules.at_best(("a", "b"), ("b", "c"))(made)
     assert first.weights == {("a", 0.5): 1, ("b", 1): -1}
     assert [first.name, second.name] == ["a at rate 0.5 - b at rate 1", "b at rate 1 - c at rate 1"]
@@ -180,8 +180,8 @@ def test_claims_ask_for_lines_that_their_studies_have(tmp_path: Path) -> None:
             continue
         if claim.study not in known:
             study = STUDIES[claim.study](grid)
-            costs = {(line.series, line.x): [4.0] for line in study.lines}
-            known[claim.study] = plate(tmp_path, costs, over=study.over)
+            losses = {(line.series, line.x): [4.0] for line in study.lines}
+            known[claim.study] = plate(tmp_path, losses, over=study.over)
         made = known[claim.study]
         if claim.says.startswith("ME") and claim.study == "equal-mul":  # no attention is as small as a tiny ME
             continue

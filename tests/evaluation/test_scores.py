@@ -1,4 +1,4 @@
-"""The held-out cost against a loop that predicts one token at a time, and against counts by hand."""
+"""The held-out loss against a loop that predicts one token at a time, and against counts by hand."""
 
 import math
 from collections.abc import Callable
@@ -56,12 +56,64 @@ def test_every_token_once(kind: str, batch: int) -> None:
     found = score(model, tokens, batch=batch)
     assert found.tokens == len(wanted) == len(tokens) == sum(LENGTHS) + len(LENGTHS)
     total = sum(nats for _, nats in wanted)
-    assert found.cost == pytest.approx(total / len(wanted), rel=1e-5)
+    assert found.loss == pytest.approx(total / len(wanted), rel=1e-5)
     assert found.bits_per_byte == pytest.approx(total / math.log(2) / (4 * sum(LENGTHS)), rel=1e-5)
     assert len(found.by_position) == CONTEXT
-    for place, cost in enumerate(found.by_position):
+    for place, loss in enumerate(found.by_position):
         here = [nats for within, nats in wanted if within == place]
-        assert cost == pytest.approx(sum(here) / len(here), rel=1e-5), f"place {place}"
+        assert loss == pytest.approx(sum(here) / len(here), rel=1e-5), f"place {place}"
+
+
+def overlapping(model: Decoder, tokens: Tokens, stride: int) -> list[float]:
+    """Nats of every token, each predicted by itself from the first window that holds it, or from all before it."""
+    found = []
+    for first, end in zip(tokens.starts, tokens.ends, strict=True):
+        document = [EOS, *map(int, tokens.ids[first:end])]
+        for place in range(1, len(document)):
+            starts = range(0, len(document), stride)
+            start = next(start for start in starts if place <= start + CONTEXT)
+            with torch.no_grad():
+                p = torch.softmax(model.eval()(torch.tensor([document[start:place]]))[0, -1].double(), 0)
+            found.append(-math.log(float(p[document[place]])))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["attention", "he", "gla"])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_overlapping_windows(kind: str, stride: int) -> None:
+    model, tokens = decoder(kind), text()
+    wanted = overlapping(model, tokens, stride)
+    found = score(model, tokens, batch=3, stride=stride)
+    assert found.tokens == len(wanted) == len(tokens)
+    assert found.loss == pytest.approx(sum(wanted) / len(wanted), rel=1e-5)
+    assert found.loss != pytest.approx(score(model, tokens).loss, rel=1e-5)
+
+
+def test_a_stride_of_the_context_is_whole_windows() -> None:
+    model, tokens = decoder(), text()
+    assert score(model, tokens, stride=CONTEXT) == score(model, tokens)
+
+
+def test_a_text_shorter_than_the_context_is_one_window() -> None:
+    model, tokens = decoder(), text((2, 3))
+    assert score(model, tokens, stride=1) == score(model, tokens)
+
+
+@pytest.mark.parametrize("stride", [0, -1, CONTEXT + 1])
+def test_a_stride_that_leaves_out_tokens_or_none(stride: int) -> None:
+    with pytest.raises(ValueError, match=f"a stride is from 1 to the 5 tokens of a window, not {stride}"):
+        score(decoder(), text(), stride=stride)
+
+
+def test_windows_of_another_length_than_the_models() -> None:
+    model, tokens = decoder(position="none"), text()
+    shorter = Decoder(model.config.model_copy(update={"context": 3}))
+    shorter.load_state_dict(model.state_dict())
+    found, wanted = score(model, tokens, context=3), score(shorter, tokens)
+    assert found.by_position == pytest.approx(wanted.by_position, rel=1e-6)
+    assert found.tokens == wanted.tokens
+    with pytest.raises(ValueError, match="context"):
+        score(model, tokens, context=0)
 
 
 def test_positions_that_no_token_has() -> None:
@@ -70,11 +122,11 @@ def test_positions_that_no_token_has() -> None:
     assert found.tokens == 5
 
 
-def test_a_uniform_model_costs_the_logarithm_of_its_vocabulary() -> None:
+def test_the_loss_of_a_uniform_model_is_the_logarithm_of_its_vocabulary() -> None:
     model, tokens = decoder(), text()
     torch.nn.init.zeros_(model.head.weight)
     found = score(model, tokens)
-    assert found.cost == pytest.approx(math.log(VOCAB), rel=1e-6)
+    assert found.loss == pytest.approx(math.log(VOCAB), rel=1e-6)
     assert found.by_position == pytest.approx([math.log(VOCAB)] * CONTEXT, rel=1e-6)
     assert found.bits_per_byte == pytest.approx(math.log2(VOCAB) * len(tokens) / (4 * sum(LENGTHS)), rel=1e-6)
 
@@ -85,7 +137,7 @@ def test_a_document_does_not_see_the_one_before() -> None:
     apart = [
         score(model, Tokens(tokens.ids[first : first + 5], np.array([0]), np.array([16])), batch=1) for first in (0, 5)
     ]
-    assert both.cost == pytest.approx((apart[0].cost + apart[1].cost) / 2, rel=1e-6)
+    assert both.loss == pytest.approx((apart[0].loss + apart[1].loss) / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -95,7 +147,7 @@ def test_dropout_is_off_and_the_mode_is_left_as_it_was(training: bool) -> None:
     first, second = score(model, tokens), score(model, tokens)
     assert first == second
     assert all(module.training is training for module in model.modules())
-    assert first.cost == pytest.approx(score(decoder(dropout=0.0), tokens).cost, rel=1e-6)
+    assert first.loss == pytest.approx(score(decoder(dropout=0.0), tokens).loss, rel=1e-6)
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
@@ -118,7 +170,7 @@ def test_the_random_numbers_are_left_alone() -> None:
 def test_its_row() -> None:
     found = score(decoder(), text())
     assert found.row() == {
-        "held_out": found.cost,
+        "held_out": found.loss,
         "bits_per_byte": found.bits_per_byte,
         "tokens": found.tokens,
         "by_position": found.by_position,
@@ -142,6 +194,6 @@ def test_unigram_entropy(ids: list[int], nats: float) -> None:
 def test_no_model_without_context_beats_the_unigram_entropy() -> None:
     tokens = text()
     p = np.bincount(tokens.ids, minlength=VOCAB) / len(tokens)
-    cost: Callable[[Any], float] = lambda q: float(-np.log(q[tokens.ids]).mean())  # noqa: E731
-    assert unigram_entropy(tokens) == pytest.approx(cost(p), rel=1e-12)
-    assert cost((p + 0.01) / (p + 0.01).sum()) > unigram_entropy(tokens)
+    loss: Callable[[Any], float] = lambda q: float(-np.log(q[tokens.ids]).mean())  # noqa: E731
+    assert unigram_entropy(tokens) == pytest.approx(loss(p), rel=1e-12)
+    assert loss((p + 0.01) / (p + 0.01).sum()) > unigram_entropy(tokens)

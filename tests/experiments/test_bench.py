@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from torch import Tensor
 from seqloom.analysis.measure import Timing
 from seqloom.cli.timing import timed
 from seqloom.experiments import bench as module
-from seqloom.experiments.bench import bench
+from seqloom.experiments.bench import bench as cell
+from seqloom.experiments.bench import run_bench
+from seqloom.experiments.results import read
 from seqloom.mixers import kinds
 from seqloom.mixers.attention.attention import Attention
 from seqloom.mixers.extractors.extractors import Extractor
@@ -26,6 +29,12 @@ COLUMNS = {
     *("mixer", "what", "dim", "context", "batch", "ms_median", "ms_quartiles", "ratio_median", "ratio_quartiles"),
     *("backends", "operations_a_token", "repeats", "threads", "loaded", "against"),
 }
+
+
+def bench(mixers: list[str], against: str, **asked: Any) -> list[dict[str, Any]]:
+    """The rows of a race, in a folder of its own."""
+    with TemporaryDirectory() as folder:
+        return [row.model_dump(mode="json") for row in run_bench(cell(mixers, against, **asked), Path(folder))]
 
 
 @pytest.fixture
@@ -223,16 +232,34 @@ def test_the_table(fake: Callable[..., None], capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == ""
 
 
-def test_json_and_file(fake: Callable[..., None], tmp_path: Path) -> None:
+def test_a_folder_of_races(fake: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake({"she": (0.002,) * 2, "me": (0.001, 0.003)})
-    out = tmp_path / "new" / "rows.jsonl"
-    for _ in range(2):
-        said = json.loads(timed(["she"], "me", threads=1, as_json=True, out=out, **SMALL))
-    kept = [json.loads(line) for line in out.read_text().splitlines()]
-    assert len(kept) == 4
-    assert set(kept[0]) == COLUMNS | {"date", "commit", "command", "machine"}
-    assert said["rows"] == [{name: row[name] for name in said["rows"][0]} for row in kept[2:]]
-    assert "1 threads" in said["machine"]
+    out = tmp_path / "new" / "races"
+
+    def printed(**asked: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(timed(["she"], "me", threads=1, as_json=True, out=out, **asked))
+        return answer
+
+    first, forward = printed(**SMALL), printed(**SMALL, what="forward")
+    rows = read(out)
+    assert len(rows) == 4
+    assert set(rows[0]) == COLUMNS | {"cell", "date", "commit", "command", "machine"}
+    for race in (first, forward):
+        what = race["rows"][0]["what"]
+        assert race["rows"] == [{name: row[name] for name in COLUMNS} for row in rows if row["what"] == what]
+    assert "1 threads" in first["machine"]
+    monkeypatch.setattr(module, "race", None)
+    assert printed(**SMALL)["rows"] == first["rows"], "it is not run again"
+
+
+def test_a_race_that_is_interrupted_leaves_no_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "race", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        timed(["she"], "me", out=tmp_path, **SMALL)
+    assert list(tmp_path.rglob("rows.json")) == []
 
 
 @pytest.mark.usefixtures("no_clock")
@@ -240,11 +267,14 @@ def test_threads_and_files_that_cannot_be(tmp_path: Path) -> None:
     for threads in (0, -2, 10**6):
         with pytest.raises(ValueError, match="--threads must be"):
             timed(["she"], "me", threads=threads, **SMALL)
-    with pytest.raises(IsADirectoryError):
-        timed(["she"], "me", out=tmp_path, **SMALL)
     with pytest.raises(ValueError, match="did you mean"):
-        timed(["shee"], "me", out=tmp_path / "rows.jsonl", threads=1, **SMALL)
+        timed(["shee"], "me", out=tmp_path / "races", threads=1, **SMALL)
     assert list(tmp_path.iterdir()) == []
+    file = tmp_path / "file"
+    file.write_text("rows")
+    with pytest.raises(ValueError, match="a file is in its place"):
+        timed(["she"], "me", out=file, **SMALL)
+    assert file.read_text() == "rows"
     assert torch.get_num_threads() == 1
 
 

@@ -152,5 +152,5 @@ def test_a_step_trains_on_noise() -> None:
     assert sorted(set(tokens.ids.tolist())) == list(range(40))
     step = training_step(ME, TRAINING)
     first, second = step(), step()
-    assert first.cost > 0  # type: ignore[attr-defined]
+    assert first.loss > 0  # type: ignore[attr-defined]
     assert first != second

@@ -90,9 +90,9 @@ def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
     assert 0 <= good.row["parity right"] <= 1
     assert said.probe_batches == 2
     assert "trained on it alone for 2 batches at most" in said.columns[-1].meaning
-    assert good.cannot == ["keep a state of one size: it grows with the text"]
-    assert wild.cannot[0].startswith("be trained so: stopped at step")
-    assert wild.cannot[-1].startswith("do parity: stopped at step")
+    assert good.limitations == ["keep a state of one size: it grows with the text"]
+    assert wild.limitations[0].startswith("be trained so: stopped at step")
+    assert wild.limitations[-1].startswith("do parity: stopped at step")
     assert [(each.name, each.why) for each in said.left_out] == [("none", "no room")]
     page = write(tmp_path / "all").read_text(encoding="utf-8")
     assert "be trained so: stopped at step" in page

@@ -25,8 +25,8 @@ def test_one_table_of_all_runs_on_a_terminal() -> None:
     out = Terminal()
     with LiveTable({"she": 10, "me": 10}, out) as board:
         with board.show("she", "training", 10, "batches", start=4) as advance:
-            for cost in (5.5, 5.25):
-                advance(note=f"cost {cost}")
+            for loss in (5.5, 5.25):
+                advance(note=f"loss {loss}")
         board.say("a line above")
         board.done("she", "4.5000")
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).split("run ")[-1]
@@ -44,7 +44,7 @@ def test_how_far_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
     from seqloom.experiments import live_table as module
 
     line = board._lines["she"]
-    module._advancing(line, 10, 4)(2, "cost 5.1")
+    module._advancing(line, 10, 4)(2, "loss 5.1")
     assert (line.state, line.rate, line.left, line.loss) == ("6 of 10", "1.0/s", "0:04", "5.1")
 
 
@@ -64,7 +64,7 @@ def test_of_more_runs_than_the_terminal_has_lines_those_around_the_one_at_work(m
         for number in range(20):
             board.done(f"mixer-{number}", "4.5")
         with board.show("mixer-20", "training", 10, "batches") as advance:
-            advance(5, "cost 5.5")
+            advance(5, "loss 5.5")
             assert board._live is not None
             board._live.refresh()
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).split("run ")[-1].splitlines()

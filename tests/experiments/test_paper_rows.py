@@ -50,8 +50,8 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_medians_over_whole_stretches() -> None:
-    costs = [(step, float(cost)) for step, cost in enumerate([9, 1, 5, 2, 8, 3, 7], 1)]
-    found = Progress(7, costs, [], None)
+    losses = [(step, float(loss)) for step, loss in enumerate([9, 1, 5, 2, 8, 3, 7], 1)]
+    found = Progress(7, losses, [], None)
     assert found.medians(3) == [(1, 3, 5.0), (4, 6, 3.0)]
     assert found.medians(7) == [(1, 7, 5.0)]
     assert found.medians(8) == []
@@ -59,7 +59,7 @@ def test_medians_over_whole_stretches() -> None:
 
 def test_progress(tmp_path: Path) -> None:
     assert progress(tmp_path, 4) == Progress(4, [], [], None)
-    lines: list[dict[str, Any]] = [{"step": step, "cost": 5.0 - step, "seconds": step} for step in (1, 2, 3, 4)]
+    lines: list[dict[str, Any]] = [{"step": step, "loss": 5.0 - step, "seconds": step} for step in (1, 2, 3, 4)]
     (tmp_path / "metrics.jsonl").write_bytes(b"".join(encode(line) for line in lines))
     assert not progress(tmp_path, 4).finished, "it is not scored yet"
     with pytest.raises(ValueError, match="was trained for 4 batches, not 3: ask for as many or another --out"):
@@ -88,14 +88,14 @@ def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None
         own = rows(grid.folder(cell) / "metrics.jsonl")
         said = [row for row in found if row["cell"] == cell.name]
         told = next(row for row in said if row["row"] == "cell")
-        costs = [row["cost"] for row in own if "cost" in row]
-        assert [row["cost"] for row in said if row["row"] == "median"] == costs
-        assert [(row["step"], row["cost"]) for row in said if row["row"] == "held-out"] == [
+        losses = [row["loss"] for row in own if "loss" in row]
+        assert [row["loss"] for row in said if row["row"] == "median"] == losses
+        assert [(row["step"], row["loss"]) for row in said if row["row"] == "held-out"] == [
             (row["step"], row["held_out"]) for row in own if "held_out" in row
         ]
         assert told["finished"]
         assert told["held_out"] == own[-1]["held_out"]
-        assert told["training"] == costs[-1]
+        assert told["training"] == losses[-1]
         assert told["seconds"] == statistics.median(row["seconds"] for row in own if "seconds" in row)
         assert told["parameters"] == {"she": 42828, "attention-heads=32": 28492}[told["series"]]
     assert {cell: (grid.folder(cell) / "metrics.jsonl").read_bytes() for cell in cells} == before
@@ -129,8 +129,8 @@ def test_a_signal_stops_it_and_it_goes_on(grid: Grid, tmp_path: Path, monkeypatc
     trained(grid, study.only(["she"]))
     other = Grid(scale_of("tiny"), tmp_path / "whole")
     trained(other, study.only(["she"]))
-    costs = [progress(each.folder(she), 12).costs for each in (grid, other)]
-    assert costs[0] == costs[1]
+    losses = [progress(each.folder(she), 12).losses for each in (grid, other)]
+    assert losses[0] == losses[1]
 
 
 def test_a_run_that_fails_is_a_row_and_the_others_go_on(grid: Grid, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +154,7 @@ def test_every_batch_of_figure_9(grid: Grid) -> None:
     every = [row for row in found if row["row"] == "batches"]
     assert len(every) == 1, "one seed alone"
     assert every[0]["steps"] == list(range(1, 13))
-    assert every[0]["costs"] == [cost for _, cost in progress(grid.folder(Cell(grid.model("she"), 0)), 12).costs]
+    assert every[0]["losses"] == [loss for _, loss in progress(grid.folder(Cell(grid.model("she"), 0)), 12).losses]
 
 
 def test_the_plan_reads_or_times(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:

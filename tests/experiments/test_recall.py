@@ -79,20 +79,20 @@ KEYS = ("mixer", "probe", "difficulty", "seed", "dim", "lr")
 def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saving: int) -> None:
     more = {**TINY, "changes": [f"training.save_every={saving}", "model.dropout=0.1"]}
     real = training.Updates.__call__
-    costs: list[tuple[int, float]] = []
+    losses: list[tuple[int, float]] = []
     interrupt = False
 
     def noted(updates: training.Updates, number: int):
         if interrupt and number == 6:
             os.kill(os.getpid(), signal.SIGINT)
         done = real(updates, number)
-        costs.append((number, done.cost))
+        losses.append((number, done.loss))
         return replace(done, seconds=1.0)
 
     monkeypatch.setattr(training.Updates, "__call__", noted)
     whole = recall(TWO, ["compression"], [1], tmp_path / "whole", **more)
-    known, interrupt = costs.copy(), True
-    costs.clear()
+    known, interrupt = losses.copy(), True
+    losses.clear()
     with pytest.raises(Stopped, match=r"goes on with compression-1/attention-heads=2") as stopped:
         recall(TWO, ["compression"], [1], tmp_path / "cut", **more)
     assert stopped.value.code == 130
@@ -100,8 +100,8 @@ def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     interrupt = False
     assert recall(TWO, ["compression"], [1], tmp_path / "cut", **more) == whole
     assert {row.seconds for row in whole} == {12.0}
-    assert costs == known
-    assert [number for number, _ in costs] == [*range(12), *range(12)]
+    assert losses == known
+    assert [number for number, _ in losses] == [*range(12), *range(12)]
 
 
 def test_a_signal_at_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,3 +287,32 @@ def test_attention_recalls_what_fixed_taps_and_small_states_cannot(tmp_path: Pat
     right = {row.mixer: row.accuracy or 0.0 for row in rows if row.distance is None}
     assert right.pop("attention-heads=1") > 0.99
     assert max(right.values()) < 0.5
+
+
+def test_a_harder_setting_is_only_for_who_solved_the_easier_one(tmp_path: Path) -> None:
+    more: dict[str, Any] = {**TINY, "dims": [16], "batches": 1000, "batch": 64, "lrs": [1e-2]}
+    names = [contender("attention:heads=1"), contender("identity")]
+    grid = Recall(names, ["parity:length=2"], [1, 2], climb=True, solved=0.99, **{**more, "batches": 300})
+    stages = list(grid.stages(results.Results(tmp_path)))
+    assert [len(stage) for stage in stages] == [2, 2]  # for the plan, before anything is known
+    rows = run(grid.study, tmp_path).of(Answers)
+    whole = [(row.mixer, row.difficulty) for row in rows if row.distance is None]
+    assert whole == [("attention-heads=1", 1), ("identity", 1), ("attention-heads=1", 2)]
+
+
+def test_a_model_is_asked_about_longer_rows_than_it_learned(tmp_path: Path) -> None:
+    (whole, *parts) = recall([contender("gru")], ["parity:length=4"], [1], tmp_path, **TINY, test="length=12")
+    assert whole.test == {"length": 12}
+    assert whole.settings == {"length": 4}
+    assert whole.asked == 32 * 11
+    assert parts[-1].distance == (9, 16)
+    assert whole.state_bytes == 2 * 8 * 4  # layers, units, bytes
+    with pytest.raises(ValueError, match="has other tokens than"):
+        recall([contender("gru")], ["permutations:length=4"], [1], tmp_path / "other", **TINY, test="things=3")
+
+
+def test_permutations_are_learned_by_a_state_that_is_replaced(tmp_path: Path) -> None:
+    more: dict[str, Any] = {**TINY, "dims": [32], "batches": 400, "batch": 64, "lrs": [1e-2]}
+    (row, *_) = recall([contender("gru")], ["permutations:length=4,things=3"], [1], tmp_path, **more)
+    assert row.accuracy is not None
+    assert row.accuracy > 0.95

@@ -123,7 +123,7 @@ def document(path: Path, **changes: Any) -> None:
         ({"format": 2}, "is of format 2, and this seqloom reads 1: update seqloom"),
         ({"format": None}, "is no rows of a study"),
         ({"rows": [{"number": 4}]}, r"has rows of an older format \(value: Field required\): choose another --out"),
-        ({"rows": [{"value": 4, "cost": 1}]}, r"has rows of an older format \(cost: Extra inputs"),
+        ({"rows": [{"value": 4, "loss": 1}]}, r"has rows of an older format \(loss: Extra inputs"),
     ],
 )
 def test_rows_of_another_format(tmp_path: Path, changes: dict[str, Any], says: str) -> None:

@@ -25,18 +25,18 @@ def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
     said = compare(THREE, "tiny", SMALL, tmp_path, seeds=2)
     found = said.contenders
     assert {each.name for each in found} == {each.name for each in THREE}
-    assert [each.row["held-out cost"] for each in found] == sorted(each.row["held-out cost"] for each in found)
+    assert [each.row["held-out loss"] for each in found] == sorted(each.row["held-out loss"] for each in found)
     everything = {}
     for each in found:
         runs = [read(tmp_path / folder / "metrics.jsonl") for folder in each.runs]
         assert each.runs == [f"{each.name}/seed-{seed}" for seed in (0, 1)]
         held = [run[-1]["held_out"] for run in runs]
         assert held[0] != held[1], "seeds draw other weights"
-        assert each.row["held-out cost"] == pytest.approx(statistics.mean(held))
-        assert each.spread["held-out cost"] == held
-        costs = [[step["cost"] for step in run if "cost" in step] for run in runs]
-        assert [len(run) for run in costs] == [6, 6]
-        assert each.row["training cost"] == pytest.approx(statistics.mean(run[-1] for run in costs))
+        assert each.row["held-out loss"] == pytest.approx(statistics.mean(held))
+        assert each.spread["held-out loss"] == held
+        losses = [[step["loss"] for step in run if "loss" in step] for run in runs]
+        assert [len(run) for run in losses] == [6, 6]
+        assert each.row["training loss"] == pytest.approx(statistics.mean(run[-1] for run in losses))
         assert [len(places) for places in each.by_position] == [16, 16]
         everything[each.name] = dict(enumerate(held))
     assert (said.baseline, said.paired, said.stretch) == ("attention-heads=2", False, 1)
@@ -51,7 +51,7 @@ def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("batches", "last"), [(3, 1), (19, 1), (300, 30), (3000, 300)])
 def test_a_training_loss_is_of_the_last_tenth(batches: int, last: int, tmp_path: Path) -> None:
-    rows = [{"step": step, "cost": float(step > batches - last)} for step in range(1, batches + 1)]
+    rows = [{"step": step, "loss": float(step > batches - last)} for step in range(1, batches + 1)]
     rows.append({"step": batches, "held_out": 4.0, "bits_per_byte": 2.0})
     (tmp_path / "metrics.jsonl").write_bytes(b"".join(map(encode, rows)))
     cell = Compare(THREE[:1], "tiny", SMALL)._run(THREE[0], 0)
@@ -83,7 +83,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
     assert said.origin.command == "seqloom compare she"
     assert said.text.floor < said.text.unigram
     names = [column.name for column in said.columns]
-    assert names[0] == "held-out cost"
+    assert names[0] == "held-out loss"
     for each in said.contenders:
         assert set(names) <= set(each.row)
         for name in ("ms a step", "peak MB a step", "ms a generated token", "state bytes", "operations a token"):

@@ -47,7 +47,7 @@ def test_processes_train_as_one_does(tmp_path: Path) -> None:
     found = run(study(cells), tmp_path, Workers(jobs=2))
     assert found.failed == {}
     run(study(cells[1:]), tmp_path / "alone")
-    losses = [progress(out / cells[1].name, 12).costs for out in (tmp_path, tmp_path / "alone")]
+    losses = [progress(out / cells[1].name, 12).losses for out in (tmp_path, tmp_path / "alone")]
     assert losses[0] == losses[1]
 
 
@@ -90,7 +90,7 @@ def test_a_cell_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
 def test_last_row(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     assert last(path) == (0, None)
-    path.write_text('{"step": 1, "cost": 5.0}\n{"step": 2, "cost": 4.0}\n{"step": 2, "held_out": 4.5}\n{"step": 3, "co')
+    path.write_text('{"step": 1, "loss": 5.0}\n{"step": 2, "loss": 4.0}\n{"step": 2, "held_out": 4.5}\n{"step": 3, "co')
     assert last(path) == (2, 4.0)
 
 

@@ -1,7 +1,7 @@
 """Tiny decoders and a stand-in for the tokenizer."""
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ class Letters:
     def decode(self, ids: list[int]) -> str:
         return b"".join(self.table[id] for id in ids).decode("utf-8", "replace")
 
-    def stream(self) -> "LettersStream":
+    def stream(self, after: Sequence[int] = ()) -> "LettersStream":
         return LettersStream(self.table)
 
     def _length(self, id: int) -> int:

@@ -1,5 +1,6 @@
 """Ids into text: whole characters, and nothing from the first stop string on, however the tokens cut it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ class Spelled:
     def encode(self, text: str) -> list[int]:
         raise NotImplementedError
 
-    def stream(self) -> "Spelled":
+    def stream(self, after: Sequence[int] = ()) -> "Spelled":
         return self
 
     def push(self, id: int) -> str:

@@ -29,6 +29,9 @@ def defined(mixer: Any, x: Tensor, causal: bool = True) -> Tensor:
     """The equation over one row (T, D), query by query and head by head."""
     H, G, K, T = mixer.heads, mixer.kv_heads, mixer.width, len(x)
     given = x @ mixer.w_qkv.weight.T + (0.0 if mixer.w_qkv.bias is None else mixer.w_qkv.bias)
+    if mixer.taps is not None:
+        W = len(mixer.taps)
+        given = torch.stack([sum(mixer.taps[lag] * given[t - lag] for lag in range(min(t + 1, W))) for t in range(T)])
     q, k, v = (part.view(T, -1, K) for part in given.split([H * K, G * K, G * K], -1))
     y = x.new_zeros(T, H, K)
     for i in range(T):
@@ -45,6 +48,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "multi-query": {"kv_heads": 1},
     "biases of queries, keys and values": {"bias": "qkv"},
     "all biases": {"bias": "all", "kv_heads": 2},
+    "a convolution": {"kernel": 3, "kv_heads": 2},
+    "a convolution that is longer than the text, and biases": {"kernel": 9, "bias": "qkv"},
 }
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from seqloom.contracts.target import subject_of
 from seqloom.core.cost import Span
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
+from seqloom.mixers import kinds, mixer_config
 from seqloom.mixers.attention.attention import AttentionConfig, BidirectionalAttention
+from seqloom.mixers.extractors.extractors import BidirectionalExtractor
+from seqloom.ops.lag_sum.centered import centered
 
 D, H, T = 6, 2, 7
 
@@ -97,8 +101,8 @@ def test_traits_are_those_of_the_form() -> None:
     assert AttentionConfig().build(8, None).traits.causal == "always"
     assert AttentionConfig.traits.causal == "either"
     assert seqloom.mixer("attention", dim=8, causal=False).traits.causal == "never"
-    with pytest.raises(ValueError, match="she is causal"):
-        seqloom.mixer("she", dim=8, context=4, causal=False)
+    with pytest.raises(ValueError, match="gru is causal"):
+        seqloom.mixer("gru", dim=8, context=4, causal=False)
 
 
 def test_weights_are_viewed_on_both_sides() -> None:
@@ -113,3 +117,110 @@ def test_one_of_a_user_is_verified_in_the_form_that_it_has() -> None:
     subject = subject_of("tests.mixers.test_build:Whole", dim=8)
     found = causality(subject)
     assert (found.verdict, found.detail) == ("holds", "it is bidirectional: output 0 depends on input 1")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["she", "he", "we", "me", "he_extraction", "extractor"])
+@pytest.mark.parametrize(("context", "T"), [(4, 7), (5, 3), (3, 3), (1, 4)])
+def test_extractors_sum_over_both_sides(kind: str, context: int, T: int) -> None:
+    torch.manual_seed(1)
+    mixer = mixer_config({"kind": kind}).build(6, context, causal=False).double()
+    assert isinstance(mixer, BidirectionalExtractor)
+    x = torch.randn(2, T, 6, dtype=torch.float64)
+    z = x if mixer.w_in is None else mixer.w_in(x)
+    e = torch.zeros_like(x)
+    for i in range(T):
+        for j in range(T):
+            if abs(i - j) < context:
+                tap = mixer.w_ext[i - j + context - 1]
+                e[:, i] += z[:, j] @ tap if tap.ndim == 2 else z[:, j] * tap
+    y = e if mixer.w_adj is None else mixer.w_adj(x) * e
+    wanted = y if mixer.w_out is None else mixer.w_out(y)
+    torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-11)
+
+
+def test_a_sum_over_both_sides_has_an_odd_number_of_taps() -> None:
+    with pytest.raises(ValueError, match="an odd number of taps, 2L-1, not 4"):
+        centered(torch.zeros(1, 3, 2), torch.zeros(4, 2))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "aft_simple"},
+        {"kind": "aft_full", "bias_dim": 3},
+        {"kind": "aft_full", "bias_dim": 0},
+        {"kind": "aft_local", "window": 2, "bias_dim": 3},
+        {"kind": "aft_local", "window": 2, "bias_dim": 0},
+        {"kind": "aft_conv", "heads": 2, "window": 3},
+    ],
+    ids=str,
+)
+def test_aft_sums_to_the_end_of_the_row(settings: dict[str, Any]) -> None:
+    """Seed 004's Eq. 16 and the paper's Eq. 2: token by token, channel by channel."""
+    torch.manual_seed(1)
+    T, window = 6, settings.get("window", 99)
+    mixer = mixer_config(settings).build(D, 9, causal=False).double()
+    for parameter in mixer.parameters():
+        parameter.copy_(torch.randn(parameter.shape) * 0.6)
+    x = torch.randn(1, T, D, dtype=torch.float64)
+    parts = dict(mixer.named_children())
+    q, k, v = (parts[name](x)[0] for name in ("w_q", "w_k", "w_v"))
+    weights = dict(mixer.named_parameters())
+    y = torch.zeros(T, D, dtype=torch.float64)
+    for t in range(T):
+        for c in range(D):
+            head = c * k.shape[1] // D
+            top = bottom = 0.0
+            for j in range(T):
+                bias = 0.0
+                if settings["kind"] == "aft_conv" and abs(t - j) < window:
+                    taps = weights["w"][:, head]
+                    scaled = (taps - taps.mean()) / (taps.var(correction=0) + 1e-5).sqrt()
+                    bias = float(weights["gain"][head] * scaled[t - j + window - 1] + weights["shift"][head])
+                elif settings["kind"] in ("aft_full", "aft_local") and abs(t - j) < window:
+                    w = weights["w"]
+                    column = j if settings["kind"] == "aft_full" else t - j + window - 1
+                    bias = float(w[0, t] @ w[1, j] if settings["bias_dim"] else w[t, column])
+                e = math.exp(float(k[j, head]) + bias)
+                top, bottom = top + e * float(v[j, c]), bottom + e
+            y[t, c] = torch.sigmoid(q[t, c]) * top / bottom
+    torch.testing.assert_close(mixer(x)[0], parts["w_out"](y), rtol=0, atol=1e-11)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "linear", "heads": 2},
+        {"kind": "performer", "heads": 2, "features": 5},
+        {"kind": "performer", "heads": 2, "features": 5, "kernel": "relu"},
+        {"kind": "rfa", "heads": 2, "features": 5, "gate": False},
+    ],
+    ids=str,
+)
+def test_one_sum_is_what_the_last_token_reads(settings: dict[str, Any]) -> None:
+    """The causal form's last output, with each token moved to the end in turn: its sums have no order."""
+    whole, causal = (mixer_config(settings).build(D, None, form).double() for form in (False, True))
+    causal.load_state_dict(whole.state_dict())
+    x = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    last = [causal(torch.cat([x[:, :t], x[:, t + 1 :], x[:, t : t + 1]], 1))[:, -1] for t in range(5)]
+    torch.testing.assert_close(whole(x), torch.stack(last, 1), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["linear", "performer", "aft_simple", "aft_full", "aft_conv"])
+def test_a_row_without_tokens_has_no_gradient_that_is_not_a_number(kind: str) -> None:
+    mixer = mixer_config({"kind": kind, **kinds()[kind].examples[0]}).build(8, 6, causal=False).double()
+    x = torch.randn(2, 4, 8, dtype=torch.float64).requires_grad_()
+    keep = torch.tensor([[True] * 4, [False] * 4])
+    mixer(x, keep).square().sum().backward()
+    assert x.grad is not None
+    for gradient in (x.grad, *(parameter.grad for parameter in mixer.parameters())):
+        assert gradient is not None
+        assert gradient.isfinite().all()
+
+
+def test_a_gate_has_an_order() -> None:
+    with pytest.raises(ValueError, match="rfa is causal: it has no bidirectional form"):
+        seqloom.mixer("rfa", dim=8, causal=False)

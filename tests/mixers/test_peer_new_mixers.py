@@ -4,6 +4,7 @@ The peers round to float32 inside, so the bound is 2e-6 of the largest number, a
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
+from seqloom.positions.rotary import RotaryConfig
 
 transformers = pytest.importorskip("transformers")
 D = 16
@@ -143,9 +145,131 @@ def kimi() -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
     )
 
 
+def griffin() -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
+    from transformers.models.recurrent_gemma.modeling_recurrent_gemma import RecurrentGemmaRecurrentBlock
+
+    H, E = 2, D
+    config = transformers.RecurrentGemmaConfig(
+        **{**MLP, "num_attention_heads": H, "lru_width": E, "num_hidden_layers": 2, "use_cache": False}
+    )
+    peer = OfPositions(strengthened(RecurrentGemmaRecurrentBlock(config, 0), config))
+    theirs = dict(peer.named_parameters())
+    names = {"w_y": "linear_y", "w_x": "linear_x", "w_o": "linear_out"}
+    projections = {
+        f"{ours}.{part}": theirs[f"block.{name}.{part}"] for ours, name in names.items() for part in ("weight", "bias")
+    }
+    gates = [f"block.rg_lru.{name}_gate" for name in ("recurrent", "input")]
+    return (
+        peer,
+        mixer_config({"kind": "rglru", "heads": H}).build(D, None),
+        {
+            **projections,
+            "conv.weight": taps(theirs["block.conv_1d.weight"]),
+            "conv.bias": theirs["block.conv_1d.bias"],
+            "gates.weight": torch.cat([theirs[f"{name}_weight"] for name in gates], 2),
+            "gates.bias": torch.cat([theirs[f"{name}_bias"] for name in gates], 1),
+            "rate": theirs["block.rg_lru.recurrent_param"],
+        },
+    )
+
+
+def deepseek(query_rank: int | None = None) -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
+    from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention, DeepseekV3RotaryEmbedding
+
+    H, K, R, rank = 2, D // 2, 4, 5
+    sizes = {"q_lora_rank": query_rank, "kv_lora_rank": rank, "qk_nope_head_dim": K, "qk_rope_head_dim": R}
+    config = transformers.DeepseekV3Config(
+        **{**MLP, **sizes, "v_head_dim": K, "num_hidden_layers": 1, "rope_interleave": True, "head_dim": R}
+    )
+    config._attn_implementation = "eager"
+    attention = strengthened(DeepseekV3Attention(config, 0), config)
+    peer = OfAngles(attention, DeepseekV3RotaryEmbedding(config))
+    theirs = {name.removeprefix("attention."): parameter for name, parameter in peer.named_parameters()}
+    small, shared = theirs["kv_a_proj_with_mqa.weight"].split((rank, R))
+    weights = {
+        "w_c.weight": small,
+        "w_r.weight": shared,
+        "norm.weight": theirs["kv_a_layernorm.weight"],
+        "w_kv.weight": theirs["kv_b_proj.weight"],
+        "w_o.weight": theirs["o_proj.weight"],
+        "w_q.weight": theirs["q_b_proj.weight" if query_rank else "q_proj.weight"],
+    }
+    if query_rank:
+        weights |= {"w_d.weight": theirs["q_a_proj.weight"], "norm_d.weight": theirs["q_a_layernorm.weight"]}
+    settings = {"heads": H, "rank": rank, "query_rank": query_rank or 0, "rotary_width": R}
+    return peer, mixer_config({"kind": "mla", **settings}).build(D, None), weights
+
+
+def diffllama() -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
+    """Its heads h and h + H are a pair; its norm has no gain."""
+    from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention, DiffLlamaRotaryEmbedding
+
+    H, K, layer = 2, D // 4, 1
+    sizes = {"num_attention_heads": 2 * H, "num_key_value_heads": 2 * H, "num_hidden_layers": 2, "rms_norm_eps": 1e-5}
+    config = transformers.DiffLlamaConfig(**{**MLP, **sizes})
+    config._attn_implementation = "eager"
+    peer = OfAngles(strengthened(DiffLlamaAttention(config, layer), config), DiffLlamaRotaryEmbedding(config))
+    theirs = {name.removeprefix("attention."): parameter for name, parameter in peer.named_parameters()}
+    pairs = torch.arange(2 * H).view(2, H).T.flatten()
+    projections = {
+        f"w_{name}.weight": theirs[f"{name}_proj.weight"].unflatten(0, (2 * H, K))[pairs].flatten(0, 1)
+        for name in "qkv"
+    }
+    vectors = [torch.stack([theirs[f"lambda_q{n}"], theirs[f"lambda_k{n}"]]) for n in (1, 2)]
+    weights = {
+        **projections,
+        "w_o.weight": theirs["o_proj.weight"],
+        "vectors": torch.stack(vectors),
+        "norm.weight": 1 + 0 * theirs["o_proj.weight"][0, : 2 * K],
+    }
+    mixer = mixer_config({"kind": "differential", "heads": H}).build(
+        D, None, layer=layer, depth=2, position=RotaryConfig()
+    )
+    return peer, mixer, weights
+
+
+class OfAngles(nn.Module):
+    """A layer that wants the sines of its positions and a mask; what it has read is in its cache."""
+
+    def __init__(self, attention: nn.Module, rotary: nn.Module) -> None:
+        super().__init__()
+        self.attention, self.rotary, self.settings = attention, rotary, attention.settings
+
+    def forward(self, x: Tensor, cache_params: Any = None) -> Tensor:
+        first, T = 0 if cache_params is None else cache_params.get_seq_length(self.attention.layer_idx), x.shape[1]
+        positions = torch.arange(first, first + T).expand(len(x), -1)
+        seen = torch.arange(first + T) <= positions[0, :, None]
+        mask = torch.zeros(seen.shape).masked_fill(~seen, -torch.inf)[None, None]
+        return self.attention(x, self.rotary(x, positions), mask, past_key_values=cache_params)[0]
+
+
+class OfPositions(nn.Module):
+    """A layer that wants positions, and keeps its cache to itself."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block, self.settings, self.read = block, block.settings, 0
+
+    def forward(self, x: Tensor, cache_params: object = None) -> Tensor:
+        first = 0 if cache_params is None else self.read
+        positions = torch.arange(first, first + x.shape[1]).expand(len(x), -1)
+        self.read = first + x.shape[1]
+        return self.block(x, positions, None, use_cache=cache_params is not None)[0]
+
+
 BOUNDS = {kimi: 5e-6}
 """the peer multiplies by e^{-G} of a chunk: it is 3.3e-6 from float64, the mixer 2.1e-6"""
-PEERS = {"kimi": kimi, "olmo": olmo, "qwen": qwen, "mamba2": mamba2, "bamba": bamba}
+PEERS = {
+    "diffllama": diffllama,
+    "deepseek": deepseek,
+    "deepseek, small queries": partial(deepseek, 6),
+    "griffin": griffin,
+    "kimi": kimi,
+    "olmo": olmo,
+    "qwen": qwen,
+    "mamba2": mamba2,
+    "bamba": bamba,
+}
 every_peer = pytest.mark.parametrize("make", PEERS.values(), ids=PEERS)
 Make = Callable[[], tuple[nn.Module, Mixer, dict[str, Tensor]]]
 
@@ -178,8 +302,10 @@ def made(make: Make) -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
     return peer, mixer, weights
 
 
-def near(found: Tensor, wanted: Tensor, of_largest: float) -> None:
-    torch.testing.assert_close(found, wanted, rtol=0, atol=of_largest * float(wanted.detach().abs().max()))
+def near(found: Tensor, wanted: Tensor, of_largest: float, least: float = 0.0) -> None:
+    """Within a share of the largest number, or of `least` where that is larger."""
+    largest = max(float(wanted.detach().abs().max()), least)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=of_largest * largest)
 
 
 @every_peer
@@ -195,8 +321,11 @@ def test_outputs_and_gradients_are_the_peers(make: Make, T: int) -> None:
     input_gradient, *gradients = torch.autograd.grad((wanted * out).sum(), [theirs, *parts])
     near(found[0], input_gradient, 1e-5)
     ours = [weights[name] for name, _ in mixer.named_parameters()]
+    # float32 leaves 2e-7 to 4e-7 in every gradient of the peer, and as much in ours, against float64 (T 1, the largest
+    # gradient 4): more than 2e-5 of those below 0.01, and all there is of those that are 0 (a softmax over one key).
+    least = 0.01 * max(float(gradient.abs().max()) for gradient in (input_gradient, *gradients))
     for reached, gradient in zip(torch.autograd.grad(ours, parts, found[1:]), gradients, strict=True):
-        near(reached, gradient, 2e-5)  # the mixer's gradients, handed on to what its weights were copied from
+        near(reached, gradient, 2e-5, least)  # the mixer's gradients, handed on to what its weights were copied from
 
 
 @every_peer

@@ -272,3 +272,23 @@ def test_002_alibi_penalizes_the_nearest_key() -> None:
     printed = np.exp(-(2.0**-8) * np.arange(T))
     assert near(weights.numpy(), printed[::-1] / printed.sum())
     assert not near(weights.numpy(), printed / printed.sum())
+
+
+@torch.no_grad()
+def test_002_etc_divides_by_the_keys_of_one_input() -> None:
+    """Printed: A^{g2g} = e^a / Σ_{k ≤ n_g} e^a. A global token's softmax is over the long input's keys as well."""
+    torch.manual_seed(0)
+    mixer = mixer_config({"kind": "etc", "heads": 1, "segment": 2}).build(D, None, causal=False, depth=2).double()
+    for weight in mixer.parameters():
+        torch.nn.init.normal_(weight)
+    mixer.labels_global.zero_()
+    x, g = (torch.randn(1, n, D, dtype=torch.float64) for n in (T, T // 2))
+    after = mixer.forward_handed(x, None, {"global_2": g})[1]["global_2"]
+    q, k, v = mixer.w_long(torch.cat([mixer.norm(g), x], 1))[0].chunk(3, 1)
+    z = q[: T // 2] @ k.T / math.sqrt(D)
+    of_global, of_long = (z[:, at].softmax(1) @ v[at] for at in (slice(T // 2), slice(T // 2, None)))
+    wanted, printed, added = (mixer.w_out(y).numpy() for y in (z.softmax(1) @ v, of_global, of_global + of_long))
+    found = (after - g)[0].numpy()
+    assert near(found, wanted)
+    assert not near(found, printed)
+    assert not near(found, added)

@@ -203,15 +203,15 @@ MODELS: dict[str, list[dict[str, Any]]] = {
 def test_a_model_of_several_kinds_learns_and_writes(name: str) -> None:
     model = model_of(MODELS[name], position="none").double()
     ids = torch.arange(19)[None] % 7
-    optimizer, costs = torch.optim.AdamW(model.parameters(), lr=0.02), []
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=0.02), []
     for _ in range(12):
-        cost = torch.nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[0, 1:])
+        loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[0, 1:])
         optimizer.zero_grad()
-        cost.backward()
+        loss.backward()
         assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in model.parameters())
         optimizer.step()
-        costs.append(float(cost.detach()))
-    assert costs[-1] < 0.8 * costs[0]
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.8 * losses[0]
     model.eval()
     for mode in ("slide", "stream"):
         assert len(list(seqloom.generate(model, [1, 2, 3], mode=mode, max_tokens=15, seed=0))) == 15

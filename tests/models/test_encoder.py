@@ -13,6 +13,7 @@ import seqloom
 from seqloom.core.model import Model, ModelConfig
 from seqloom.evaluation.scores import score
 from seqloom.generation.decode import generate
+from seqloom.mixers import mixer_config
 from seqloom.models.kinds import KINDS, model_config
 from tests.training.stepping import noise
 
@@ -36,6 +37,17 @@ def test_what_a_position_reads(kind: str, reads: int) -> None:
     model.token.register_forward_hook(lambda *_: x)
     (gradient,) = torch.autograd.grad(model(ids)[0, 2].square().sum(), x)
     assert (gradient[0].abs().sum(1) > 0).tolist() == [place < reads for place in range(6)]
+
+
+@pytest.mark.parametrize("mixer", [{"kind": "rwkv"}, {"kind": "rfa", "heads": 2}])
+def test_a_causal_mixer_is_read_both_ways(mixer: dict[str, Any]) -> None:
+    model = built(mixer=mixer)
+    assert model.config.mixers[0] == mixer_config({"kind": "both_ways", "mixer": mixer})
+    assert model_config(model.config.model_dump(mode="json")) == model.config
+    x = torch.randn(1, 6, 8)
+    x.requires_grad_()
+    (gradient,) = torch.autograd.grad(model.mixers[0](x)[0, 2].square().sum(), x)
+    assert (gradient[0].abs().sum(1) > 0).all()
 
 
 def test_dropped_tokens_change_nothing() -> None:
@@ -80,8 +92,8 @@ def test_what_it_cannot_do(call: Callable[[Model], object], lacks: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"mixer": {"kind": "she"}}, "she is causal: it has no bidirectional form"),
         ({"channel": "channel_mix"}, "an encoder reads in both directions: choose ffn or none"),
+        ({"channel": "channel_mix7"}, "channel_mix7 is causal, and an encoder reads in both directions"),
         ({"kind": "encodr"}, "kind: input should be 'decoder' or 'encoder', not 'encodr'"),
         ({"kind": ["encoder"]}, "kind: input should be 'decoder' or 'encoder'"),
         ({"dmi": 4}, "unknown setting 'dmi'; did you mean 'dim'"),

@@ -1,4 +1,4 @@
-"""The feed-forward network, second half of a layer: its equation, the contract of a mixer, no state, its price."""
+"""The feed-forward network, second sublayer of a layer: its equation, the contract of a mixer, no state, its price."""
 
 import pytest
 import torch

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from seqloom.mixers import kinds
+from tests.kinds import CAUSAL
 from tests.models.drawing import VOCAB, ids
 from tests.models.test_reading import near
 
 CONTEXT, FAR = 8, 128
-KINDS = list(kinds())
+KINDS = CAUSAL
 
 
 def built(kind: str, **settings: Any) -> Any:

@@ -1,7 +1,9 @@
 """The whole models of our recipes against `transformers`, weights copied: logits and the gradient of every parameter.
 
 Each is a recipe at small sizes, in float64. Where a peer rounds to float32 inside (Llama's and Mamba's norms, the
-angles of rotary positions, RWKV's keys, Mamba's scan) both agree to 2e-6 of the largest number, else to 1e-11.
+angles of rotary positions, RWKV's keys, Mamba's scan) both agree to 2e-6 of the largest number, else to 1e-11. Mamba-2,
+Qwen3-Next and Kimi Linear round so often that their gradients are further from float64: they are run as if float32 were
+float64.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,6 +53,21 @@ def taps(name: str) -> Callable[[Weights], Tensor]:
     return lambda theirs: theirs[name][:, 0].flip(1).T
 
 
+def beside(name: str, *words: str) -> Callable[[Weights], Tensor]:
+    """Several tensors of the peer, along their last axis."""
+    return lambda theirs: torch.cat([theirs[name.format(word)] for word in words], -1)
+
+
+def parted(name: str, heads: int, sizes: tuple[int, ...], *parts: int) -> Callable[[Weights], Tensor]:
+    """Of a projection that has, head by head, parts of these sizes: some of them, each of all heads together."""
+
+    def read(theirs: Weights) -> Tensor:
+        each = theirs[name].unflatten(0, (heads, -1)).split(sizes, 1)
+        return torch.cat([each[part].flatten(0, 1) for part in parts])
+
+    return read
+
+
 @dataclass
 class Peer:
     model: str
@@ -64,8 +81,30 @@ class Peer:
     at: str
     recipe: str
     bound: float = 2e-6
+    later: dict[str, Callable[[Weights], Tensor]] | None = None
+    """the same of the last layer, where it is another"""
+    centred: bool = False
+    """whether its norms, but for those of heads, multiply by 1 + weight"""
+    prepare: Callable[[nn.Module], object] = id
+    widened: str | None = None
+    """the module in `transformers.models` whose float32 is float64 here"""
 
 
+def narrower(model: nn.Module) -> None:
+    """Our norms of queries and keys have ε = 1e-6, those around the layers 1e-5; the peer has one for both."""
+    for name, part in model.named_modules():
+        if name.endswith(("q_norm", "k_norm")):
+            part.eps = 1e-6  # type: ignore[assignment]
+
+
+OUTSIDE: dict[str, Callable[[Weights], Tensor]] = {
+    "norm_1.weight": same("input_layernorm.weight"),
+    "norm_2.weight": same("post_attention_layernorm.weight"),
+    **{"ffn.w_gate.weight": same("mlp.gate_proj.weight"), "ffn.w_1.weight": same("mlp.up_proj.weight")},
+    "ffn.w_2.weight": same("mlp.down_proj.weight"),
+}
+"""what is around Llama's mixer"""
+KIMI = recipe("kimi/small")["model"]["mixer"]
 PEERS = {
     "GPT-2": Peer(
         "GPT2LMHeadModel",
@@ -99,12 +138,9 @@ PEERS = {
             "head.weight": same("lm_head.weight"),
         },
         {
-            "norm_1.weight": same("input_layernorm.weight"),
-            "norm_2.weight": same("post_attention_layernorm.weight"),
+            **OUTSIDE,
             "mixer.w_qkv.weight": stacked(*(f"self_attn.{letter}_proj.weight" for letter in "qkv")),
             "mixer.w_out.weight": same("self_attn.o_proj.weight"),
-            **{"ffn.w_gate.weight": same("mlp.gate_proj.weight"), "ffn.w_1.weight": same("mlp.up_proj.weight")},
-            "ffn.w_2.weight": same("mlp.down_proj.weight"),
         },
         "model.layers",
         "llama/small",
@@ -193,7 +229,164 @@ PEERS = {
         "backbone.layers",
         "mamba/small",
     ),
+    "Mamba-2": Peer(
+        "Mamba2ForCausalLM",
+        {
+            **{"hidden_size": D, "num_hidden_layers": DEPTH, "state_size": 5, "conv_kernel": 3, "expand": 2},
+            **{"num_heads": 4, "head_dim": 8, "n_groups": 2, "chunk_size": 4, "residual_in_fp32": False},
+            "tie_word_embeddings": True,
+        },
+        {"mixer": {"kind": "mamba2", "state_dim": 5, "kernel": 3, "head_width": 8, "groups": 2}},
+        {"token.weight": same("backbone.embeddings.weight"), "norm.weight": same("backbone.norm_f.weight")},
+        {
+            **{"norm_1.weight": same("norm.weight"), "mixer.w_in.weight": same("mixer.in_proj.weight")},
+            **{"mixer.w_out.weight": same("mixer.out_proj.weight"), "mixer.conv.bias": same("mixer.conv1d.bias")},
+            **{"mixer.conv.weight": taps("mixer.conv1d.weight"), "mixer.a_log": same("mixer.A_log")},
+            **{"mixer.step_bias": same("mixer.dt_bias"), "mixer.d": same("mixer.D")},
+            "mixer.norm.weight": lambda theirs: theirs["mixer.norm.weight"].unflatten(0, (2, -1)),
+        },
+        "backbone.layers",
+        "mamba2/small",
+        bound=1e-11,
+        widened="mamba2.modeling_mamba2",
+    ),
+    "RecurrentGemma": Peer(  # without attention, whose output has a bias there
+        "RecurrentGemmaForCausalLM",
+        {
+            **{"hidden_size": D, "num_hidden_layers": DEPTH, "num_attention_heads": 2, "lru_width": D},
+            **{"intermediate_size": 2 * WIDTH, "rms_norm_eps": 1e-5, "logits_soft_cap": 1e9, "pad_token_id": None},
+            **{"block_types": ["recurrent"], "tie_word_embeddings": True, "use_cache": False},
+        },
+        {"mixer": {"kind": "rglru", "heads": 2}, "position": {"kind": "none"}},
+        {"token.weight": same("model.embed_tokens.weight"), "norm.weight": same("model.final_norm.weight")},
+        {
+            **{"norm_1.weight": same("temporal_pre_norm.weight"), "norm_2.weight": same("channel_pre_norm.weight")},
+            **{
+                f"mixer.w_{ours}.{part}": same(f"temporal_block.linear_{theirs}.{part}")
+                for ours, theirs in {"y": "y", "x": "x", "o": "out"}.items()
+                for part in ("weight", "bias")
+            },
+            "mixer.conv.weight": taps("temporal_block.conv_1d.weight"),
+            "mixer.conv.bias": same("temporal_block.conv_1d.bias"),
+            "mixer.gates.weight": beside("temporal_block.rg_lru.{}_gate_weight", "recurrent", "input"),
+            "mixer.gates.bias": beside("temporal_block.rg_lru.{}_gate_bias", "recurrent", "input"),
+            "mixer.rate": same("temporal_block.rg_lru.recurrent_param"),
+            **{
+                f"ffn.{ours}.{part}": same(f"mlp_block.{theirs}_proj.{part}")
+                for ours, theirs in {"w_gate": "gate", "w_1": "up", "w_2": "down"}.items()
+                for part in ("weight", "bias")
+            },
+        },
+        "model.layers",
+        "griffin/small",
+        centred=True,
+        widened="recurrent_gemma.modeling_recurrent_gemma",
+    ),
+    "Qwen3-Next": Peer(
+        "Qwen3NextForCausalLM",
+        {
+            **{"hidden_size": D, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS, "num_key_value_heads": 2},
+            **{"head_dim": D // HEADS, "intermediate_size": WIDTH, "rms_norm_eps": 1e-5, "mlp_only_layers": [0, 1]},
+            **{"linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_conv_kernel_dim": 4},
+            **{"linear_key_head_dim": 6, "linear_value_head_dim": 12, "max_position_embeddings": CONTEXT},
+            "layer_types": ["linear_attention", "full_attention"],
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+        },
+        {"mixer": recipe("gated_delta/small")["model"]["mixer"][2:], "position": {"kind": "rotary", "share": 0.5}},
+        {
+            **{"token.weight": same("model.embed_tokens.weight"), "norm.weight": same("model.norm.weight")},
+            "head.weight": same("lm_head.weight"),
+        },
+        {
+            **OUTSIDE,
+            "mixer.w_qkv.weight": parted("linear_attn.in_proj_qkvz.weight", 2, (6, 6, 12, 12), 0, 1, 2),
+            "mixer.w_g.weight": parted("linear_attn.in_proj_qkvz.weight", 2, (6, 6, 12, 12), 3),
+            "mixer.w_b.weight": parted("linear_attn.in_proj_ba.weight", 2, (1, 1), 0),
+            "mixer.w_a.weight": parted("linear_attn.in_proj_ba.weight", 2, (1, 1), 1),
+            **{"mixer.w_a.bias": same("linear_attn.dt_bias"), "mixer.a_log": same("linear_attn.A_log")},
+            **{"mixer.conv.weight": taps("linear_attn.conv1d.weight")},
+            **{"mixer.norm.weight": same("linear_attn.norm.weight")},
+            **{"mixer.w_o.weight": same("linear_attn.out_proj.weight")},
+        },
+        "model.layers",
+        "gated_delta/small",
+        later={
+            **OUTSIDE,
+            "mixer.w_qkv.weight": lambda theirs: torch.cat(
+                [
+                    parted("self_attn.q_proj.weight", HEADS, (D // HEADS, D // HEADS), 0)(theirs),
+                    *(theirs[f"self_attn.{letter}_proj.weight"] for letter in "kv"),
+                ]
+            ),
+            "mixer.w_gate.weight": parted("self_attn.q_proj.weight", HEADS, (D // HEADS, D // HEADS), 1),
+            "mixer.norm_q.weight": same("self_attn.q_norm.weight"),
+            "mixer.norm_k.weight": same("self_attn.k_norm.weight"),
+            "mixer.w_out.weight": same("self_attn.o_proj.weight"),
+        },
+        bound=1e-11,
+        centred=True,
+        prepare=narrower,
+        widened="qwen3_next.modeling_qwen3_next",
+    ),
+    "Kimi Linear": Peer(  # without experts
+        "KimiLinearForCausalLM",
+        {
+            **{
+                "hidden_size": D,
+                "num_hidden_layers": DEPTH,
+                "num_attention_heads": HEADS,
+                "num_key_value_heads": HEADS,
+            },
+            **{"intermediate_size": WIDTH, "rms_norm_eps": 1e-5, "mlp_layer_types": ["dense", "dense"]},
+            **{"linear_num_heads": HEADS, "linear_head_dim": D // HEADS, "linear_conv_kernel_dim": 4},
+            **{"kv_lora_rank": 5, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4},
+            **{"layer_types": ["linear_attention", "full_attention"], "pad_token_id": None},
+        },
+        {"mixer": [KIMI[2], {**KIMI[3], "rank": 5}]},
+        {
+            **{"token.weight": same("model.embed_tokens.weight"), "norm.weight": same("model.norm.weight")},
+            "head.weight": same("lm_head.weight"),
+        },
+        {
+            **OUTSIDE,
+            "mixer.w_qkv.weight": stacked(*(f"self_attn.{letter}_proj.weight" for letter in "qkv")),
+            "mixer.conv.weight": taps("self_attn.conv1d.weight"),
+            "mixer.decay_in.weight": same("self_attn.forget_gate.f_a_proj.weight"),
+            "mixer.decay_out.weight": same("self_attn.forget_gate.f_b_proj.weight"),
+            "mixer.decay_out.bias": same("self_attn.forget_gate.dt_bias"),
+            "mixer.a_log": flat("self_attn.forget_gate.A_log"),
+            "mixer.gate_in.weight": same("self_attn.g_a_proj.weight"),
+            "mixer.gate_out.weight": same("self_attn.g_b_proj.weight"),
+            **{
+                "mixer.w_b.weight": same("self_attn.b_proj.weight"),
+                "mixer.norm.weight": same("self_attn.o_norm.weight"),
+            },
+            "mixer.w_o.weight": same("self_attn.o_proj.weight"),
+        },
+        "model.layers",
+        "kimi/small",
+        later={
+            **OUTSIDE,
+            "mixer.w_c.weight": lambda theirs: theirs["self_attn.kv_a_proj_with_mqa.weight"][:5],
+            "mixer.w_r.weight": lambda theirs: theirs["self_attn.kv_a_proj_with_mqa.weight"][5:],
+            "mixer.norm.weight": same("self_attn.kv_a_layernorm.weight"),
+            "mixer.w_q.weight": same("self_attn.q_proj.weight"),
+            "mixer.w_kv.weight": same("self_attn.kv_b_proj.weight"),
+            "mixer.w_o.weight": same("self_attn.o_proj.weight"),
+        },
+        bound=1e-11,
+        widened="kimi_linear.modeling_kimi_linear",
+    ),
 }
+
+
+class Widened:
+    """torch, whose float32 is float64."""
+
+    float = float32 = torch.float64
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
 
 
 def theirs(peer: Peer) -> nn.Module:
@@ -205,6 +398,7 @@ def theirs(peer: Peer) -> nn.Module:
         for name, parameter in built.double().named_parameters():
             drawn = 0.2 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.copy_(drawn + 1 if name.endswith(GAINS) else drawn)
+    peer.prepare(built)
     return built.eval()
 
 
@@ -221,20 +415,25 @@ def translated(peer: Peer, weights: Weights) -> dict[str, Tensor]:
     for layer in range(DEPTH):
         start = f"{peer.at}.{layer}."
         inside = {name.removeprefix(start): tensor for name, tensor in weights.items() if name.startswith(start)}
-        found |= {f"layers.{layer}.{name}": read(inside) for name, read in peer.layer.items()}
+        own = peer.layer if peer.later is None or layer < DEPTH - 1 else peer.later
+        found |= {f"layers.{layer}.{name}": read(inside) for name, read in own.items()}
     return found
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_the_model_of_the_recipe_is_the_peers(name: str) -> None:
+def test_the_model_of_the_recipe_is_the_peers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = PEERS[name]
+    if peer.widened is not None:
+        monkeypatch.setattr(f"transformers.models.{peer.widened}.torch", Widened())
+        monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     other, model = theirs(peer), ours(peer)
     weights = translated(peer, dict(other.named_parameters()))
     assert weights.keys() == dict(model.named_parameters()).keys()
     assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in other.parameters())
     with torch.no_grad():
         for own, parameter in model.named_parameters():
-            parameter.copy_(weights[own])
+            centred = peer.centred and "norm" in own and not own.endswith("mixer.norm.weight")
+            parameter.copy_(weights[own] + 1 if centred else weights[own])
     text, out = ids(2, CONTEXT), torch.randn(2, CONTEXT, VOCAB, generator=torch.Generator().manual_seed(1)).double()
     logits, wanted = model(text), other(input_ids=text).logits.double()
     assert_near(logits, wanted, peer.bound, "logits")

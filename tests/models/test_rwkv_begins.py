@@ -1,4 +1,4 @@
-"""What whole RWKV-4 begins as: each layer as itself, in both halves, counted over the layers of its kind."""
+"""What whole RWKV-4 begins as: each layer as itself, in both sublayers, counted over the layers of its kind."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ def fresh(**settings: Any) -> Decoder:
 
 
 def shares(model: Decoder) -> list[tuple[float, float]]:
-    """μ_k of channel 1 in both halves of each layer."""
-    return [tuple(half.get_parameter("mu_k")[1].item() for half in block.halves) for block in model.blocks]
+    """μ_k of channel 1 in both sublayers of each layer."""
+    return [tuple(sublayer.get_parameter("mu_k")[1].item() for sublayer in block.sublayers) for block in model.blocks]
 
 
 def test_each_layer_begins_as_itself() -> None:

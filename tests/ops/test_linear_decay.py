@@ -281,10 +281,43 @@ def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
 
 
 def test_one_token_is_read_by_the_equation_and_more_by_chunks() -> None:
-    for T, wanted in ((1, "reference"), (2, "chunked"), (300, "chunked")):
+    chunks_by = "chunked" if "native" in lacking("linear_decay") else "native"
+    for T, wanted in ((1, "reference"), (2, chunks_by), (300, chunks_by)):
         with backends.recorded() as ran:
             decay(*inputs(T, "nothing"))
         assert ran["linear_decay"] == [wanted]
+
+
+@every_backend
+@pytest.mark.parametrize("given", [*BY_HEAD, BY_CHANNEL])
+@pytest.mark.parametrize("T", [1, 64, 150])
+def test_keys_that_heads_share_are_keys_of_each(backend: str, given: str, T: int) -> None:
+    """Two heads of keys, each for three of values: outputs, states and all gradients."""
+    served, heads = 3, 6
+    g = {
+        "nothing": None,
+        "a number a head": -draw(heads, seed=5).abs(),
+        "a number a head and token": -draw(B, heads, T, seed=5).abs(),
+        BY_CHANNEL: -draw(B, heads, T, K, seed=5).abs(),
+    }[given]
+    q, k, v = draw(B, 2, T, K), draw(B, 2, T, K, seed=1), draw(B, heads, T, V, seed=2)
+    leaves = [x.requires_grad_() for x in (q, k, v, draw(B, heads, K, V, seed=3))]
+    ends = draw(B, heads, T, V, seed=6), draw(B, heads, K, V, seed=7)
+
+    def found(q: Tensor, k: Tensor, backend: str) -> list[Tensor]:
+        with backends.use(linear_decay=backend):
+            results = decay(q, k, leaves[2], g, leaves[3])
+        loss = sum((each * end).sum() for each, end in zip(results, ends, strict=True))
+        return [*results, *torch.autograd.grad(loss, leaves)]
+
+    wanted = found(*(x.repeat_interleave(served, 1) for x in leaves[:2]), "reference")
+    for one, other in zip(found(*leaves[:2], backend), wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_heads_that_keys_do_not_divide_are_an_error() -> None:
+    with pytest.raises(ValueError, match="3 heads of v are no multiple of 2 heads of q and k"):
+        decay(draw(1, 2, 4, K), draw(1, 2, 4, K), draw(1, 3, 4, V))
 
 
 def slopes(

@@ -6,15 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops import backends
+from seqloom.ops import attention, backends
 from seqloom.ops.attention import attend as dense
 from seqloom.ops.attention import sparse
-from seqloom.ops.attention.block_patterns import Permuted, RandomBlocks, Raster
 from seqloom.ops.attention.patterns import (
     Columns,
     Dilated,
     Neighbors,
     Pattern,
+    Permuted,
+    RandomBlocks,
+    Raster,
     Union,
     Within,
     around,
@@ -58,8 +60,7 @@ every_pattern = pytest.mark.parametrize("name", PATTERNS)
 @pytest.fixture(params=[8, 64])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Blocks of this many tokens, and few tiles at a time."""
-    for module in ("tiles", "patterns", "block_patterns"):
-        monkeypatch.setattr(f"seqloom.ops.attention.{module}.SIZE", request.param, raising=False)
+    monkeypatch.setattr("seqloom.ops.attention.tiles.SIZE", request.param)
     monkeypatch.setattr("seqloom.ops.attention.portable.SCORES", 200)
     plan.cache_clear()
     yield request.param
@@ -203,3 +204,10 @@ def test_pairs_between_permuted_blocks_are_counted_without_tiles(permutation: tu
     times = torch.arange(T)
     mask = pattern(times[:, None], times[None])
     assert pattern.counted(T) == (int(mask.any(1).sum()), int(mask.sum()))
+
+
+def test_a_query_that_looks_at_nothing_has_no_weights() -> None:
+    q = torch.randn(1, 1, 6, 4, generator=torch.Generator().manual_seed(0))
+    a = attention.weights(q, q, pattern=fixed(3, 1)[1])[0, 0]
+    assert bool((a[:2] == 0).all())
+    torch.testing.assert_close(a[2:].sum(1), torch.ones(4))

@@ -33,7 +33,7 @@ STEPS = 20
 SETTINGS = ("training.device=cpu", "training.batch=8", "model.depth=2", "model.context=24")
 SOURCE = "stories:200:0"
 COMPARED = ("attention:heads=2", "he", "rwkv")
-LOSSES = ("held-out cost", "bits a byte")
+LOSSES = ("held-out loss", "bits a byte")
 
 
 def losses(kind: str, dtype: torch.dtype, dropout: float) -> list[float]:

@@ -15,14 +15,14 @@ CONTEXT = 32
 PROMPTS = ("Once upon a time", 'The "<old>" dog')
 HOSTILE = "</script><b>bold</b>"
 COLUMNS: list[tuple[str, str, str, str]] = [
-    ("held-out cost", "nats a token", "lower", "Mean over the held-out tokens, and over the seeds."),
+    ("held-out loss", "nats a token", "lower", "Mean over the held-out tokens, and over the seeds."),
     ("± held-out", "nats a token", "", "Half of Student's 95% interval of the mean."),
-    ("to baseline", "nats a token", "lower", "Held-out cost minus that of the baseline."),
+    ("to baseline", "nats a token", "lower", "Held-out loss minus that of the baseline."),
     ("± to baseline", "nats a token", "", "Half of the 95% interval of that difference."),
     ("adjusted p", "", "", "That the difference is 0, by Holm over the table."),
     ("could settle", "nats a token", "", "The smallest difference that would have been settled."),
-    ("bits a byte", "bits", "lower", "The held-out cost in bits, over the bytes of the text."),
-    ("training cost", "nats a token", "lower", "Median over the last 250 batches."),
+    ("bits a byte", "bits", "lower", "The held-out loss in bits, over the bytes of the text."),
+    ("training loss", "nats a token", "lower", "Median over the last 250 batches."),
     ("parameters", "", "lower", "All weights, embeddings and head aside."),
     ("operations a token", "multiplications", "lower", "Of the forward equation, in the paper's conventions."),
     ("ms a step", "ms", "lower", "Median time of a training step in an interleaved race."),
@@ -63,7 +63,7 @@ def comparison(
     matched = _contender(out, "aft", 6, draw, grammar, seeds, steps, timed, name="aft=she")
     matched |= {"beside": "she", "matched": "sized to she: ffn 512 → 448, parameters equal within 0.4%"}
     _compare([*contenders, matched])
-    contenders = sorted([*contenders, matched], key=lambda each: each["row"]["held-out cost"])
+    contenders = sorted([*contenders, matched], key=lambda each: each["row"]["held-out loss"])
     if hostile:
         contenders[2]["samples"][0]["tokens"][0][0] = HOSTILE
         contenders[3]["name"] = HOSTILE
@@ -105,7 +105,7 @@ def comparison(
 
 def _compare(contenders: list[dict[str, Any]]) -> None:
     """The differences to the baseline, as a comparison has them."""
-    runs = {each["name"]: dict(enumerate(each["spread"]["held-out cost"])) for each in contenders}
+    runs = {each["name"]: dict(enumerate(each["spread"]["held-out loss"])) for each in contenders}
     found = differences(runs, dict.fromkeys(runs, HEAVY["attention"]))
     for each in contenders:
         one = found.get(each["name"])
@@ -131,12 +131,12 @@ def _contender(
     name = name or HEAVY.get(kind, kind)
     last = 4.1 + 0.07 * at
     finals = [round(last + 0.03 * draw.random(), 4) for _ in range(seeds)]
-    cost = sum(finals) / seeds
+    loss = sum(finals) / seeds
     row: dict[str, Any] = {
-        "held-out cost": cost,
+        "held-out loss": loss,
         "± held-out": mean_of(finals).half,
-        "bits a byte": cost / 2.9,
-        "training cost": cost - 0.1,
+        "bits a byte": loss / 2.9,
+        "training loss": loss - 0.1,
         "parameters": 1_200_000 + 90_000 * (len(KINDS) - at),
         "operations a token": 5_000_000 * (len(KINDS) + 1 - at) ** 0.5,
         "ms a step": 40 * 1.3 ** (at * 4 % 7) if timed else None,
@@ -154,7 +154,7 @@ def _contender(
         "beside": None,
         "matched": None,
         "row": row if grammar else {key: row[key] for key in list(row)[:-2]},
-        "spread": {"held-out cost": finals, "training cost": [final - 0.1 for final in finals]},
+        "spread": {"held-out loss": finals, "training loss": [final - 0.1 for final in finals]},
         "runs": [f"{name}/seed-{seed}" for seed in range(seeds)],
         "by_position": [
             [final - 0.15 + 1.6 / (place + 1) ** 0.8 + 0.02 * draw.random() for place in range(CONTEXT)]
@@ -172,8 +172,8 @@ def _rows(folder: Path, last: float, final: float, steps: int, draw: random.Rand
     folder.mkdir(parents=True)
     lines = []
     for step in range(1, steps + 1):
-        cost = last + 2.6 * math.exp(-step / (steps / 6)) + draw.gauss(0, 0.12)
-        lines.append({"step": step, "cost": round(cost, 5), "seconds": 0.1, "compute": 0.09})
+        loss = last + 2.6 * math.exp(-step / (steps / 6)) + draw.gauss(0, 0.12)
+        lines.append({"step": step, "loss": round(loss, 5), "seconds": 0.1, "compute": 0.09})
         if step in (steps // 3, 2 * steps // 3, steps):
             held = final + 2.6 * math.exp(-step / (steps / 6))
             lines.append({"step": step, "held_out": held if step < steps else final, "tokens": 430123})

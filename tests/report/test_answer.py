@@ -19,14 +19,14 @@ def made(rows: list[Row], floor: float | None = None, seeds: int = 3, baseline: 
         preset="p", changes=[], seeds=seeds, batches=1, batch=1, context=1, stretch=1, baseline=baseline, paired=False,
         origin=Origin(date="d", commit=None, command="c", machine="m"),
         text=Text(description="t", identity="i", held_out_tokens=1, floor=floor),
-        columns=[Column(name="held-out cost", unit="", better="lower", meaning="")], contenders=contenders,
+        columns=[Column(name="held-out loss", unit="", better="lower", meaning="")], contenders=contenders,
     )  # fmt: skip
 
 
 def row(name: str, loss: float | None, p: float | None, base: float | None) -> dict[str, float | int | None]:
     apart = None if loss is None or base is None else loss - base
     return {
-        "held-out cost": loss,
+        "held-out loss": loss,
         "± held-out": None if p is None and name != "a" else 0.1,
         "to baseline": apart,
         "± to baseline": None if p is None else 0.2,
@@ -101,7 +101,7 @@ def test_who_is_settled_and_who_is_not() -> None:
         "The lowest held-out loss is that of she: 4.000 ± 0.100 nats per token.",
         "Compared with a, 4.500 ± 0.100: settled below it: she (-0.500 ± 0.200); settled above it: y (+0.200 ± 0.200); "
         "not settled: z and x.",
-        "The floor of this text is 3.500; she is 0.500 above it.",
+        "No model can have less than 3.500 on this text; she is 0.500 above that.",
     ]
 
 
@@ -119,5 +119,19 @@ def test_what_the_table_could_have_settled() -> None:
     assert beneath(made(once, seeds=1)) == "No difference to a could be settled here: each was observed once."
 
 
-def test_no_costs_no_answer() -> None:
+def test_the_price_of_the_longest_text() -> None:
+    found = made([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], seeds=1)
+    numbers = {"she": (1.0, 2.5, 70.0, 80.0), "a": (0.5, 9.0, 7e5, 8e6)}
+    names = ("ms a token at 128", "ms a token at 8,192", "state bytes at 128", "state bytes at 8,192")
+    for name in names:
+        found.columns.append(Column(name=name, unit="", better="lower", meaning=""))
+    for each in found.contenders:
+        each.row.update(zip(names, numbers[each.name], strict=True))
+    assert sentences(found)[-1] == (
+        "After 8,192 tokens the fastest next token is that of she (2.50 ms), the smallest state that of she (80 "
+        "bytes); a takes 9.00 ms and 8,000,000 bytes."
+    )
+
+
+def test_no_losses_no_answer() -> None:
     assert sentences(made([("she", "she", None, None)])) == []

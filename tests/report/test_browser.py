@@ -80,7 +80,7 @@ def test_sorts_by_click_and_by_keyboard(tab: Any) -> None:
     assert names(tab) == after[::-1]
     tab.get_by_role("button", name="agreeing", exact=True).click()
     assert names(tab)[-1] == HOSTILE, "what is unknown stands last"
-    tab.get_by_role("button", name="held-out cost", exact=True).click()
+    tab.get_by_role("button", name="held-out loss", exact=True).click()
     assert names(tab) == before
 
 
@@ -144,7 +144,7 @@ def test_all_controls_are_reached_by_keyboard(tab: Any) -> None:
     drawn(tab, "training")
     tab.evaluate("document.querySelector('#training').scrollIntoView()")
     seen = set()
-    for _ in range(60):
+    for _ in range(200):
         tab.keyboard.press("Tab")
         seen.add(tab.evaluate("(e => e.dataset.control || e.dataset.save || e.tagName)(document.activeElement)"))
     assert {"A", "BUTTON", "choice", "x", "y", "svg", "csv", "SUMMARY"} <= seen

@@ -8,9 +8,9 @@ from seqloom.core.statistics import contrast, mean_of
 from seqloom.report.study.compared import PEER, Compared
 from seqloom.report.study.page import write as write_page
 from seqloom.report.study.table import columns, table_rows
-from tests.docs.made_up import Costs, plate, rows, write
+from tests.docs.made_up import Losses, plate, rows, write
 
-THREE: Costs = {PEER: [4.2, 4.21, 4.19], "she": [4.1, 4.12, 4.11], "he": [4.19, 4.2, 4.3]}
+THREE: Losses = {PEER: [4.2, 4.21, 4.19], "she": [4.1, 4.12, 4.11], "he": [4.19, 4.2, 4.3]}
 
 
 def test_the_columns_of_several_seeds(tmp_path: Path) -> None:
@@ -42,11 +42,11 @@ def test_one_seed_shows_no_interval(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_compared_at_the_same_value(tmp_path: Path) -> None:
-    costs: Costs = {
+    losses: Losses = {
         (PEER, 8): [5.0, 5.1, 5.0], (PEER, 16): [4.0, 4.1, 4.0], ("he", 8): [None, None, None],
         ("she", 8): [4.9, 4.8, 4.9], ("she", 16): [4.5, 4.4, 4.5],
     }  # fmt: skip
-    found = Compared(plate(tmp_path, costs, over="context"), "training")
+    found = Compared(plate(tmp_path, losses, over="context"), "training")
     assert {key: round(one.estimate.mean, 9) for key, one in found.differences.items()} == {
         ("she", 8): round(-0.5 / 3, 9), ("she", 16): round(1.3 / 3, 9),
     }  # fmt: skip

@@ -31,15 +31,21 @@ def many(out: Path) -> dict[str, Any]:
             "views": [],
             "samples": first["samples"] if at < 2 else [],
         }
-        each["row"] |= {name: cost + at / 50 for name, cost in first["row"].items() if name == "held-out cost"}
+        each["row"] |= {name: loss + at / 50 for name, loss in first["row"].items() if name == "held-out loss"}
         each["row"] |= {
             FAR[0]: 1.0 + at,
             FAR[1]: None if at % 4 == 1 else 1.5 ** (MANY - at),
             FAR[2]: 1024 * 2 ** (at % 9),
         }
-        each["cannot"] = [f"fly <{at}>", "swim"] if at % 2 else []
+        each["limitations"] = [f"fly <{at}>", "swim"] if at % 2 else []
         said["contenders"].append(each)
-    said["contenders"][-1] |= {"row": {}, "runs": [], "by_position": [], "spread": {}, "cannot": ["be trained so: nan"]}
+    said["contenders"][-1] |= {
+        "row": {},
+        "runs": [],
+        "by_position": [],
+        "spread": {},
+        "limitations": ["be trained so: nan"],
+    }
     said["left_out"] = [{"name": "gone", "why": "dim 6 is not divisible by heads 4"}]
     path.write_text(json.dumps(said), encoding="utf-8")
     return said
@@ -62,11 +68,13 @@ def test_the_table_scrolls_in_a_box_of_its_own(found: Element, tmp_path: Path) -
     assert any("tall" in each.attributes["class"].split() for each in found.all("div") if "class" in each.attributes)
     few = read(page.write(comparison(tmp_path)).read_text(encoding="utf-8"))
     assert not any("tall" in each.attributes.get("class", "").split() for each in few.all("div"))
-    assert not few.all("table", id="cannot")
+    assert not few.all("table", id="limitations")
 
 
 def test_what_they_cannot_do(found: Element) -> None:
-    rows = [(row.one("th").text, row.one("td").text) for row in found.one("table", id="cannot").one("tbody").all("tr")]
+    rows = [
+        (row.one("th").text, row.one("td").text) for row in found.one("table", id="limitations").one("tbody").all("tr")
+    ]
     assert rows[0] == ("gone", "be built at this size, and is left out: dim 6 is not divisible by heads 4.")
     assert rows[1] == ("mixer_1", "fly <1>; swim.")
     assert rows[-1] == (f"mixer_{MANY - 1}", "be trained so: nan.")
@@ -119,4 +127,4 @@ def test_where_all_are_alike_none_is_the_best(out: Path, found: Element) -> None
     columns = [column.name for column in found_in(out).columns]
     rows = found.one("table", id="models").one("tbody").all("tr")
     marked = {name: sum("(best)" in row.all("td")[at].text for row in rows) for at, name in enumerate(columns)}
-    assert (marked["held-out cost"], marked["grammatical"], marked["parameters"]) == (1, 0, 0)
+    assert (marked["held-out loss"], marked["grammatical"], marked["parameters"]) == (1, 0, 0)

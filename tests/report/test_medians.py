@@ -15,7 +15,7 @@ def test_medians_and_bands(stretch: int) -> None:
     found = curve(seeds, stretch)
     at = 0
     for first in range(1, 108, stretch):
-        parts = [[cost for step, cost in seed if first <= step < first + stretch] for seed in seeds]
+        parts = [[loss for step, loss in seed if first <= step < first + stretch] for seed in seeds]
         if 2 * len(parts[0]) < stretch:
             continue
         values = [median(part) for part in parts]

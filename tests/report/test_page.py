@@ -43,7 +43,7 @@ def test_the_table_holds_the_rows(out: Path, found: Element) -> None:
             )
 
 
-@pytest.mark.parametrize(("column", "best"), [("held-out cost", min), ("grammatical", max), ("± held-out", None)])
+@pytest.mark.parametrize(("column", "best"), [("held-out loss", min), ("grammatical", max), ("± held-out", None)])
 def test_the_best_of_a_column_is_marked(out: Path, found: Element, column: str, best: object) -> None:
     whole = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     at = [each["name"] for each in whole["columns"]].index(column)

@@ -30,7 +30,7 @@ def test_reads_rows(whole: Path) -> None:
     assert len(found.looks) == len(found.contenders) == 7
     assert [len(run.losses) for run in found.contenders[0].seeds] == [20, 20]
     assert [step for step, _ in found.contenders[0].seeds[0].held_out] == [6, 13, 20]
-    assert found.contenders[0].span("held-out cost") is not None
+    assert found.contenders[0].span("held-out loss") is not None
 
 
 def test_no_comparison(tmp_path: Path) -> None:
@@ -79,15 +79,15 @@ def test_a_torn_last_line_is_left_out(rows: Path, tmp_path: Path) -> None:
     assert (len(run.losses), run.damage) == (20, None)
 
 
-def test_a_cost_that_is_no_finite_number_is_left_out(rows: Path, tmp_path: Path) -> None:
-    costs = [None, "4", [1], True, 10**400, 2**60, 3.5, 3]
-    rows.write_bytes(b"".join(encode({"step": step, "cost": cost}) for step, cost in enumerate(costs)))
+def test_a_loss_that_is_no_finite_number_is_left_out(rows: Path, tmp_path: Path) -> None:
+    losses = [None, "4", [1], True, 10**400, 2**60, 3.5, 3]
+    rows.write_bytes(b"".join(encode({"step": step, "loss": loss}) for step, loss in enumerate(losses)))
     assert read(tmp_path).contenders[0].seeds[1].losses == [(6, 3.5), (7, 3.0)]
 
 
 def test_damaged_rows_are_left_out_and_named(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = rows.read_bytes().splitlines(keepends=True)
-    lines[4] = lines[4].replace(b"cost", b"cast")
+    lines[4] = lines[4].replace(b"loss", b"cast")
     lines[8] = b'{"step": 9, "co\n'
     rows.write_bytes(b"".join(lines))
     run = read(tmp_path).contenders[0].seeds[1]
@@ -109,7 +109,7 @@ def _count(rows: Path) -> None:
     ("change", "said"),
     [
         (lambda lines: lines, None),
-        (lambda lines: [*lines, encode({"step": 21, "cost": 1.0})], None),
+        (lambda lines: [*lines, encode({"step": 21, "loss": 1.0})], None),
         (lambda lines: lines[:-2], "of the 23 rows that the run's checkpoint counts, 2 missing"),
         (lambda lines: lines[:3] + lines[4:], "of the 23 rows that the run's checkpoint counts, 1 missing"),
         (

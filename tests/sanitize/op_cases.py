@@ -15,8 +15,7 @@ from seqloom.core.memory import start
 from seqloom.core.state import Length, State
 from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, scans, wkv_average
 from seqloom.ops.attention import sparse
-from seqloom.ops.attention.block_patterns import RandomBlocks
-from seqloom.ops.attention.patterns import fixed, local, merged, strided
+from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry
 from seqloom.ops.selective_scan import convolution, selective, token
@@ -212,7 +211,8 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
     B, T, K = _sizes(chance)
     H, V = chance.choice([1, 3]), chance.choice([1, 7, 16, 33])
     g = chance.choice([None, -draw(H).abs(), -draw(B, H, T).abs(), -draw(B, H, T, K).abs()])
-    given = [draw(B, H, T, K), draw(B, H, T, K), draw(B, H, T, V), g, _maybe(chance, draw(B, H, K, V))]
+    G = chance.choice([1, H])
+    given = [draw(B, G, T, K), draw(B, G, T, K), draw(B, H, T, V), g, _maybe(chance, draw(B, H, K, V))]
     return Call(
         lambda q, k, v, g, state, lengths: linear_decay.decay(q, k, v, g, state, lengths=lengths),
         [*given, _lengths(chance, B, T)],

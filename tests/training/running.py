@@ -89,7 +89,7 @@ class _AtRow:
 
         def watched(rows: Metrics, row: dict[str, Any]) -> None:
             append(rows, row)
-            if row["step"] == self.step and "cost" in row:
+            if row["step"] == self.step and "loss" in row:
                 os.kill(os.getpid(), self.number)
 
         Metrics.append = watched  # type: ignore[method-assign, assignment]

@@ -37,7 +37,7 @@ def test_the_newest_is_damaged(whole: Whole, out: Path, file: str, how: str) -> 
     assert all("\n" not in line for line in said)
     wanted = whole().run.folder
     assert newest(out).step == 9
-    assert [row for row in rows(out) if "cost" in row] == [row for row in rows(wanted) if "cost" in row]
+    assert [row for row in rows(out) if "loss" in row] == [row for row in rows(wanted) if "loss" in row]
 
 
 @pytest.mark.parametrize("kind", first(1, ["she", "attention"]))
@@ -59,11 +59,11 @@ def test_all_are_damaged(whole: Whole, out: Path) -> None:
 
 
 def test_the_last_two_and_the_best_are_kept(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    costs = dict(zip(range(2, 13, 2), (5.0, 3.0, 4.0, 3.0, 6.0, 3.5), strict=True))
-    asked = iter(costs)
+    losses = dict(zip(range(2, 13, 2), (5.0, 3.0, 4.0, 3.0, 6.0, 3.5), strict=True))
+    asked = iter(losses)
     monkeypatch.setattr(
         "seqloom.training.objectives.next_token.score",
-        lambda model, tokens, batch: Scores(costs[next(asked)], 1.0, len(tokens), (1.0,)),
+        lambda model, tokens, batch: Scores(losses[next(asked)], 1.0, len(tokens), (1.0,)),
     )
     kept: list[list[int]] = []
     prune = checkpoint.prune
@@ -77,15 +77,15 @@ def test_the_last_two_and_the_best_are_kept(out: Path, monkeypatch: pytest.Monke
     tiny(out, "training.batches=12", "training.evaluate_every=2", "training.save_every=3")
     # saved at 2 (best), 3, 4 (best: 3.0), 6, 9, 12; the equal 3.0 at 8 is no better
     assert kept == [[2], [2, 3], [3, 4], [4, 6], [4, 6, 9], [4, 9, 12]]
-    assert newest(out).meta["best"] == {"step": 4, "cost": 3.0}
+    assert newest(out).meta["best"] == {"step": 4, "loss": 3.0}
     assert min((row["held_out"], row["step"]) for row in rows(out) if "held_out" in row) == (3.0, 4)
 
 
 def test_the_best_is_remembered_over_an_interruption(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    costs = iter([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    losses = iter([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     monkeypatch.setattr(
         "seqloom.training.objectives.next_token.score",
-        lambda model, tokens, batch: Scores(next(costs), 1.0, len(tokens), (1.0,)),
+        lambda model, tokens, batch: Scores(next(losses), 1.0, len(tokens), (1.0,)),
     )
     for batches in (3, 6, 9, 12):
         tiny(out, f"training.batches={batches}", "training.evaluate_every=2")

@@ -82,7 +82,7 @@ Trained = tuple[Path, dict[str, list[str]]]
 
 
 def losses(folder: Path) -> list[float]:
-    return [row.get("cost", row.get("held_out")) for row in rows(folder)]
+    return [row.get("loss", row.get("held_out")) for row in rows(folder)]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -136,8 +136,8 @@ def test_a_run_goes_on_with_another_number(trained: Trained) -> None:
     assert messages["changing"] == ["", ""]
     assert newest(folder / "changing").step >= 6
     tiny(folder / "changing", *CUT, say=lambda line: None)
-    found = {row["step"]: row["cost"] for row in rows(folder / "changing") if "cost" in row}
-    wanted = {row["step"]: row["cost"] for row in rows(folder / "whole") if "cost" in row}
+    found = {row["step"]: row["loss"] for row in rows(folder / "changing") if "loss" in row}
+    wanted = {row["step"]: row["loss"] for row in rows(folder / "whole") if "loss" in row}
     assert found == pytest.approx(wanted, abs=1e-10)
 
 

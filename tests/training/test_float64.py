@@ -35,7 +35,7 @@ def test_its_losses_are_float64(folder: Path, tmp_path: Path) -> None:
     """Near those of float32, from the same first weights and batches, and with digits that float32 does not have."""
     tiny(tmp_path, "training.batches=9")
     for one, two in zip(rows(folder), rows(tmp_path), strict=True):
-        name = "cost" if "cost" in one else "held_out"
+        name = "loss" if "loss" in one else "held_out"
         assert one[name] == pytest.approx(two[name], rel=1e-4)
         assert one[name] != two[name]
         assert torch.tensor(one[name], dtype=torch.float32).item() != one[name]
@@ -63,7 +63,7 @@ def test_it_is_loaded_scored_and_written_with(folder: Path) -> None:
     model, run = load(folder)
     assert {weight.dtype for weight in model.parameters()} == {torch.float64}
     found = score(model, outcome.corpus.held)
-    assert found.cost == pytest.approx(newest(folder).meta["best"]["cost"], rel=1e-12)
+    assert found.loss == pytest.approx(newest(folder).meta["best"]["loss"], rel=1e-12)
     ids = torch.arange(1, 9)[None]
     wanted = cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
     assert wanted.dtype == torch.float64

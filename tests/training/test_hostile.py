@@ -53,7 +53,7 @@ def _link(path: Path) -> None:
 
 CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a damaged row": (
-        _lines(lambda lines: [lines[0], lines[1].replace(b"cost", b"cast"), *lines[2:]]),
+        _lines(lambda lines: [lines[0], lines[1].replace(b"loss", b"cast"), *lines[2:]]),
         "of the 5 rows that the run's checkpoint counts, 1 damaged (line 2)",
     ),
     "a deleted row": (_lines(lambda lines: lines[:1] + lines[2:]), "1 missing"),
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         "1 missing",
     ),
     "rows of another run": (
-        _lines(lambda lines: [encode({"step": step, "cost": 1.0}) for step in range(5)]),
+        _lines(lambda lines: [encode({"step": step, "loss": 1.0}) for step in range(5)]),
         "some were deleted, added or exchanged",
     ),
     "no rows": (lambda run: (run / "metrics.jsonl").unlink(), "metrics.jsonl is missing: restore it"),
@@ -143,12 +143,12 @@ def test_a_row_that_was_flipped_in_a_finished_run(begun: Path, out: Path) -> Non
         tiny(out, *SHORT)
 
 
-def test_damage_after_the_checkpoint_costs_nothing(begun: Path, out: Path) -> None:
+def test_damage_after_the_checkpoint_loses_nothing(begun: Path, out: Path) -> None:
     shutil.copytree(begun, out)
     with (out / "metrics.jsonl").open("ab") as file:
-        file.write(b'{"step": 5, "cost"\n{"step": 6}\n')
+        file.write(b'{"step": 5, "loss"\n{"step": 6}\n')
     assert tiny(out).step == 9
-    assert [row["step"] for row in rows(out) if "cost" in row] == list(range(1, 10))
+    assert [row["step"] for row in rows(out) if "loss" in row] == list(range(1, 10))
     assert saved(out)[-1] == 9
 
 

@@ -13,7 +13,7 @@ from tests.training.stepping import decoder, descent, updates, windows, with_los
 
 def stepped(model: Decoder, *changes: str) -> tuple[float, Tensor]:
     update = updates(model, descent(model, 0.1), windows(), resolve("tiny", changes).training)
-    return update(0).cost, model.blocks[0].mixer.get_parameter("w_ext").detach()
+    return update(0).loss, model.blocks[0].mixer.get_parameter("w_ext").detach()
 
 
 def asking(extra: float) -> Decoder:
@@ -30,27 +30,27 @@ def test_an_auxiliary_loss_is_learned_from() -> None:
         assert torch.allclose(pulled, plain - 0.1, atol=1e-6)
 
 
-def test_an_auxiliary_loss_is_no_part_of_the_cost() -> None:
+def test_an_auxiliary_loss_is_no_part_of_the_reported_loss() -> None:
     plain, _ = stepped(asking(0.0))
     asked, _ = stepped(asking(1000.0))
-    assert math.isclose(asked, plain, rel_tol=1e-6), "the cost in the rows is nats a token"
+    assert math.isclose(asked, plain, rel_tol=1e-6), "the loss in the rows is nats a token"
 
 
 def test_so_is_one_of_what_follows_the_mixer() -> None:
     model = decoder("me", dropout=0.0)
-    first, half = model.blocks[0].mixer.get_parameter("w_ext"), model.blocks[1].channel
-    assert half is not None
-    with_loss(half, first.sum)
+    first, channel = model.blocks[0].mixer.get_parameter("w_ext"), model.blocks[1].channel
+    assert channel is not None
+    with_loss(channel, first.sum)
     _, pulled = stepped(model)
     _, plain = stepped(asking(0.0))
     assert torch.allclose(pulled, plain - 0.1, atol=1e-6)
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_each_half_is_told_of_each_update(half: int) -> None:
+@pytest.mark.parametrize("sublayer", [0, 1])
+def test_each_sublayer_hears_of_each_update(sublayer: int) -> None:
     model = decoder("me")
     told: list[int] = []
-    model.blocks[1].halves[half].after_update = lambda step, statistics: told.append(step)  # type: ignore[method-assign]
+    model.blocks[1].sublayers[sublayer].after_update = lambda step, statistics: told.append(step)  # type: ignore[method-assign]
     update = updates(model, descent(model, 0.1), windows(), resolve("tiny").training)
     for step in range(3):
         update(step)

@@ -1,4 +1,4 @@
-"""A cost, gradient or weight that is not finite stops the run, names the step and leaves the last good checkpoint."""
+"""A loss, gradient or weight that is not finite stops the run, names the step and leaves the last good checkpoint."""
 
 import math
 from collections.abc import Callable
@@ -25,8 +25,8 @@ def planted(at: int, value: float) -> Callable[..., Tensor]:
     calls = iter(range(1, 1000))
 
     def cross_entropy(*values: Any) -> Tensor:
-        cost = real(*values)
-        return cost * value if next(calls) == at else cost
+        loss = real(*values)
+        return loss * value if next(calls) == at else loss
 
     return cross_entropy
 
@@ -34,12 +34,12 @@ def planted(at: int, value: float) -> Callable[..., Tensor]:
 def finite(folder: Path) -> None:
     model, _ = load(folder)
     assert all(bool(torch.isfinite(tensor).all()) for tensor in model.state_dict().values())
-    assert all(math.isfinite(row["cost"]) and row["cost"] > 0 for row in rows(folder) if "cost" in row)
+    assert all(math.isfinite(row["loss"]) and row["loss"] > 0 for row in rows(folder) if "loss" in row)
     assert not [row for row in rows(folder) if "nonfinite" in row]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_cost_that_is_not_finite(
+def test_a_loss_that_is_not_finite(
     whole: Callable[..., Outcome], out: Path, monkeypatch: pytest.MonkeyPatch, value: float
 ) -> None:
     with monkeypatch.context() as patch:
@@ -48,7 +48,7 @@ def test_a_cost_that_is_not_finite(
             tiny(out)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, ValueError)
-    assert [row["step"] for row in rows(out) if "cost" in row] == list(range(1, 8))
+    assert [row["step"] for row in rows(out) if "loss" in row] == list(range(1, 8))
     assert newest(out).step == 6
     finite(out)
     tiny(out)  # the fault was outside: the same run goes on from its last good checkpoint
@@ -59,7 +59,7 @@ def test_a_cost_that_is_not_finite(
 def test_one_number_that_is_not_finite(value: float) -> None:
     model = torch.nn.Linear(3, 2)
     require_finite(model, 4, held_out=1.0)
-    with pytest.raises(NotFinite, match=f"step 4: the held-out cost is {value}"):
+    with pytest.raises(NotFinite, match=f"step 4: the held-out loss is {value}"):
         require_finite(model, 4, held_out=value)
     with torch.no_grad():
         model.weight[1, 2] = value
@@ -70,8 +70,8 @@ def test_one_number_that_is_not_finite(value: float) -> None:
 def test_a_gradient_that_is_not_finite(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(torch.autograd.Function):
         @staticmethod
-        def forward(context: Any, cost: Tensor) -> Tensor:
-            return cost.clone()
+        def forward(context: Any, loss: Tensor) -> Tensor:
+            return loss.clone()
 
         @staticmethod
         def backward(context: Any, grad: Tensor) -> Tensor:
@@ -89,14 +89,14 @@ def test_a_gradient_that_is_not_finite(out: Path, monkeypatch: pytest.MonkeyPatc
     finite(out)
 
 
-def test_a_cost_that_explodes(out: Path) -> None:
+def test_a_loss_that_explodes(out: Path) -> None:
     with pytest.raises(NotFinite, match="step 2: the training loss is"):
         tiny(out, "training.lr=1e30")
     assert [row["step"] for row in rows(out)] == [1]
     assert not saved(out)
 
 
-def test_a_held_out_cost_that_explodes(out: Path) -> None:
+def test_a_held_out_loss_that_explodes(out: Path) -> None:
     with pytest.raises(NotFinite, match="step 1"):
         tiny(out, "training.lr=1e30", "training.evaluate_every=1")
     assert not saved(out)
@@ -136,11 +136,11 @@ def test_the_losses_of_a_step_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     mixer = model.blocks[1].mixer
     with_loss(mixer, lambda: mixer.get_parameter("w_ext").sum())
     update = updates(model, descent(model, 0.0), windows(), resolve("tiny", ["training.accumulate=4"]).training)
-    costs: list[Tensor] = []
-    monkeypatch.setattr(next_token, "cross_entropy", lambda *values: costs.append(real(*values)) or costs[-1])
+    losses: list[Tensor] = []
+    monkeypatch.setattr(next_token, "cross_entropy", lambda *values: losses.append(real(*values)) or losses[-1])
     with monkeypatch.context() as patch:
         patch.setattr(Tensor, "tolist", lambda self: reads.append(self.numel()) or tolist(self))
         patch.setattr(Tensor, "item", lambda self: pytest.fail("a value was read alone"))
-        found = update(0).cost
+        found = update(0).loss
     assert reads == [8]
-    assert found == sum(cost.item() / 4 for cost in costs)
+    assert found == sum(loss.item() / 4 for loss in losses)

@@ -64,9 +64,9 @@ def test_the_loss_of_a_batch_does_not_depend_on_its_micro_batches() -> None:
         objective.losses = lambda model, batch, carried, real=objective.losses: Pass(real(model, batch, {}).losses)
         config = resolve("tiny", [f"training.accumulate={pieces}"]).training
         update = Updates(Learner(model, objective), descent(model, 1.0), config, seed=3)
-        found[pieces] = update(0).cost, [weights.detach() for weights in model.parameters()]
-    for cost, weights in found.values():
-        assert cost == pytest.approx(found[1][0], rel=1e-6)
+        found[pieces] = update(0).loss, [weights.detach() for weights in model.parameters()]
+    for loss, weights in found.values():
+        assert loss == pytest.approx(found[1][0], rel=1e-6)
         for one, other in zip(weights, found[1][1], strict=True):
             assert torch.allclose(one, other, atol=1e-6)
 
@@ -84,7 +84,7 @@ def test_what_is_carried_and_learned_goes_on_bit_for_bit(out: Path, monkeypatch:
     whole = tiny(out / "whole", *changes)
     tiny(out / "cut", *changes, "training.batches=4")
     cut = tiny(out / "cut", *changes)
-    assert [row for row in rows(out / "cut") if "cost" in row] == [row for row in rows(out / "whole") if "cost" in row]
+    assert [row for row in rows(out / "cut") if "loss" in row] == [row for row in rows(out / "whole") if "loss" in row]
     one, other = (newest(out / name).tensors for name in ("whole", "cut"))
     assert one.keys() == other.keys() == {"model", "objective", "optimizer", "carried"}
     for group, named in one.items():

@@ -81,7 +81,7 @@ def test_fused_is_unfused() -> None:
     other = Optimizer([plain], two.named_parameters())
     step_one, step_two = updates(one, optimizer(one, config), windows(), config), updates(two, other, windows(), config)
     for step in range(5):
-        assert step_one(step).cost == pytest.approx(step_two(step).cost, rel=1e-6)
+        assert step_one(step).loss == pytest.approx(step_two(step).loss, rel=1e-6)
     for (name, fused), unfused in zip(one.named_parameters(), two.parameters(), strict=True):
         assert torch.allclose(fused, unfused, rtol=1e-4, atol=1e-6), name
 
@@ -124,7 +124,7 @@ def test_its_memory_round_trips(make: Callable[[], Decoder], change: str) -> Non
     again.load({name: tensor.clone() for name, tensor in adam.tensors().items()})
     other = updates(two, again, windows(), config)
     for step in range(3, 6):
-        assert update(step).cost == other(step).cost
+        assert update(step).loss == other(step).loss
     for name, weight in one.state_dict().items():
         assert two.state_dict()[name].equal(weight), name
     assert again.tensors().keys() == adam.tensors().keys()

@@ -16,19 +16,19 @@ STILL = "model.dropout=0.0"
 
 
 def stepped(model: Decoder, *changes: str, steps: int = 3, lr: float = 0.5) -> tuple[list[float], dict[str, Tensor]]:
-    """Costs and weights after a few steps of plain gradient descent."""
+    """Losses and weights after a few steps of plain gradient descent."""
     model = copy.deepcopy(model).train()
     update = updates(model, descent(model, lr), windows(), resolve("tiny", changes).training)
-    return [update(step).cost for step in range(steps)], dict(model.named_parameters())
+    return [update(step).loss for step in range(steps)], dict(model.named_parameters())
 
 
 @pytest.mark.parametrize("kind", MIXERS)
 @pytest.mark.parametrize("pieces", [2, 4])
 def test_accumulation(kind: str, pieces: int) -> None:
     model = decoder(kind, dropout=0.0)
-    costs, weights = stepped(model)
+    losses, weights = stepped(model)
     found, others = stepped(model, f"training.accumulate={pieces}")
-    assert found == pytest.approx(costs, rel=1e-6)
+    assert found == pytest.approx(losses, rel=1e-6)
     for name, weight in weights.items():
         assert torch.allclose(others[name], weight, rtol=1e-5, atol=1e-6), name
     assert any(not others[name].equal(weight) for name, weight in weights.items()), "nothing was accumulated"
@@ -38,7 +38,7 @@ def test_accumulation_of_a_whole_run(tmp_path: Path) -> None:
     tiny(tmp_path / "one", STILL)
     tiny(tmp_path / "two", STILL, "training.accumulate=2")
     for one, two in zip(rows(tmp_path / "one"), rows(tmp_path / "two"), strict=True):
-        assert two.get("cost", 0) == pytest.approx(one.get("cost", 0), rel=1e-3)
+        assert two.get("loss", 0) == pytest.approx(one.get("loss", 0), rel=1e-3)
 
 
 def test_pieces_must_divide_the_batch() -> None:
@@ -66,7 +66,7 @@ def test_bfloat16(tmp_path: Path, kind: str) -> None:
     full, half = rows(tmp_path / "full"), rows(tmp_path / "half")
     assert half != full, "nothing was computed in bfloat16"
     for one, two in zip(full, half, strict=True):
-        name = "cost" if "cost" in one else "held_out"
+        name = "loss" if "loss" in one else "held_out"
         assert two[name] == pytest.approx(one[name], rel=5e-3)
     assert all(weight.dtype == torch.float32 for weight in newest(tmp_path / "half").tensors["model"].values())
 
@@ -80,7 +80,7 @@ def test_compilation(tmp_path: Path, kind: str) -> None:
     tiny(tmp_path / "compiled", *changes, "training.batches=2", "training.compile=true")
     tiny(tmp_path / "compiled", *changes, "training.batches=4", "training.compile=true")
     plain, compiled = (
-        [row["cost"] for row in rows(tmp_path / name) if "cost" in row] for name in ("plain", "compiled")
+        [row["loss"] for row in rows(tmp_path / name) if "loss" in row] for name in ("plain", "compiled")
     )
     assert compiled == pytest.approx(plain, rel=1e-4)
     names = newest(tmp_path / "plain").tensors["model"].keys()

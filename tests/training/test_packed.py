@@ -94,9 +94,9 @@ def test_micro_batches_add_up_to_the_mean_over_all_targets() -> None:
         read = model({"kind": "attention", "heads": 2})
         settings = resolve("tiny", [f"training.accumulate={pieces}"]).training
         update = Updates(Learner(read, objective), descent(read, 1.0), settings, seed=3)
-        found[pieces] = update(0).cost, [weights.detach() for weights in read.parameters()]
-    for cost, weights in found.values():
-        assert cost == pytest.approx(found[1][0], rel=1e-12)
+        found[pieces] = update(0).loss, [weights.detach() for weights in read.parameters()]
+    for loss, weights in found.values():
+        assert loss == pytest.approx(found[1][0], rel=1e-12)
         for one, other in zip(weights, found[1][1], strict=True):
             assert torch.allclose(one, other, atol=1e-12)
 

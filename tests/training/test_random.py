@@ -13,21 +13,21 @@ from tests.training.running import mixer, tiny
 from tests.training.stepping import decoder, descent, updates, windows
 
 
-def cost(step: int, seed: int = 0, before: int = 0, dropout: float = 0.5) -> float:
-    """The cost of one step from the same weights, after drawing `before` other numbers."""
+def loss(step: int, seed: int = 0, before: int = 0, dropout: float = 0.5) -> float:
+    """The loss of one step from the same weights, after drawing `before` other numbers."""
     model = decoder("attention", dropout=dropout)
     update = updates(model, descent(model, 0.0), windows(), resolve("tiny", [f"training.seed={seed}"]).training)
     torch.rand(before)
-    return update(step).cost
+    return update(step).loss
 
 
 def test_dropout_depends_on_seed_and_step_alone() -> None:
-    assert cost(5) == cost(5, before=1000)
+    assert loss(5) == loss(5, before=1000)
     model = decoder("attention", dropout=0.5)
     update = updates(model, descent(model, 0.0), windows(), resolve("tiny").training)
-    assert [update(step).cost for step in (3, 4, 5)][-1] == cost(5), "the steps before matter"
-    assert cost(5) != cost(5, seed=1)
-    assert cost(5, dropout=0.0) == cost(5, seed=1, dropout=0.0), "the seed is not of dropout alone"
+    assert [update(step).loss for step in (3, 4, 5)][-1] == loss(5), "the steps before matter"
+    assert loss(5) != loss(5, seed=1)
+    assert loss(5, dropout=0.0) == loss(5, seed=1, dropout=0.0), "the seed is not of dropout alone"
 
 
 def test_masks_of_neighbouring_seeds_and_steps_differ() -> None:
@@ -71,7 +71,7 @@ def test_initial_weights_depend_on_the_seed_alone(tmp_path: Path) -> None:
     assert start("c", "training.seed=1") != first
 
 
-def test_the_cost_is_the_mean_over_all_predicted_tokens() -> None:
+def test_the_loss_is_the_mean_over_all_predicted_tokens() -> None:
     model = decoder("she", dropout=0.0)
     update = updates(model, descent(model, 0.0), windows(), resolve("tiny", ["training.batch=6"]).training)
     ids = windows().batch(2, 6)
@@ -82,5 +82,5 @@ def test_the_cost_is_the_mean_over_all_predicted_tokens() -> None:
             for place in range(ids.shape[1] - 1)
         )
     done = update(2)
-    assert done.cost == pytest.approx(wanted / ids[:, 1:].numel(), rel=1e-5)
+    assert done.loss == pytest.approx(wanted / ids[:, 1:].numel(), rel=1e-5)
     assert 0 < done.compute <= done.seconds

@@ -90,7 +90,22 @@ def test_rwkv_has_the_parameters_of_rwkv4() -> None:
         assert sum(p.numel() for p in model_config(values).build().parameters()) == 169_342_464
 
 
-@pytest.mark.parametrize("name", ["gpt2/small", "llama/small", "rwkv4/small", "mamba/small", "retnet/small"])
+def test_mamba2_has_the_parameters_of_mamba2() -> None:
+    """At the sizes of the one with 130 million parameters: 128,989,632 with its vocabulary padded to 50,288."""
+    values = {**recipe("mamba2/small")["model"], "dim": 768, "depth": 24, "vocab": 50288}
+    values["mixer"]["state_dim"] = 128
+    with torch.device("meta"):
+        assert sum(p.numel() for p in model_config(values).build().parameters()) == 128_989_632
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gpt2/small", "llama/small", "rwkv4/small", "mamba/small", "retnet/small"),
+        *("gla/small", "gated_delta/small", "mamba2/small", "rwkv7/small", "griffin/small"),
+        *("kimi/small", "xlstm/small"),
+    ],
+)
 def test_recipes_that_compare_are_trained_alike_and_are_of_one_size(name: str) -> None:
     own, llama = resolve(name), resolve("llama/small")
     assert own.training == llama.training

@@ -23,7 +23,7 @@ def test_a_signal_saves_and_the_run_goes_on(
 ) -> None:
     assert apart(out, mixer(kind), arm=at_row(step, number)) == 128 + number
     assert newest(out).step == step, "the step in hand is ended and saved"
-    assert [row["step"] for row in rows(out) if "cost" in row] == list(range(1, step + 1))
+    assert [row["step"] for row in rows(out) if "loss" in row] == list(range(1, step + 1))
     said: list[str] = []
     outcome = tiny(out, mixer(kind), say=said.append)
     assert outcome.asked is None
@@ -75,7 +75,7 @@ def test_more_batches_than_before_go_on_with_the_same_run(whole: Whole, out: Pat
     assert tiny(out).step == 9
     assert newest(out).tensors.keys() == {"model", "optimizer"}
     wanted = whole().run.folder
-    assert [row for row in rows(out) if "cost" in row] == [row for row in rows(wanted) if "cost" in row]
+    assert [row for row in rows(out) if "loss" in row] == [row for row in rows(wanted) if "loss" in row]
     assert digests(out) == digests(wanted)
 
 

@@ -17,8 +17,12 @@ MATRICES = {
     "image": "w_out w_qkv",
     "sparse": "w_out w_qkv",
     "blockwise": "w_out w_qkv",
+    "etc": "w_l2g w_long w_out",
     "longformer": "w_out w_qkv",
     "bigbird": "w_out w_qkv",
+    "differential": "w_k w_o w_q w_share w_v",
+    "fox": "w_f w_out w_qkv",
+    "mla": "w_c w_d w_kv w_o w_q w_r",
     "she": "w_adj w_out",
     "he": "w_adj w_in w_out",
     "we": "w_adj w_out",
@@ -31,6 +35,7 @@ MATRICES = {
     "rfa": f"w_gate {QKV}",
     "retention": "w_g w_k w_o w_q w_v",
     "gla": "w_1 w_2 w_g w_k w_o w_q w_v",
+    "hgrn2": "w_f w_i w_o w_q",
     "gated_delta": "w_a w_b w_g w_o w_qkv",
     "delta": "w_b w_o w_qkv",
     "kda": "decay_in decay_out gate_in gate_out w_b w_o w_qkv",
@@ -43,7 +48,13 @@ MATRICES = {
     "rnn": "w_in w_out w_state",
     "lstm": "w_in w_out w_state",
     "gru": "w_in w_out w_state",
+    "both_ways": " ".join(
+        f"{way}_mixer.{name}" for way in ("forward", "backward") for name in ("w_in", "w_state", "w_adj", "w_out")
+    )
+    + " w_out",
     "mlstm": "w_down w_gates w_up",
+    "slstm": "",
+    "rglru": "w_o w_x w_y",
     "ssm": "b c d",
     "lssl": "w_out",
     "s4": "w_out",
@@ -57,6 +68,7 @@ MATRICES = {
     "lightweight_conv": "w_in w_out",
     "dynamic_conv": "w_in w_out w_taps",
     "hyena": "in_proj out_proj",
+    "identity": "w_out w_v",
 }
 """the linear layers, over all examples of a mixer"""
 
@@ -77,7 +89,9 @@ def test_the_matrices_of_a_mixer(kind: str) -> None:
             )
         given = roles(mixer.named_modules())
         assert given.keys() == dict(mixer.named_parameters()).keys()
-        assert set(given.values()) <= {"matrix", "other"}
+        assert set(given.values()) <= {"matrix", "other"} | (
+            {"embedding"} if kind == "etc" else set()
+        )  # its first token
         found |= {name for name, role in given.items() if role == "matrix"}
         assert all(mixer.get_parameter(name).ndim == 2 for name in found & given.keys())
     assert found == {f"{name}.weight" for name in MATRICES[kind].split()}

@@ -16,9 +16,9 @@ from tests.training.running import rows, tiny
 def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
     outcome = whole()
     found = read(outcome.run.metrics)
-    steps = [row for row in found if "cost" in row]
+    steps = [row for row in found if "loss" in row]
     assert [row["step"] for row in steps] == list(range(1, 10))
-    assert all(row.keys() == {"step", "cost", "seconds", "compute"} for row in steps)
+    assert all(row.keys() == {"step", "loss", "seconds", "compute"} for row in steps)
     assert all(0 < row["compute"] <= row["seconds"] for row in steps)
     assert [row["step"] for row in found] == sorted(row["step"] for row in found)
     held = [row for row in found if "held_out" in row]
@@ -50,14 +50,14 @@ def test_rows_after_the_last_checkpoint_are_written_anew(out: Path) -> None:
     tiny(out, "training.batches=4")
     path = out / "metrics.jsonl"
     whole = path.read_text()
-    ahead = [json.dumps({"step": step, "cost": 0.5, "seconds": 1.0, "compute": 1.0}) for step in (5, 6)]
+    ahead = [json.dumps({"step": step, "loss": 0.5, "seconds": 1.0, "compute": 1.0}) for step in (5, 6)]
     path.write_text(whole + "\n".join(ahead) + '\n{"step": 7, "co')
     said: list[str] = []
     tiny(out, say=said.append)
     assert any("torn" in line for line in said)
-    costs = [row for row in rows(out) if "cost" in row]
-    assert [row["step"] for row in costs] == list(range(1, 10))
-    assert all(row["cost"] > 1 for row in costs)
+    losses = [row for row in rows(out) if "loss" in row]
+    assert [row["step"] for row in losses] == list(range(1, 10))
+    assert all(row["loss"] > 1 for row in losses)
     assert path.read_text().startswith(whole)
 
 

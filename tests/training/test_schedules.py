@@ -86,7 +86,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     same(cut, whole)
     config = resolve("tiny", changes(kind)).training
     wanted = [config.lr * config.schedule.share(step, 9) for step in range(9)]
-    assert [row["lr"] for row in rows(cut) if "cost" in row] == wanted
+    assert [row["lr"] for row in rows(cut) if "loss" in row] == wanted
     assert len(set(wanted)) > 2
 
 

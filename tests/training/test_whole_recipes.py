@@ -13,8 +13,19 @@ from seqloom.training.train import Outcome, train
 from tests.training.running import SMALL, digests, newest, rows, tiny
 
 SIZES = ("model.dim=16", "model.depth=2", "model.context=16", "data.vocab=280", "training.batch=4")
-OWN = {"llama/small": ("model.ffn=20",), "gpt2/small": ("model.dropout=0.1",)}
-NAMES = ("gpt2/small", "llama/small", "rwkv4/small", "mamba/small", "retnet/small")
+OWN = {
+    "llama/small": ("model.ffn=20",),
+    "gpt2/small": ("model.dropout=0.1",),
+    "gated_delta/small": ("model.dim=32", "model.depth=4"),  # a quarter of a head's channels is two
+    "griffin/small": ("model.depth=3",),
+    "kimi/small": ("model.dim=32", "model.depth=4"),  # latent attention's rank is 32
+    "xlstm/small": ("model.depth=8",),
+}
+NAMES = (
+    *("gpt2/small", "llama/small", "rwkv4/small", "mamba/small", "retnet/small"),
+    *("gla/small", "gated_delta/small", "mamba2/small", "rwkv7/small", "griffin/small"),
+    *("kimi/small", "xlstm/small"),
+)
 
 
 def changes(name: str, batches: int) -> list[str]:
@@ -27,7 +38,7 @@ def test_it_is_trained_priced_and_written_with(name: str, tmp_path: Path) -> Non
     config = resolve(name, changes(name, 6))
     assert config.training.schedule.kind == recipe(name)["training"]["schedule"]["kind"] == "cosine"
     outcome = train(config, tmp_path / "whole")
-    found = [row["cost"] for row in rows(tmp_path / "whole") if "cost" in row]
+    found = [row["loss"] for row in rows(tmp_path / "whole") if "loss" in row]
     assert found[-1] < found[0]
     model = seqloom.load(outcome.run.folder)
     assert model.config == config.model.model_copy(update={"vocab": model.config.vocab})

@@ -50,9 +50,9 @@ def test_windows_within_documents(out: Path, monkeypatch: pytest.MonkeyPatch, wi
     asked: list[bool] = []
     real = Windows.__init__
 
-    def noted(self: Windows, tokens, context: int, seed: int, within_documents: bool = False) -> None:
+    def noted(self: Windows, tokens, context: int, seed: int, within_documents: bool = False, *others: Any) -> None:
         asked.append(within_documents)
-        real(self, tokens, context, seed, within_documents)
+        real(self, tokens, context, seed, within_documents, *others)
 
     monkeypatch.setattr(Windows, "__init__", noted)
     tiny(out, f"data.within_documents={str(within).lower()}")

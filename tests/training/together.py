@@ -53,7 +53,7 @@ def three_steps(path: Path, make: Callable[[], Any], *changes: str) -> None:
     learner = Learner(model, NextToken(noise(), CONTEXT, config.batch))
     with joined(config) as group:
         update = Updates(learner, descent(model, 0.1), config, 0, group)
-        losses = [update(step).cost for step in range(3)]
+        losses = [update(step).loss for step in range(3)]
         if group.main:
             torch.save({"weights": model.state_dict(), "losses": losses}, path)
 

@@ -19,14 +19,14 @@ SIMPLER = ("he", "we", "me")
 @final
 @dataclass(frozen=True)
 class Claim:
-    """What is said, in our words; where; the study that shows it, and how. Without a rule, no cost can show it."""
+    """What is said, in our words; where; the study that shows it, and how. Without a rule, no loss can show it."""
 
     says: str
     place: str
     study: str
     rule: Rule | None
     also: Callable[[Study], str] | None = None
-    """what else is to be said of the training cost"""
+    """what else is to be said of the training loss"""
 
 
 HEADLINE = Claim("SHE does evidently better than 32-head self-attention.", "abstract; section 6, Figure 8; section 8",
@@ -42,7 +42,7 @@ CLAIMS = (
           "abstract; section 6, Figure 8", "fig8", near(("he", MANY), ("we", MANY), ("me", ONE))),
     Claim("The linear map that HE has before its extraction makes it better than WE.", "section 5.3; Figure 8", "fig8",
           below(("he", "we"))),
-    Claim("The types trade cost for price: SHE below HE below WE below ME.", "sections 5.2 to 5.4; Figure 8", "fig8",
+    Claim("The types trade loss for price: SHE below HE below WE below ME.", "sections 5.2 to 5.4; Figure 8", "fig8",
           below(("she", "he"), ("he", "we"), ("we", "me"))),
     Claim("Of all numbers of heads, 1 does worst.", "section 6, Figure 7", "fig7", highest(ONE), ends),
     Claim("Of all numbers of heads, 32 do best.", "section 6, Figure 7", "fig7", lowest(MANY), ends),
@@ -57,10 +57,10 @@ CLAIMS = (
                   zip(("1 head", "32 heads", "SHE", "HE", "WE", "ME"), SIX, strict=True)))),
     Claim("SHE leads because it pays more: attention of as many parameters is below it.",
           "section 7: “you get what you pay for”", "equal-params", below(("she", MANY), ("attention as she", "she"))),
-    Claim("The output projection is not critical: leaving it out costs less than leaving the adjustment out.",
+    Claim("The output projection is not critical: leaving it out raises the loss less than leaving the adjustment out.",
           "section 5.1, Eq. 25", "controls",
           below(*((f"{each}, no output projection", f"{each}, no adjustment") for each in ("she", "he", "we")))),
-    Claim("Generated texts get better as the training cost falls.", "section 6, Table 2", "table2", None),
+    Claim("Generated texts get better as the training loss falls.", "section 6, Table 2", "table2", None),
 )  # fmt: skip
 """claims of the paper"""
 
@@ -81,8 +81,8 @@ OPEN = (
               slope(f"{each.upper()} - 32 heads, by each doubling", (each, 1), (MANY, -1)))
         for each in SIMPLER
     ),
-    Claim("The more channels a tap mixes, the lower the cost: from WE over groups to SHE.", "", "groups",
-          slope("cost, by each halving of the groups", ("", -1))),
+    Claim("The more channels a tap mixes, the lower the loss: from WE over groups to SHE.", "", "groups",
+          slope("loss, by each halving of the groups", ("", -1))),
     *(
         Claim(f"{each.upper()} does better than 32-head self-attention, each at the best of its learning rates.", "",
               "lr", at_best((each, MANY)))

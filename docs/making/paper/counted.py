@@ -15,7 +15,7 @@ from docs.making.paper.printed import epochs, formulas, numbers, passes, perplex
 from docs.making.paper.verdicts import Verdict
 from seqloom.analysis.tables import training
 from seqloom.core.cost import Cost
-from seqloom.mixers import kinds
+from seqloom.mixers import mixer_config
 from seqloom.models.decoder import Decoder
 from seqloom.training.settings import resolve
 
@@ -38,7 +38,7 @@ class Count:
 def sublayer(kind: str, heads: int = 1) -> Cost:
     """The price of a row at Table 1."""
     with torch.device("meta"):
-        mixer = kinds()[kind](**({"heads": heads} if kind == "attention" else {})).build(D, L)
+        mixer = mixer_config({"kind": kind} | ({"heads": heads} if kind == "attention" else {})).build(D, L)
     return mixer.cost(L)
 
 
@@ -99,7 +99,7 @@ def evidence() -> str:
     """Why the paper's own figures do not settle its headline."""
     times = whole("she").params / whole("attention").params
     return (
-        "The paper's own figures do not settle that: they have no spread between runs, and only the cost of the text "
+        "The paper's own figures do not settle that: they have no spread between runs, and only the loss of the text "
         f"that is trained on, after {passes()[1]:.1f} passes over it; and its SHE model has {times:.1f} times the "
         "parameters of its attention model."
     )
@@ -137,7 +137,7 @@ COUNTS = (
           "seqloom study paper table7"),
     Count("The critical paths of the Extractors are much shorter.", "abstract; section 7", paths,
           "seqloom cost she --dim 128 --context 128"),
-    Count("Training cost equals perplexity.", "section 6", perplexity, "seqloom evaluate RUN"),
+    Count("Training loss equals perplexity.", "section 6", perplexity, "seqloom evaluate RUN"),
     Count("60,000 batches are 0.457 epochs.", "Table 1", epochs, "pytest tests/analysis/test_errata.py"),
     Count("Equal settings make a fair comparison (here: models equal within 1%).", "section 6", alike,
           "seqloom cost paper/table1 --set model.mixer.kind=she"),

@@ -52,7 +52,7 @@ def _thinned(row: dict[str, Any]) -> dict[str, Any]:
     if row.get("row") != "batches":
         return row
     each = -(-len(row["steps"]) // MOST)
-    return row | {"steps": row["steps"][::each], "costs": row["costs"][::each], "kept_each": each}
+    return row | {"steps": row["steps"][::each], "losses": row["losses"][::each], "kept_each": each}
 
 
 def _texts(value: Any) -> Iterator[str]:

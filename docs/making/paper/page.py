@@ -18,22 +18,22 @@ from seqloom.experiments.paper.scales import scale_of
 from seqloom.report.study.rows import Study
 
 PAGE = Path(__file__).parents[2] / "replication.md"
-HEADS = ("training cost, as in the paper", "held-out cost")
+HEADS = ("training loss, as in the paper", "held-out loss")
 AGAIN = "seqloom study paper {} --scale small"
 READ = f"""
-Costs are in nats a token: the training cost is the median over the last stretch of batches, as in the paper, the
-held-out cost that of text which is not trained on, after all batches, which the paper does not report. A mean stands
+Losses are in nats a token: the training loss is the median over the last stretch of batches, as in the paper, the
+held-out loss that of text which is not trained on, after all batches, which the paper does not report. A mean stands
 with ± half of Student's 95% interval from the model's own seeds, a difference with that of Welch's. Seeds share all
 batches and differ in weights and dropout, so the intervals say nothing of other texts. A claim of several differences
 holds where all are below 0, and does not where one is above, though others are missing. Both need at least {FEWEST}
 seeds and a p below {LEVEL} after Holm's correction over all claims of the figure, those that the paper leaves open
-included, for each of the two costs; otherwise the claim is **not settled**. What was run with a single seed was
-**observed once**: it has no interval, and decides nothing. “Close to” asks that a model cost at most as much more as 1
-head costs more than 32, a difference that the paper calls slight; costing less is close too. Claims share runs, so one
-difference can decide several. In the tables of the studies, p is corrected over the models of the table, and the
-smallest difference that it could have settled is given beneath it. **Holds** means that it holds at the size that was
-run; where that is not the paper's, no verdict says anything of the paper's. The commands train on a text of
-`--source`: a folder, or what `seqloom data` fetches.
+included, for each of the two losses; otherwise the claim is **not settled**. What was run with a single seed was
+**observed once**: it has no interval, and decides nothing. “Close to” asks that a model's loss exceed that of 32
+heads by at most as much as that of 1 head does, a difference that the paper calls slight; a lower loss is close too.
+Claims share runs, so one difference can decide several. In the tables of the studies, p is corrected over the models
+of the table, and the smallest difference that it could have settled is given beneath it. **Holds** means that it
+holds at the size that was run; where that is not the paper's, no verdict says anything of the paper's. The commands
+train on a text of `--source`: a folder, or what `seqloom data` fetches.
 """.strip()
 
 
@@ -55,7 +55,7 @@ def page(folder: Path = FOLDER) -> str:
         "one: what was measured, and whether it holds.",
         summary(by_claim, [each[2] for each in counts], [each[2] for each in speed]) + f" {evidence()}",
         sizes(studies),
-        "## Claims about costs",
+        "## Claims about losses",
         _claims(CLAIMS, studies, by_claim),
         "### How to read it",
         READ,

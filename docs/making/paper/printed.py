@@ -38,10 +38,10 @@ def numbers() -> Verdict:
 
 
 def perplexity() -> Verdict:
-    """Of cost, which is the mean of -ln p in nats."""
-    cost = 4.0
-    said = f"perplexity is e^cost: at a cost of {cost:g} it is {math.exp(cost):.1f}; the order of models is the same"
-    return verdict(math.isclose(math.exp(cost), cost), said)
+    """Of loss, which is the mean of -ln p in nats."""
+    loss = 4.0
+    said = f"perplexity is e^loss: at a loss of {loss:g} it is {math.exp(loss):.1f}; the order of models is the same"
+    return verdict(math.isclose(math.exp(loss), loss), said)
 
 
 def epochs() -> Verdict:

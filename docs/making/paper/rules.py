@@ -14,7 +14,7 @@ ALLOWED = "1 head - 32 heads"
 
 
 def below(*pairs: tuple[str, str]) -> Rule:
-    """The first of each pair costs less, wherever the study has it: at every context, at every depth."""
+    """The first of each pair has the lower loss, wherever the study has it: at every context, at every depth."""
     return lambda plate: [
         Contrast(f"{name(a)} - {name(b)}{_at(plate, x)}", {(a, x): 1, (b, x): -1})
         for a, b in pairs
@@ -23,7 +23,7 @@ def below(*pairs: tuple[str, str]) -> Rule:
 
 
 def near(*pairs: tuple[str, str]) -> Rule:
-    """The first of each pair costs less than the second and `ALLOWED` together."""
+    """The loss of the first of each pair is below that of the second and `ALLOWED` together."""
 
     def rule(plate: Study) -> list[Contrast]:
         found = []
@@ -62,14 +62,14 @@ def slope(label: str, *terms: tuple[str, float]) -> Rule:
 
 
 def at_best(*pairs: tuple[str, str]) -> Rule:
-    """The first of each pair costs less, each where its own training cost is lowest over what the study varies."""
+    """The first of each pair has the lower loss, each at the x where its own training loss is lowest."""
 
     def rule(plate: Study) -> list[Contrast]:
-        costs = losses(plate, "training")
+        known = losses(plate, "training")
 
         def best(series: str) -> Key:
             places = ((series, x) for x in _places(plate, series))
-            return min(places, key=lambda key: fmean(costs.get(key, {}).values() or [inf]))
+            return min(places, key=lambda key: fmean(known.get(key, {}).values() or [inf]))
 
         def named(key: Key) -> str:
             return f"{name(key[0])}{_at(plate, key[1])}"
@@ -86,7 +86,7 @@ def every(*rules: Rule) -> Rule:
 
 
 def lowest(series: str) -> Rule:
-    """It costs less than any other of the study."""
+    """Its loss is below that of every other model of the study."""
     return lambda plate: [
         Contrast(f"{name(series)} - {name(other)}", {(series, own): 1, (other, x): -1})
         for own in _places(plate, series)
@@ -95,7 +95,7 @@ def lowest(series: str) -> Rule:
 
 
 def highest(series: str) -> Rule:
-    """It costs more than any other of the study."""
+    """Its loss is above that of every other model of the study."""
     return lambda plate: [
         Contrast(f"{name(other)} - {name(series)}", {(series, own): -1, (other, x): 1})
         for own in _places(plate, series)
@@ -110,15 +110,15 @@ def name(series: str) -> str:
 
 
 def ends(plate: Study) -> str:
-    """The lowest and the highest line of a study, by training cost."""
-    known = sorted((fmean(costs.values()), name(key[0])) for key, costs in losses(plate, "training").items() if costs)
+    """The lowest and the highest line of a study, by training loss."""
+    known = sorted((fmean(seeds.values()), name(key[0])) for key, seeds in losses(plate, "training").items() if seeds)
     return f"lowest is {known[0][1]}, highest {known[-1][1]}" if len(known) > 1 else ""
 
 
 def share(plate: Study) -> str:
-    """In how many of the kept batches of the second half SHE's cost is lower than that of 32 heads, and the mean."""
-    costs = {line.series: dict(line.seeds[0].every) for line in plate.lines}
-    ours, theirs = costs.get("she", {}), costs.get(MANY, {})
+    """In how many of the kept batches of the second half SHE's loss is lower than that of 32 heads, and the mean."""
+    batches = {line.series: dict(line.seeds[0].every) for line in plate.lines}
+    ours, theirs = batches.get("she", {}), batches.get(MANY, {})
     both = [step for step in ours if step in theirs and step > plate.figure["batches"] / 2]
     lower = sum(ours[step] < theirs[step] for step in both)
     if not both:

@@ -1,4 +1,4 @@
-"""A study's own table on the page of the replication: its models, their costs at the end, and the command."""
+"""A study's own table on the page of the replication: its models, their losses at the end, and the command."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ LOSSES: tuple[Loss, ...] = ("training", "held_out")
 
 
 def section(file: str, plate: Study) -> str:
-    """A study: what it is, its models with their costs at the end, and the command."""
+    """A study: what it is, its models with their losses at the end, and the command."""
     figure = plate.figure
     differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
     says = f"{figure['says']}{differs} {_seeds(plate)}; `{figure['text']}`."
@@ -26,9 +26,9 @@ def section(file: str, plate: Study) -> str:
     head = [
         "model",
         *over,
-        f"training cost, last {figure['stretch']:,}",
+        f"training loss, last {figure['stretch']:,}",
         *apart,
-        "held-out cost",
+        "held-out loss",
         *apart,
         "parameters",
         "operations a token",

@@ -26,7 +26,7 @@ def verdicts(studies: Kept) -> Verdicts:
                     found.setdefault((claim, loss), []).append((plate, verdict))
         for claim in (*CLAIMS, *OPEN):
             own = found.get((claim, loss), [])
-            none = UNMEASURED if claim.rule else Verdict("not settled", "no cost can show it; the texts are below")
+            none = UNMEASURED if claim.rule else Verdict("not settled", "no loss can show it; the texts are below")
             found[claim, loss] = [each for each in own if each[1].seeds] or own[:1] or [(None, none)]
     return found
 
@@ -37,19 +37,19 @@ def after(plate: Study | None) -> str:
 
 
 def summary(by_claim: Verdicts, counts: Sequence[Verdict], speed: Sequence[Verdict]) -> str:
-    """Three sentences: the claims about costs, the others, the headline."""
+    """Three sentences: the claims about losses, the others, the headline."""
     first = {loss: [by_claim[claim, loss][0][1] for claim in CLAIMS] for loss in LOSSES}
     training, held = ([each for each in first[loss] if each.seeds] for loss in LOSSES)
-    said = f"{len(training) or 'None'} of the paper's {len(CLAIMS)} claims about costs "
+    said = f"{len(training) or 'None'} of the paper's {len(CLAIMS)} claims about losses "
     said += "is measured so far" if len(training) < 2 else "are measured so far"
     if training:
-        said += f": on the training cost, as in the paper, {_counted(training)}; on held-out text {_counted(held)}"
+        said += f": on the training loss, as in the paper, {_counted(training)}; on held-out text {_counted(held)}"
     said += f". Of {len(counts)} claims that are counted, {_counted(counts)}; of {len(speed)} about speed, "
     said += f"{_counted(speed)}. Its headline, that SHE does evidently better than self-attention, "
     found = [by_claim[HEADLINE, loss] for loss in LOSSES]
     if not any(own[0][1].seeds for own in found):
         return said + "is not measured yet."
-    on = ("on the training cost", "on held-out text")
+    on = ("on the training loss", "on held-out text")
     said += " and ".join(f"{_plainly(own[0][1])} {where}" for own, where in zip(found, on, strict=True))
     others = [
         f"; {after(plate)}it {_plainly(verdict)} {where}"

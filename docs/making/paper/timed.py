@@ -5,14 +5,12 @@ A claim holds where the upper quartile of the ratio to attention is below 1, and
 Source: Chen, arXiv:2308.07661, abstract and sections 7 and 8.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from docs.making.paper.verdicts import UNMEASURED, Verdict, Word
-from docs.making.results import RESULTS
+from docs.making.results import RESULTS, last, rows
 
 EXTRACTORS = ("she", "he", "we", "me")
 WAITED = "us_to_the_output_median"
@@ -46,19 +44,6 @@ RACES = (
 )  # fmt: skip
 PLACE = "abstract; sections 7, 8"
 WAITS = "The critical path is what counts: what a token's output waits for does not grow with the context."
-
-
-def rows(file: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """Those of a file of results."""
-    path = folder / f"{file}.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.strip()]
-
-
-def last(known: Sequence[dict[str, Any]], mixer: str, which: dict[str, Any]) -> dict[str, Any] | None:
-    """The newest row about a mixer that has these values."""
-    own = [row for row in known if row.get("mixer") == mixer and all(row.get(k) == v for k, v in which.items())]
-    return own[-1] if own else None
 
 
 def raced(race: Race, folder: Path = RESULTS) -> tuple[Verdict, str]:

@@ -21,6 +21,7 @@ from seqloom.core.cost import Cost, Span, gelu, gelu_tanh, layernorm
 from seqloom.ops.delta_rule import price as delta_price
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
+from seqloom.ops.linear_decay import native as decay_native
 from seqloom.ops.linear_decay import price as decay_price
 from seqloom.ops.state_space import price as dense_price
 
@@ -182,6 +183,16 @@ def decayed(call: Call) -> Cost:
     return times(Cost(mul=products, add=products) + times(fading, int(fades)), B * H)
 
 
+def decayed_natively(call: Call) -> Cost:
+    """Our own decaying sum on a CPU, forward: by chunks; pairs once for the heads that share keys."""
+    (B, T, G, K), (H, V), fades = call.args[0].shape, call.args[2].shape[2:], call.args[3] is not None
+    C = decay_native.CHUNK
+    chunks, pairs = -(-T // C), T // C * C * (C + 1) // 2 + (T % C) * (T % C + 1) // 2
+    products = G * pairs * K + H * (pairs * V + 2 * T * K * V)
+    fading = Cost(mul=H * (2 * pairs + 2 * T * V + chunks * K * V + 2 * T), exp=H * T)
+    return times(Cost(mul=products, add=products) + times(fading, int(fades)), B)
+
+
 def bent(call: Call) -> Cost:
     """GELU as it is defined, x/2 (1 + erf(x/√2)), or approximated by tanh."""
     price = gelu if call.kwargs.get("approximate", "none") == "none" else gelu_tanh
@@ -253,6 +264,7 @@ RULES: dict[str, Rule] = (
         "scan_gpu_forward": scanned,
         "selective_gpu_forward": selected,
         "decay_gpu_forward": decayed,
+        "linear_decay_forward": decayed_natively,
         "delta_rule_forward": erased,
         "linalg_solve_triangular": solved,
         "gelu": bent,

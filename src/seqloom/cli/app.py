@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from seqloom.cli.bench import bench
+from seqloom.cli.board import board
 from seqloom.cli.compare import compare
+from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
 from seqloom.cli.paper import paper
 from seqloom.cli.recall import recall
@@ -56,14 +58,21 @@ def list_mixers(
     wide: Annotated[bool, typer.Option("--wide", help="with traits and the names of settings")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with everything")] = False,
     which: Annotated[bool, typer.Option("--backends", help="each op's backends, and what runs here")] = False,
+    drawn: Annotated[bool, typer.Option("--patterns", help="which keys the queries look at, in letters")] = False,
 ) -> None:
     """The mixers, or one of them whole: equation, settings, traits, price, source."""
+    if (which or drawn) and (name or family or wide or as_json or (which and drawn)):
+        option = "--backends" if which else "--patterns"
+        raise typer.BadParameter(f"{option} is a list of its own: give nothing else with it")
     if which:
-        if name or family or wide or as_json:
-            raise typer.BadParameter("--backends is a list of its own: give nothing else with it")
         from seqloom.cli.listing import backends
 
         print(backends())
+        return
+    if drawn:
+        from seqloom.cli.patterns import patterns
+
+        print(patterns())
         return
     from seqloom.cli.mixers import listed, shown
 
@@ -186,13 +195,19 @@ def evaluate(
     run: Run,
     data: Annotated[str, typer.Option(help=f"the text to predict: {TEXT}, stories")],
     batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
+    stride: Annotated[
+        int | None, typer.Option(help="let windows overlap, each this many tokens after the one before it")
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="the column or field of the text; that of the run's own data unless given")
+    ] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the cost by position")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the loss by position")] = False,
 ) -> None:
-    """Scores a model on a text: cost in nats a token, perplexity, bits a byte; every token is predicted once."""
+    """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once."""
     from seqloom.cli.scoring import scored
 
-    print(scored(run, data, batch=batch, step=step, as_json=as_json))
+    print(scored(run, data, batch=batch, stride=stride, column=column, step=step, as_json=as_json))
 
 
 def data(
@@ -285,10 +300,13 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
 studies = typer.Typer(
-    no_args_is_help=True, help="Studies of many runs: probes of recall, the Extractor paper's figures."
+    no_args_is_help=True,
+    help="Studies of many runs: recall, texts beyond the trained length, the Extractor paper's figures, the board.",
 )
 studies.command()(recall)
+studies.command()(extrapolate)
 studies.command()(paper)
+studies.command()(board)
 
 for _panel, _commands in PANELS.items():
     for _command in _commands:

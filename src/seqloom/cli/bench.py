@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from seqloom.cli.folder import folder
+
 
 def bench(
     mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=1")],
@@ -18,7 +20,12 @@ def bench(
     repeats: Annotated[int, typer.Option(help="rounds in which all take turns")] = 7,
     threads: Annotated[int | None, typer.Option(help="threads of torch")] = None,
     preset: Annotated[str | None, typer.Option(help="whose model and sizes a step trains (paper/small)")] = None,
-    out: Annotated[Path | None, typer.Option(help="a .jsonl file that the rows are appended to")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="a folder for the rows; a race whose rows it holds is not run again", parser=folder, metavar="PATH"
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Times mixers side by side, after checking that each computes what its reference does."""

@@ -7,16 +7,19 @@ that it accepts is an error here.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, create_model, field_validator
 
 from seqloom.cli import registry
-from seqloom.core.config import Config, SizedConfig, near, read
+from seqloom.core.config import Config, IntLists, Ints, SizedConfig, near, read
 from seqloom.experiments.contender import contender
 from seqloom.training.preset import preset_values
 
-TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "null": None}
+TYPES: dict[str, Any] = {
+    **{"int": int, "float": float, "bool": bool, "str": str, "null": None},
+    **{"list of ints": Ints, "list of list of ints": IntLists},
+}
 
 
 def require_settings(preset: str, changes: Sequence[str] = (), source: str | None = None) -> None:
@@ -64,6 +67,9 @@ def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config])
 def _type(setting: dict[str, Any]) -> Any:
     if "settings" in setting:
         return _settings(setting["class"], setting["settings"], Config)
+    if "each" in setting:
+        each: Any = _settings(setting["class"], setting["each"], Config)
+        return Annotated[tuple[each, ...], Field(strict=False)]
     if "kinds" in setting:
         kinds = setting["kinds"].items()
         return Union[tuple(_settings(kind, [_kind(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007  # as below

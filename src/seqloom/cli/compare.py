@@ -40,7 +40,7 @@ def compare(
         str | None, typer.Option(help="tokens after which one more is timed; with --all 128,1024,8192,65536")
     ] = None,
     probe: Annotated[
-        list[str] | None, typer.Option(help="a probe of recall, asked of small models; with --all all seven")
+        list[str] | None, typer.Option(help="a probe of recall, asked of small models; with --all all of them")
     ] = None,
     no_probes: Annotated[bool, typer.Option("--no-probes", help="none of them, with --all")] = False,
     probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,

@@ -4,6 +4,7 @@ With --all, every mixer of the registry: those without room are listed under the
 """
 
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,22 +103,16 @@ def compared(asked: Asked, out: Path, workers: Workers, *, planned: bool = False
 def printed(found: Comparison) -> str:
     """The table of a comparison; beneath it what it could settle, what was changed to match models, and who is missing.
 
-    Columns of lengths and of probes are a second table.
+    Columns of lengths and of probes are a second table; on a terminal, columns that do not fit are a further table.
     """
     names = [column.name for column in found.columns]
-    parts = [
-        table(
-            ["model", *some],
-            [[each.name, *(_cell(name, each.value(name)) for name in some)] for each in found.contenders],
-        )
-        for some in ([n for n in names if n in COLUMNS], [n for n in names if n not in COLUMNS])
-        if some
-    ]
+    groups = ([n for n in names if n in COLUMNS], [n for n in names if n not in COLUMNS])
+    parts = ["\n\n".join(_tables(found, some)) for some in groups if some]
     numbers = {each.name: each.value("could settle") for each in found.contenders}
     parts.insert(1, could_settle(numbers, found.baseline, found.seeds))
     sized = [f"{each.name}: {each.matched}" for each in found.contenders if each.matched]
     failed = [
-        f"{each.name} cannot {each.cannot[0]}" for each in found.contenders if each.value("held-out cost") is None
+        f"{each.name} cannot {each.limitations[0]}" for each in found.contenders if each.value("held-out loss") is None
     ]
     missing = [f"{each.name} is left out: {each.why}" for each in found.left_out]
     beneath = [*sized, *failed, *missing]
@@ -128,6 +123,24 @@ def typed() -> str:
     """The command as it was typed, without the folders above its files."""
     words = [Path(word).name if word.startswith(("/", "~", ".")) else word for word in sys.argv[1:]]
     return shlex.join(["seqloom", *words])
+
+
+def _tables(found: Comparison, names: Sequence[str]) -> list[str]:
+    """Columns as one table; on a terminal as several, none wider than the terminal."""
+    widest = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    made: list[str] = []
+    some: list[str] = []
+    for name in names:
+        if some and len(_table(found, [*some, name]).partition("\n")[0]) > widest:
+            made.append(_table(found, some))
+            some = []
+        some.append(name)
+    return [*made, _table(found, some)]
+
+
+def _table(found: Comparison, names: Sequence[str]) -> str:
+    rows = [[each.name, *(_cell(name, each.value(name)) for name in names)] for each in found.contenders]
+    return table(["model", *names], rows)
 
 
 def _whole(lengths: str) -> list[int]:

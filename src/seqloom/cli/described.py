@@ -22,6 +22,8 @@ WIDEST = 40
 """characters of a summary"""
 DIM, CONTEXT = 128, 128
 """the sizes that a mixer is priced at"""
+DRAWN = 24
+"""positions of a drawn pattern"""
 COUNTED = ("total", "params", "state")
 BOUNDS = ("ge", "gt", "le", "lt", "multiple_of", "min_length")
 PLAIN: dict[type, str] = {int: "int", float: "float", bool: "bool", str: "str", NoneType: "null"}
@@ -55,6 +57,7 @@ def described(config: type[Any]) -> dict[str, Any]:
         "traits": asdict(config.traits),
         "settings": _without_kind(settings(config)),
         "price": _price(config),
+        **({"patterns": patterns} if (patterns := _patterns(config)) else {}),
     }
 
 
@@ -91,6 +94,9 @@ def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, 
     if isinstance(inner, type) and said["types"] == ["settings"]:
         said["class"] = inner.__name__
         said["settings"] = settings(inner)
+    if said["types"] == ["list of settings"]:
+        each = get_args(inner)[0]
+        said |= {"class": each.__name__, "each": settings(each)}
     return said
 
 
@@ -107,7 +113,7 @@ def types(annotation: Any) -> list[str]:
         case origin if origin is Literal:
             names = ["choice"]
         case origin if origin is tuple and parts[-1] is Ellipsis:
-            names = [f"list of {types(parts[0])[0]}s"]
+            names = [f"list of {types(parts[0])[0].removesuffix('s')}s"]
         case origin if origin is tuple:
             names = [f"[{', '.join(types(part)[0] for part in parts)}]"]
         case origin if origin is dict:
@@ -155,6 +161,21 @@ def _price(config: type[Any]) -> dict[str, Any]:
     except ValueError:  # no layer of these sizes
         return {}
     return {use: {name: getattr(cost, name) for name in COUNTED} for use, cost in costs.items()}
+
+
+def _patterns(config: type[Any]) -> list[dict[str, Any]]:
+    """The drawings of a mixer: the settings, the form, and rows of letters by the heads that share them."""
+    found = []
+    for drawing in config.drawings:
+        given = {name: value for name, value in drawing.items() if name != "causal"}
+        causal = drawing.get("causal", True)
+        words = [f"{name}={_word(value)}" for name, value in given.items()]
+        found.append({"settings": words, "causal": causal, "heads": config(**given).drawn(DRAWN, causal)})
+    return found
+
+
+def _word(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, list) else str(value)
 
 
 def _divided(document: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ def distilled(run: Path, order: int, out: Path, *, data: str | None, batch: int,
 
 
 def written(found: Distilled, order: int, out: Path) -> str:
-    """The layers, what stayed, the cost of the text, and where it goes on."""
+    """The layers, what stayed, the loss of the text, and where it goes on."""
     rows = [
         (
             *(str(layer.number), layer.kind, layer.error, layer.inside + layer.beyond, layer.beyond, layer.taps),
@@ -31,12 +31,12 @@ def written(found: Distilled, order: int, out: Path) -> str:
     ]
     lines += [f"layer {number} stays as it is: {why}" for number, why in found.stayed.items()]
     if found.scores is None:
-        lines.append(f"the cost of a text was not measured: {found.text}")
+        lines.append(f"the loss of a text was not measured: {found.text}")
     else:
         before, after = found.scores
-        costs = [
-            ("cost, nats a token", before.cost, after.cost, after.cost - before.cost),
+        losses = [
+            ("loss, nats a token", before.loss, after.loss, after.loss - before.loss),
             ("bits a byte", before.bits_per_byte, after.bits_per_byte, after.bits_per_byte - before.bits_per_byte),
         ]
-        lines += ["", table((f"{found.text}, {before.tokens:,} tokens", "before", "after", "difference"), costs)]
+        lines += ["", table((f"{found.text}, {before.tokens:,} tokens", "before", "after", "difference"), losses)]
     return "\n".join([*lines, "", f"the model is {out}"])

@@ -29,7 +29,7 @@ def recall(
     ],
     probe: Annotated[
         list[str] | None,
-        typer.Option(help="mqar, induction, copying, selective-copying, parity, compression, needle; may be repeated"),
+        typer.Option(help="mqar, induction, copying, selective-copying, parity, permutations, compression, needle"),
     ] = None,
     difficulty: Annotated[str, typer.Option(help="the dial: 3, 1..4 or 1,3,5; each doubles what is remembered")] = "1",
     dim: Numbers = None,
@@ -37,6 +37,13 @@ def recall(
     batches: Annotated[int, typer.Option(help="training batches at most; a probe that is solved ends before")] = 3000,
     batch: Annotated[int, typer.Option(help="rows of a batch")] = 64,
     lr: Rates = None,
+    test: Annotated[
+        str | None, typer.Option(help="settings of the rows that trained models are asked about, as length=160")
+    ] = None,
+    solved: Annotated[float, typer.Option(help="share of right answers at which a training ends")] = 0.999,
+    climb: Annotated[
+        bool, typer.Option("--climb", help="a harder setting only for mixers that solved the one before it")
+    ] = False,
     seeds: Annotated[int, typer.Option(help="models of each kind, with other initial weights")] = 1,
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.position=none")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
@@ -70,6 +77,9 @@ def recall(
         lrs=lr or [1e-3],
         seeds=seeds,
         changes=change or [],
+        test=test,
+        solved=solved,
+        climb=climb,
     )
     workers = Workers(jobs, cluster, tuple(cluster_set or ()))
     if plan:
@@ -109,11 +119,13 @@ def printed(rows: "Sequence[Answers]") -> str:
 
     one, seeds = rows[0], len({row.seed for row in rows})
     settings = ", ".join(f"{name} {value:,}" for name, value in one.settings.items())
+    if one.test is not None:
+        settings += f"; asked about {', '.join(f'{name} {value:,}' for name, value in one.test.items())}"
     spans = sorted({row.distance for row in rows if row.distance is not None})
-    head = ["mixer", "dim", "parameters", "learning rate", "batches", "seconds", "right"]
+    head = ["mixer", "dim", "parameters", "state bytes", "learning rate", "batches", "seconds", "right"]
     cells = [
         [
-            *(best.mixer, best.dim, best.parameters, f"{best.lr:g}", round(best.batches)),
+            *(best.mixer, best.dim, best.parameters, best.state_bytes, f"{best.lr:g}", round(best.batches)),
             *(best.seconds, _share(best.accuracy)),
             *(_share(best.by_distance.get(span)) for span in spans),
         ]

@@ -51,14 +51,14 @@ def _described(home: Path, folder: Path) -> dict[str, Any] | None:
         rows = read(run.metrics) if run.metrics.is_file() else []
     except (OSError, ValueError) as error:
         return {"run": name, "state": f"damaged: {error}", **unknown, "settings": {}}
-    steps = [row for row in rows if "cost" in row]
+    steps = [row for row in rows if "loss" in row]
     scores = [row for row in rows if "held_out" in row]
     batches = steps[-1]["step"] if steps else 0
     return {
         "run": name,
         "state": _state(run, batches, bool(scores) and scores[-1]["step"] == batches),
         "batches": batches,
-        "loss": steps[-1]["cost"] if steps else None,
+        "loss": steps[-1]["loss"] if steps else None,
         "held_out": scores[-1]["held_out"] if scores else None,
         "seconds": sum(row.get("seconds") or 0.0 for row in steps),
         "settings": dict(_flat(settings)),

@@ -17,32 +17,45 @@ from seqloom.runs.layout import find_run
 from seqloom.training.objectives import objective_of
 
 
-def scored(run: Path, data: str, *, batch: int, step: int | None, as_json: bool) -> str:
-    """The scores as text, or as one JSON object with the cost by position."""
+def scored(
+    run: Path,
+    data: str,
+    *,
+    batch: int,
+    stride: int | None,
+    column: str | None,
+    step: int | None,
+    as_json: bool,
+) -> str:
+    """The scores as text, or as one JSON object with the loss by position."""
     model = load(run, step=step)
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     settings = find_run(run).data  # the text is read as the run's own text was
-    documents = read(data, column=settings.get("column", "text"))
+    documents = read(data, column=column or settings.get("column", "text"))
     tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
     if not model.traits.generates:
+        if stride is not None:
+            raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave --stride out")
         return _by_objective(run, model, tokens, data, batch, as_json)
-    scores = score(model, tokens, batch=batch)
+    scores = score(model, tokens, batch=batch, stride=stride)
     least = floor(tokens, model.tokenizer)
     if as_json:
-        return json.dumps({**scores.row(), "unigram_entropy": unigram_entropy(tokens), "floor": least})
+        overlap = {} if stride is None else {"stride": stride}
+        return json.dumps({**scores.row(), **overlap, "unigram_entropy": unigram_entropy(tokens), "floor": least})
     rows = [
         ("tokens", scores.tokens),
-        ("cost, nats a token", scores.cost),
-        ("perplexity, e^cost", math.exp(scores.cost)),
+        *([] if stride is None else [("further tokens of each window", stride)]),
+        ("loss, nats a token", scores.loss),
+        ("perplexity, e^loss", math.exp(scores.loss)),
         ("bits a byte", scores.bits_per_byte),
-        ("cost of the text's own unigram frequencies", unigram_entropy(tokens)),
+        ("loss of the text's own unigram frequencies", unigram_entropy(tokens)),
     ]
     if least is not None:
         rows.append(("floor (lower bound, from the grammar)", least))
     last = len(scores.by_position)
     for position in sorted({1, 2, 8, 32, 128, last} & set(range(1, last + 1))):
-        rows.append((f"cost after {position} tokens of the window", scores.by_position[position - 1]))
+        rows.append((f"loss after {position} tokens of the window", scores.by_position[position - 1]))
     return table((str(run), data), rows)
 
 

@@ -18,6 +18,7 @@ def lines(settings: Sequence[dict[str, Any]], depth: int = 0) -> list[str]:
             found += [f"{indent}{setting['name']}", *lines(setting["settings"], depth + 1)]
         else:
             found += _wrapped(heading(setting), indent) + _wrapped(setting["description"], indent + "    ")
+            found += lines(setting.get("each", []), depth + 2)
     return found
 
 

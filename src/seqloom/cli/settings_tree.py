@@ -60,6 +60,8 @@ def _sections(place: str, tree: list[dict[str, Any]]) -> Iterator[tuple[str, lis
         name = f"{_dotted(place)}{each['name']}"
         if "settings" in each:
             yield from _sections(name, each["settings"])
+        if "each" in each:
+            yield f"{name}[]", each["each"]
         for kind, inner in each.get("kinds", {}).items():
             yield f"{name} ({kind})", inner
 

@@ -1,11 +1,14 @@
-"""`seqloom demo`: the table, a story of each model, the verdict, the report, and what to type next."""
+"""`seqloom demo`: a story of each model, the table, the verdict, the report, and what to type next."""
 
 import sys
 from pathlib import Path
 
+import torch
+
 from seqloom.cli.comparing import printed, typed
-from seqloom.experiments.demo import LENGTHS, demo
+from seqloom.experiments.demo import demo
 from seqloom.experiments.study import Stopped
+from seqloom.face import load
 from seqloom.report.answer import sentences
 from seqloom.report.comparison import Comparison
 from seqloom.report.page import write
@@ -18,35 +21,52 @@ def shown(out: Path, scale: str) -> int:
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
-    text, home = found.text, out / scale
-    print("\n" + printed(found))
     for each in found.contenders:
         for sample in each.samples[:1]:
             print(f"\n{each.name}: {sample.prompt}{''.join(piece for piece, _ in sample.tokens)}")
+    home, text = out / scale, found.text
+    print(f"\n{printed(found)}\n")
     print(
-        f"\nheld-out loss: nats per token over the {text.held_out_tokens:,} tokens of {text.held_out_documents} "
-        f"stories. Their unigram entropy is {text.unigram:.3f}; a lower bound from the grammar's own probabilities is "
-        f"{text.floor:.3f}.\ngrammatical: sampled sentences (top-p 0.9) that are of the grammar; agreeing: those that "
-        "also agree with their story's names, things and places so far."
+        f"held-out loss: nats per token on {text.held_out_documents} stories that were not trained on. Guessing by the "
+        f"frequency of tokens alone has {text.unigram:.3f}, and no model can have less than {text.floor:.3f} (the "
+        "grammar of the stories is known).\ngrammatical: share of written sentences (top-p 0.9) that are of that "
+        "grammar; agreeing: that also agree with the names and things of their story."
     )
-    print("\n" + "\n".join(verdict(found)))
-    print(f"\nthe report is {write(home)}: open it in a browser")
-    print("next: seqloom compare attention:heads=4 he gated_delta --data YOUR_TEXT --out runs/mine --seeds 3")
+    print("\nWhat this shows:")
+    for line in [*verdict(found), *streaming(found, home)]:
+        print(f"- {line}")
+    print(f"\nreport: {write(home)} (open it in a browser)")
+    print("next:   seqloom compare attention:heads=4 he gated_delta --data YOUR_TEXT --out runs/mine --seeds 3")
     return 0
 
 
 def verdict(found: Comparison) -> list[str]:
-    """What the demo shows, in a few sentences: who predicted best, and what a token costs near and far."""
+    """Who predicted best, whether that is settled, and what a token costs near and far, in a few sentences."""
     lines = sentences(found)
     if found.seeds == 1:
         lines.append("One run of each is too short to tell them apart: `--seeds 3` of compare gives intervals.")
-    first, last = (f"ms a token at {length:,}" for length in LENGTHS)
-    state = f"state bytes at {LENGTHS[-1]:,}"
-    for each in found.contenders:
-        times = [each.value(name) for name in (first, last)]
-        if None not in times:
-            lines.append(
-                f"{each.name}: a token takes {times[0]:.2f} ms after {LENGTHS[0]:,} tokens and {times[1]:.2f} ms after "
-                f"{LENGTHS[1]:,}, with a state of {each.value(state):,.0f} bytes there."
-            )
     return lines
+
+
+def streaming(found: Comparison, home: Path) -> list[str]:
+    """How far the logits of each model, read token by token, are from those of the whole text; none without a run."""
+    runs = [(each.samples[0].prompt, home / each.runs[0]) for each in found.contenders if each.samples and each.runs]
+    apart = [_streamed(run, prompt) for prompt, run in runs]
+    if not apart:
+        return []
+    return [
+        f"Reading token by token gives the logits of reading the whole text, within {max(apart):.1e}, in every model."
+    ]
+
+
+def _streamed(run: Path, prompt: str) -> float:
+    model = load(run)
+    assert model.tokenizer is not None
+    ids = torch.tensor([model.tokenizer.encode(prompt)[: model.config.context]])
+    with torch.inference_mode():
+        whole, state = model(ids), model.start(1)
+        apart = 0.0
+        for at in range(ids.shape[1]):
+            logits, state = model.step(ids[:, at], state)
+            apart = max(apart, float((logits - whole[:, at]).abs().max()))
+    return apart

@@ -1,17 +1,18 @@
 """`seqloom bench`: mixers timed side by side, as a table or as JSON."""
 
 import json
-import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
 from seqloom.analysis.origin import origin
+from seqloom.cli.comparing import typed
 from seqloom.core.table import table, written
-from seqloom.experiments.bench import Row, bench
+from seqloom.experiments.bench import Timed, bench, run_bench
+from seqloom.experiments.study import Stopped
 
 HEAD = ("mixer", "ms", "quartiles", "ratio", "quartiles", "operations a token", "backends")
 WORDS = {
@@ -37,49 +38,41 @@ def timed(
     as_json: bool = False,
     out: Path | None = None,
 ) -> str:
-    """The rows of `bench` as a table, or with `as_json` as one JSON object; appended to `out` where it is given.
+    """The rows of a race as a table, or with `as_json` as one JSON object.
 
-    ValueError and OSError for input that does not fit, before anything is timed.
+    They are stored in the folder `out`; where it holds the rows of this race already, those are shown. ValueError and
+    OSError for input that does not fit, before anything is timed; ValueError for a mixer that is not its reference.
     """
     if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise ValueError(f"--threads must be 1 … {MOST_THREADS:,}, not {threads}")
-    if out is not None:
-        _require_writable(out)
-    with _threads(threads):
-        rows = bench(mixers, against, dim=dim, context=context, batch=batch, what=what, repeats=repeats, preset=preset)
-        source = origin(shlex.join(["seqloom", *sys.argv[1:]]))
-    if out is not None:
-        with out.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps({**row, **source}) + "\n" for row in rows)
-    return json.dumps({"rows": rows, **source}) if as_json else _shown(rows, source["machine"])
+    with _threads(threads), TemporaryDirectory() as temporary:
+        cell = bench(mixers, against, dim=dim, context=context, batch=batch, what=what, repeats=repeats, preset=preset)
+        try:
+            rows = run_bench(cell, out or Path(temporary), typed())
+        except Stopped:  # a race saves nothing before its end
+            raise KeyboardInterrupt from None
+        source = origin(typed())
+    if as_json:
+        return json.dumps({"rows": [row.model_dump(mode="json") for row in rows], **source})
+    return _shown(rows, source["machine"])
 
 
-def _require_writable(out: Path) -> None:
-    """OSError where rows cannot be appended to `out`: better said before minutes are spent."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    new = not out.exists()
-    with out.open("a", encoding="utf-8"):
-        pass
-    if new:
-        out.unlink()
-
-
-def _shown(rows: list[Row], machine: str) -> str:
+def _shown(rows: list[Timed], machine: str) -> str:
     first = rows[0]
     title = (
-        f"{WORDS[first['what']]}: dim {first['dim']:,}, context {first['context']:,}, batch {first['batch']:,}; "
-        f"medians of {first['repeats']} interleaved runs\n{machine}"
+        f"{WORDS[first.what]}: dim {first.dim:,}, context {first.context:,}, batch {first.batch:,}; "
+        f"medians of {first.repeats} interleaved runs\n{machine}"
     )
     cells = [
         (
-            *(row["mixer"], row["ms_median"], _range(row["ms_quartiles"])),
-            *(row["ratio_median"], _range(row["ratio_quartiles"]), row["operations_a_token"]),
-            ", ".join(f"{op} {' and '.join(names)}" for op, names in row["backends"].items()) or None,
+            *(row.mixer, row.ms_median, _range(row.ms_quartiles)),
+            *(row.ratio_median, _range(row.ratio_quartiles), row.operations_a_token),
+            ", ".join(f"{op} {' and '.join(names)}" for op, names in row.backends.items()) or None,
         )
         for row in rows
     ]
-    lines = [title, "", table(HEAD, cells), "", f"ratio: to {first['against']}, round by round; outputs were checked"]
-    if first["loaded"]:
+    lines = [title, "", table(HEAD, cells), "", f"ratio: to {first.against}, round by round; outputs were checked"]
+    if first.loaded:
         lines.append("other processes used the cores meanwhile: trust the ratios more than the times")
     return "\n".join(lines)
 

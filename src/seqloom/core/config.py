@@ -6,7 +6,7 @@ A typo is an error that says what was near. A field's description is its help on
 import difflib
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Annotated, Any, ClassVar, Self, TypeAlias, final, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, final, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -69,11 +69,19 @@ class SizedConfig(Config):
         return self
 
 
+MANY = 30
+"""names that are no longer listed in one line"""
+
+
 def near(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known name, or all of them."""
+    """The end of an error about an unknown name: the nearest known name, else all of them, or some of many."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"there is {', '.join(known)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if len(known) > MANY:
+        return f"there are {len(known)}, such as {', '.join(known[:: len(known) // 5])}"
+    return f"there is {', '.join(known)}"
 
 
 @final
@@ -154,4 +162,6 @@ def _locate(
             choices = {member.model_fields[field.discriminator].default: member for member in get_args(inner)}
         elif isinstance(inner, type) and issubclass(inner, BaseModel):
             kind = inner
+        elif get_origin(inner) is tuple and isinstance(get_args(inner)[0], type):  # a list of settings
+            kind = get_args(inner)[0] if issubclass(get_args(inner)[0], BaseModel) else kind
     return names, kind, choices

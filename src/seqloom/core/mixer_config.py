@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 from torch import nn
 
@@ -33,6 +33,8 @@ class MixerConfig(SizedConfig, ABC):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """settings under which the tests run the mixer, at dim 8"""
     rounding: ClassVar[Rounding] = Rounding()
+    drawings: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """settings whose patterns `seqloom list --patterns` draws; `causal` among them is the form, else True"""
 
     @final
     def build(
@@ -54,7 +56,7 @@ class MixerConfig(SizedConfig, ABC):
         """
         if causal and self.traits.causal == "never":
             raise ValueError(f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it")
-        if not causal and self.traits.causal == "always":
+        if not causal and not self.has_bidirectional:
             both = ", ".join(name for name, config in kinds().items() if config.traits.causal != "always")
             raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
         if position is not None and position.place not in self.places:
@@ -67,6 +69,11 @@ class MixerConfig(SizedConfig, ABC):
         return mixer
 
     @property
+    def has_bidirectional(self) -> bool:
+        """Whether these settings have a bidirectional form."""
+        return self.traits.causal != "always"
+
+    @property
     def places(self) -> frozenset[Place]:
         """Where a position can act in this mixer; by default empty."""
         return frozenset()
@@ -75,6 +82,22 @@ class MixerConfig(SizedConfig, ABC):
         """The module that all layers of these settings share, `layer` the first of them; by default None.
 
         A model builds, initializes, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
+        """
+        return None
+
+    def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
+        """Which keys the queries look at, over T positions: rows of letters by the heads that share them; or none."""
+        return {}
+
+    @property
+    def has_window(self) -> bool:
+        """Whether these settings limit how many tokens a token looks back on; by default not."""
+        return False
+
+    def with_window(self, window: int) -> Self | None:
+        """These settings with a window of so many tokens, for the same weights; None, as by default, if there is none.
+
+        What a training changes from stage to stage.
         """
         return None
 

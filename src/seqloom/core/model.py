@@ -8,7 +8,7 @@ Commands ask this contract, never a class. A verb that a kind does not have rais
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn, final
+from typing import Any, ClassVar, Literal, NoReturn, Self, final
 
 import torch
 from jaxtyping import Float, Int
@@ -62,8 +62,8 @@ class Model(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def halves(self) -> list[Mixer]:
-        """Every sublayer, in order: for what is asked of each."""
+    def sublayers(self) -> list[Mixer]:
+        """All sublayers in order: mixers, and what follows them in their layers."""
 
     @property
     @abstractmethod
@@ -132,6 +132,10 @@ class Model(nn.Module, ABC):
         """The state after the first `tokens` tokens."""
         self._lacks("read on from a state")
 
+    def take_windows(self, config: "ModelConfig") -> None:
+        """Takes the windows of other settings, which differ from its own in nothing else; weights stay the same."""
+        self._lacks("be trained with windows that change")
+
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
@@ -165,9 +169,10 @@ class ModelConfig(Config, ABC):
         description="the mixer of every layer, or a list that the layers repeat"
     )
     std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
-    channel: Literal["ffn", "channel_mix", "none"] = Field(
+    channel: Literal["ffn", "channel_mix", "channel_mix7", "none"] = Field(
         "ffn",
-        description="what follows each mixer: a feed-forward network, RWKV-4's channel mixing, or nothing (Mamba)",
+        description="what follows each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, or nothing "
+        "(Mamba)",
     )
     embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
     norm: Literal["layer", "rms"] = Field(
@@ -208,6 +213,20 @@ class ModelConfig(Config, ABC):
     def mixers(self) -> tuple[MixerConfig, ...]:
         """The mixer of each layer, in order."""
         return tuple(self.pattern[layer % len(self.pattern)] for layer in range(self.depth))
+
+    def windowed(self, window: int) -> Self:
+        """The settings with another window, in tokens, of every mixer that has one, for the same weights.
+
+        Where none is set, mixers whose window is the context get one. ValueError where no mixer can have one.
+        """
+        changed = {mixer: mixer.with_window(window) for mixer in dict.fromkeys(self.pattern)}
+        able = {mixer: other for mixer, other in changed.items() if other is not None}
+        if not able:
+            kinds = ", ".join(sorted({mixer.kind for mixer in self.pattern}))
+            raise ValueError(f"{kinds} has no window that training.stages could change: leave window out")
+        having = {mixer: other for mixer, other in able.items() if mixer.has_window} or able
+        mixers = tuple(having.get(mixer, mixer) for mixer in self.pattern)
+        return self.model_copy(update={"mixer": mixers if isinstance(self.mixer, tuple) else mixers[0]})
 
     @property
     def distinct(self) -> int:

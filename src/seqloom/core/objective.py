@@ -68,6 +68,10 @@ class Objective(nn.Module, ABC):
     def summary(self, row: Row) -> str:
         """What `score` found, in a few words."""
 
+    def resize(self, context: int) -> None:
+        """Makes batches of rows of so many tokens from now on. ValueError, as by default, where rows are given."""
+        raise ValueError("the rows of this objective have one length: leave context out of training.stages")
+
     def targets(self, batch: Batch) -> int:
         """How many targets the losses of these rows are means over; by default one per row. At least 1."""
         return len(next(iter(batch.values())))

@@ -129,6 +129,16 @@ def counted(entries: Entries, length: Length) -> State:
     return State(entries, length.bound, length.even)
 
 
+def stepped(entries: Entries, state: State, owner: object = None) -> State:
+    """The state of these entries one token after `state`, which is `bounded`; marked as `owner`'s."""
+    entries["length"] = state["length"] + 1
+    if torch.compiler.is_compiling():
+        return entries  # type: ignore[return-value]  # as in `counted`
+    after = State(entries, None if state.bound is None else state.bound + 1, state.even)
+    after.owner = owner
+    return after
+
+
 def unread(batch: int, device: torch.device | None) -> State:
     """The state, before the first token, of a part without other entries."""
     return State({"length": torch.zeros(batch, dtype=torch.long, device=device)}, 0, True)

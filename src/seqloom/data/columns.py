@@ -21,6 +21,7 @@ ROWS = 1024
 """rows that are read at once"""
 SAVED = "state.json"
 SPLITS = "dataset_dict.json"
+NAME = "name one as data.column or --column"
 
 
 def parquet(paths: Sequence[Path], column: str, source: str, change: Callable[[str], str]) -> Documents:
@@ -149,11 +150,11 @@ def _require_strings(schema: Any, column: str, path: Path) -> None:
     known = ", ".join(f"{field.name} ({field.type})" for field in schema)
     if schema.names.count(column) != 1:
         which = "no" if column not in schema.names else "more than one"
-        raise ValueError(f"{path}: {which} column {column!r}; there is {known or 'none'}: set data.column")
+        raise ValueError(f"{path}: {which} column {column!r}; there is {known or 'none'}: {NAME}")
     kind = schema.field(column).type
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
-        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {known}: set data.column")
+        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {known}: {NAME}")
 
 
 def _state(file: BinaryIO) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """The text of a run: where it is from, how it is cut into tokens, and what is held out."""
 
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field, model_validator
 
@@ -38,8 +38,14 @@ class DataConfig(Config):
         min_length=1,
         description="a tokenizer.json, a folder of a Hugging Face tokenizer, or bytes; none trains one on the text",
     )
+    division: Literal["documents", "authors"] = Field(
+        "documents",
+        description="what is held out: whole documents, or all of some authors, and all of others for tests; authors "
+        "are named by manifest.csv, by a line Author: …, or by files called AUTHOR - TITLE",
+    )
+    disjoint: bool = Field(False, description="training windows lie side by side, so that no token is read twice")
     column: str = Field("text", min_length=1, description="column of Parquet and datasets, field of .jsonl: the text")
-    later: ClassVar = ("packed", "tokenizer", "column")
+    later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint")
 
     @model_validator(mode="before")
     @classmethod
@@ -58,4 +64,7 @@ class DataConfig(Config):
     def _one_way(self) -> "DataConfig":
         if self.packed and self.within_documents:
             raise ValueError("packed=true and within_documents=true are two ways to cut a text: choose one")
+        if self.disjoint and (self.packed or self.within_documents):
+            other = "packed" if self.packed else "within_documents"
+            raise ValueError(f"disjoint=true and {other}=true are two ways to cut a text: choose one")
         return self

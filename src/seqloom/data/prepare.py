@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from seqloom.core.files import read_bytes
 from seqloom.core.progress import progress
 from seqloom.data import cache as cached
 from seqloom.data import tokens as token_files
+from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import read
 from seqloom.data.documents import Document, Documents
 from seqloom.data.paragraphs import unwrap as unwrapped
@@ -60,6 +61,9 @@ class Corpus:
     identity: str
     description: str
     survey: Survey
+    test: Tokens | None = None
+    """of a text that is divided by author, whose `held` is for validation"""
+    division: Division | None = None
 
 
 def prepare(
@@ -73,10 +77,13 @@ def prepare(
     column: str = "text",
     tokenizer: Tokenizer | None = None,
     cache: str | Path | None = None,
+    division: Literal["documents", "authors"] = "documents",
 ) -> Corpus:
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache where they were built before.
 
-    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries.
+    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries. `division` says how
+    the held-out part is chosen: by whole documents and `seed` (`split`), or by author (`authors`), with a third part
+    for tests.
 
     Cached files are verified; a damaged one is built again, with a warning. Raises what `corpora.read` raises, and
     ValueError for a `vocab` outside 257 … 2^24 or a training side shorter than one window of `context` + 1 tokens.
@@ -91,13 +98,21 @@ def prepare(
         require_vocab(vocab)
         settings["vocab"] = vocab
     documents = read(source, column=column, cache=cache)
+    divided = divide(documents, Path(source), held_out) if division == "authors" else None
+    if divided is not None:
+        del settings["seed"]
+        settings["parts"] = divided.parts.hex()
     survey = _surveyed(documents, settings)
     home = cached.folder(cache) / "corpora" / survey.identity
 
     @functools.cache
-    def sides() -> tuple[Documents, Documents]:
-        train, held = hold_out(documents, held_out, seed)
-        return (train.changed(unwrapped), held.changed(unwrapped)) if unwrap else (train, held)
+    def sides() -> tuple[Documents, ...]:
+        parts: tuple[Documents, ...] = (
+            hold_out(documents, held_out, seed)
+            if divided is None
+            else tuple(divided.side(documents, name) for name in PARTS)
+        )
+        return tuple(part.changed(unwrapped) for part in parts) if unwrap else parts
 
     if tokenizer is None:
         assert vocab is not None
@@ -108,12 +123,16 @@ def prepare(
     mark = _digest(tokenizer)[:16]
     train = _tokens(home / f"train-{mark}.tokens", lambda: sides()[0], tokenizer)
     held = _tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
+    test = None if divided is None else _tokens(home / f"test-{mark}.tokens", lambda: sides()[2], tokenizer)
     if len(train) < context + 1:
         need = f"one window of context {context} needs {context + 1}; add text or lower the context"
         raise ValueError(f"{source}: the training text has {len(train)} tokens, and {need}")
-    counts = [f"{side.documents:,} documents, {len(side):,} tokens" for side in (train, held)]
-    description = f"{source}: training {counts[0]}; held out {counts[1]}; vocabulary {tokenizer.vocab:,}"
-    return Corpus(train, held, tokenizer, survey.identity, description, survey)
+    named = (
+        {"training": train, "held out": held} if test is None else dict(zip(PARTS, (train, held, test), strict=True))
+    )
+    counts = [f"{name} {side.documents:,} documents, {len(side):,} tokens" for name, side in named.items()]
+    description = f"{source}: {'; '.join(counts)}; vocabulary {tokenizer.vocab:,}"
+    return Corpus(train, held, tokenizer, survey.identity, description, survey, test, divided)
 
 
 def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:

@@ -42,16 +42,18 @@ def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Doc
             held += sizes[key]
     chosen = chosen or {min(sizes, key=lambda key: (sizes[key], key))}
     flags = bytes(key in chosen for key in keys)
-    return _side(documents, flags, False), _side(documents, flags, True)
+    return side(documents, flags, 0), side(documents, flags, 1)
 
 
-def _side(documents: Documents, flags: bytes, held: bool) -> Documents:
+def side(documents: Documents, flags: bytes, number: int) -> Documents:
+    """The documents whose flag is `number`, in their order."""
+
     def start() -> Iterator[Document]:
         for document, flag in zip(documents, flags, strict=True):
-            if flag == held:
+            if flag == number:
                 yield document
 
-    return Documents(documents.source, start, flags.count(held))
+    return Documents(documents.source, start, flags.count(number))
 
 
 def _cut(document: Document, part: float) -> tuple[Documents, Documents]:

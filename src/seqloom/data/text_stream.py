@@ -49,16 +49,20 @@ class PrefixStream(TextStream):
 
     text(id) = decode(window + id)[len(decode(window)):], where the window is the ids of the last piece. An id waits
     where it adds nothing yet, stands for a byte, or ends in U+FFFD: in the middle of a character. `silent` ids are
-    no text.
+    no text. `after` are the ids of the text that the stream continues: the first window.
     """
 
     def __init__(
-        self, decode: Callable[[Sequence[int]], str], name: Callable[[int], str], silent: Container[int]
+        self,
+        decode: Callable[[Sequence[int]], str],
+        name: Callable[[int], str],
+        silent: Container[int],
+        after: Sequence[int] = (),
     ) -> None:
         self._decode = decode
         self._name = name
         self._silent = silent
-        self._window: list[int] = []
+        self._window = [id for id in after if id not in silent]
         self._waiting: list[int] = []
 
     @override

@@ -21,6 +21,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from seqloom.core.files import read_text
 from seqloom.data import cache
+from seqloom.data.pieces import divides
 from seqloom.data.text_stream import ByteStream, PrefixStream, TextStream
 
 _EOS = "<eos>"
@@ -73,7 +74,7 @@ class Tokenizer:
         form = _form(inner)
         self._silent = {token["id"] for token in form["added_tokens"] if token["special"]} | {self.eos}
         self._bytes = _token_bytes(form, vocab, self._silent)
-        self.divides = _divides(form)
+        self.divides = divides(form)
         """whether the ids of a text are those of its `pieces`, one after the other"""
 
     @classmethod
@@ -161,12 +162,15 @@ class Tokenizer:
             return b"".join(self._bytes[id] for id in ids).decode("utf-8", "replace")
         return self._text([id for id in ids if id not in self._silent])
 
-    def stream(self) -> TextStream:
-        """A decoder for ids that come one by one."""
+    def stream(self, after: Sequence[int] = ()) -> TextStream:
+        """A decoder for ids that come one by one, as the text that follows the ids `after`.
+
+        Without `after` it starts a text, where most tokenizers that are not byte-level drop the first blank.
+        """
         if self._bytes is not None:
             table = self._bytes
             return ByteStream(lambda id: table[self._known(id)])
-        return PrefixStream(self._text, self._name, self._silent)
+        return PrefixStream(self._text, self._name, self._silent, after)
 
     def _text(self, ids: Sequence[int]) -> str:
         return str(self._inner.decode(list(ids), skip_special_tokens=False))
@@ -201,13 +205,6 @@ def _end_token(form: dict[str, Any]) -> str | None:
             return str(last["SpecialToken"]["id"])
     special = {token["content"] for token in form["added_tokens"] if token["special"]}
     return next((name for name in END_TOKENS if name in special), None)
-
-
-def _divides(form: dict[str, Any]) -> bool:
-    """Whether it cuts words as GPT-2 does, and nothing else, as `pieces` needs."""
-    words = form["pre_tokenizer"] or {}
-    gpt2 = words.get("type") == "ByteLevel" and words.get("use_regex") and not words.get("add_prefix_space")
-    return bool(gpt2) and form["normalizer"] is None and all(token["special"] for token in form["added_tokens"])
 
 
 def _byte_of() -> dict[str, int]:

@@ -24,6 +24,8 @@ from seqloom.data.tokens import Tokens
 class Windows:
     """Every window of `context` + 1 ids at stride 1, shuffled again each epoch, without replacement.
 
+    With `disjoint` the stride is `context`: windows share their border alone, and each id is predicted once an epoch.
+
     Windows cross documents as in the paper. With `within_documents` none holds words of two documents: a window may
     begin with the `<eos>` that stands before its document and end with the document's own; documents that are shorter
     than one window are then never read, with a warning. Raises ValueError where no window fits.
@@ -32,16 +34,19 @@ class Windows:
     starts: int
     """How many different windows there are: one epoch."""
 
-    def __init__(self, tokens: Tokens, context: int, seed: int, within_documents: bool = False) -> None:
+    def __init__(
+        self, tokens: Tokens, context: int, seed: int, within_documents: bool = False, disjoint: bool = False
+    ) -> None:
         if context < 1:
             raise ValueError(f"context must be at least 1, and is {context}")
         require_seed(seed)
         self._width, self._seed = context + 1, seed
+        self._stride = context if disjoint else 1
         self._firsts: np.ndarray | None = None
         if within_documents:
             self._inside(tokens)
         else:
-            self.starts = len(tokens) - context
+            self.starts = max(len(tokens) - 1 - context + self._stride, 0) // self._stride
         if self.starts < 1:
             what = "no document holds" if within_documents else f"{len(tokens)} tokens are less than"
             raise ValueError(f"{what} one window of context + 1 = {self._width} tokens; add text or lower the context")
@@ -60,6 +65,7 @@ class Windows:
         if self._firsts is not None:
             document = np.searchsorted(self._before, start, side="right") - 1
             start = self._firsts[document] + start - self._before[document]
+        start = start * self._stride
         return torch.from_numpy(self._windows[start].astype(np.int64))
 
     def _inside(self, tokens: Tokens) -> None:
@@ -74,36 +80,48 @@ class Windows:
             print(f"{documents} are shorter than one window of {self._width} tokens: never read", file=sys.stderr)
 
 
-def held_out(tokens: Tokens, context: int, batch: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yields (inputs, targets, keep), each (at most batch, context): int64, int64, bool; every id is a target once.
+def held_out(
+    tokens: Tokens, context: int, batch: int, stride: int | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yields (inputs, targets, keep), each (at most batch, context): int64, int64, bool; every id is kept once.
 
     A document t1 … tn is read as `<eos>` t1 … tn `<eos>`. Windows lie side by side, restart at each document, and the
     column is the position in the window. Rows are padded on the right with `<eos>`, where `keep` is False; all the
-    kept targets together are the N ids of `tokens`.
+    kept targets together are the N ids of `tokens`. With a `stride` each window begins so many ids after the one
+    before it, and `keep` is False, too, at the targets of earlier windows.
     """
     if context < 1 or batch < 1:
         raise ValueError(f"held-out windows need context >= 1 and batch >= 1, not {context} and {batch}")
-    firsts, counts, begins = cut(tokens, context)
+    firsts, counts, begins = cut(tokens, context, stride)
+    overlap = context - (context if stride is None else stride)
     for row in range(math.ceil(len(firsts) / batch)):
         rows = slice(row * batch, (row + 1) * batch)
         offset = np.arange(context)
         keep = offset < counts[rows, None]
+        new = begins[rows, None] | (offset >= overlap)
         positions = firsts[rows, None] + offset
         targets = np.where(keep, tokens.ids[np.minimum(positions, len(tokens) - 1)], tokens.eos).astype(np.int64)
         inputs = np.empty_like(targets)
         inputs[:, 1:] = targets[:, :-1]  # padding begins after a document's `<eos>`, so it stays `<eos>`
         inputs[:, 0] = np.where(begins[rows], tokens.eos, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
-        yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep)
+        yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep & new)
 
 
-def cut(tokens: Tokens, context: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Every document as consecutive windows of at most `context` ids, each predicted from the ids before it.
+def cut(
+    tokens: Tokens, context: int, stride: int | None = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Every document as windows of at most `context` ids, each predicted from the ids before it.
 
-    Of each window: where its first id lies in `tokens.ids`, how many ids it has, and whether it begins its document, so
-    that `<eos>` is read first. Each (windows,).
+    Each begins `stride` ids after the one before it, by default where that one ends. Of each window: where its first id
+    lies in `tokens.ids`, how many ids it has, and whether it begins its document, so that `<eos>` is read first. Each
+    (windows,). ValueError for a stride that is less than 1 or leaves out ids.
     """
-    counts = -(-(tokens.ends - tokens.starts) // context)  # windows of each document
+    stride = context if stride is None else stride
+    if not 1 <= stride <= context:
+        raise ValueError(f"a stride is from 1 to the {context:,} tokens of a window, not {stride:,}")
+    sizes = tokens.ends - tokens.starts
+    counts = 1 + np.maximum(0, -(-(sizes - context) // stride))  # windows of each document
     document = np.repeat(np.arange(tokens.documents), counts)
     number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
-    firsts = tokens.starts[document] + number * context
+    firsts = tokens.starts[document] + number * stride
     return firsts, np.minimum(tokens.ends[document] - firsts, context), number == 0

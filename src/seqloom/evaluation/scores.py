@@ -1,10 +1,11 @@
-"""Held-out cost: every held-out token predicted exactly once.
+"""Held-out loss: every held-out token predicted exactly once.
 
-    cost = -(1/N) Σ ln p(token | the tokens before it in its window)            nats a token; perplexity is e^cost
+    loss = -(1/N) Σ ln p(token | the tokens before it in its window)            nats a token; perplexity is e^loss
     bits per byte = Σ -log2 p / bytes of the text                               comparable between tokenizers
 
 Windows lie side by side and restart at each document, so the first token of a window is predicted from one token and
-the last from `context`: `by_position` says how much that matters.
+the last from `context`: `by_position` says how much that matters. With a `stride` of N windows overlap, and each but a
+document's first predicts N tokens alone, from `context` - N + 1 tokens or more.
 """
 
 import math
@@ -20,7 +21,7 @@ from seqloom.core.arguments import count, described
 from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model, require_generates
 from seqloom.data.tokens import Tokens
-from seqloom.data.windows import held_out
+from seqloom.data.windows import cut, held_out
 
 
 @final
@@ -28,17 +29,21 @@ from seqloom.data.windows import held_out
 class Scores:
     """How well a model predicts a text."""
 
-    cost: float
+    loss: float
     """nats a token, `<eos>` of each document included"""
     bits_per_byte: float
     tokens: int
     by_position: tuple[float, ...]
-    """cost of the token after 1, 2, … tokens of its window"""
+    """loss of the token after 1, 2, … tokens of its window"""
 
     def row(self) -> dict[str, Any]:
         """The scores as a row of metrics."""
         values = asdict(self)
-        return {"held_out": values.pop("cost"), **values}
+        return {"held_out": values.pop("loss"), **values}
+
+
+LONGEST = 2**24
+"""tokens of a window, as in a model's settings"""
 
 
 def widened(logits: Tensor) -> Tensor:
@@ -46,18 +51,26 @@ def widened(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def score(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
+def score(
+    model: Model, tokens: Tokens, *, batch: int = 64, stride: int | None = None, context: int | None = None
+) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
-    Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and where the logits
-    of so many windows would not fit into memory.
+    Windows are of `context` tokens, the model's unless given, each `stride` after the one before it, side by side
+    unless given. Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and
+    where the logits of so many windows would not fit into memory.
     """
     require_generates(model, "predict the next token")
     require_tokens(tokens, model.config.vocab)
     count("batch", batch, least=1)
-    context = model.config.context
+    context = model.config.context if context is None else context
+    count("context", context, least=1)
+    if stride is not None and (isinstance(stride, bool) or not isinstance(stride, int)):
+        raise TypeError(f"stride is a whole number of tokens, not {described(stride)}")
+    if context > LONGEST:
+        raise ValueError(f"windows of {context:,} tokens cannot be scored: choose a context of at most {LONGEST:,}")
     device = model.device
-    windows = min(batch, int((-(-(tokens.ends - tokens.starts) // context)).sum()))
+    windows = min(batch, len(cut(tokens, context, stride)[0]))
     require_memory(
         f"predicting {windows:,} windows of {context:,} tokens at once",
         2 * model.dtype.itemsize * windows * context * model.config.vocab,  # their logits, twice
@@ -69,7 +82,7 @@ def score(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
     model.eval()
     try:
         with torch.no_grad():
-            for inputs, targets, keep in held_out(tokens, context, batch):
+            for inputs, targets, keep in held_out(tokens, context, batch, stride):
                 logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
                 nats = cross_entropy(widened(logits).transpose(1, 2), targets.to(device), reduction="none").cpu()
                 sums += torch.where(keep, nats.double(), 0.0).sum(0)

@@ -1,35 +1,141 @@
 """Mixers timed side by side: checked against their references first, then interleaved, as ratios to one of them.
 
-    rows = bench(["she", "he"], against="attention:heads=32", dim=128, context=128, batch=64)
+    cell = bench(["she", "he"], against="attention:heads=32", dim=128, context=128, batch=64)
+    rows = run_bench(cell, Path("runs/bench"))
 
-What is timed is in `subjects`, what is checked in `agree`; the method is `analysis.measure.race`. A ratio is the median
-over rounds of a mixer's time over the peer's in the same round.
+The study has one cell, a race: its contenders take turns in one process that has the machine to itself
+(`analysis.measure.race`). A ratio is the median over rounds of a mixer's time over the peer's in the same round.
+`subjects` has what is timed, `agree` the check before it.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, final
 
 import torch
 
 from seqloom.analysis.measure import Timing, race
+from seqloom.analysis.origin import machine
 from seqloom.analysis.others import loaded, watch
 from seqloom.core.config import near
 from seqloom.core.device import chosen
 from seqloom.core.mixer import Mixer
-from seqloom.core.progress import progress
 from seqloom.experiments.agree import require_agreement
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.noise import training_step
+from seqloom.experiments.runner import run
+from seqloom.experiments.study import Cell, Row, Study
 from seqloom.experiments.subjects import TOKENS, WHAT, Run, Tokens, forward, require_sizes, sublayer
 from seqloom.ops import backends
+from seqloom.runs.layout import identity
 from seqloom.training.config import RunConfig
-from seqloom.training.memory import keep_freed_memory
 from seqloom.training.settings import resolve
+from seqloom.training.train import Say, Show
 
-Row = dict[str, Any]
 SIZES = {"dim": 128, "context": 128, "batch": 64}
 """where none are given; those of a preset's `step` are the preset's own"""
 WARM = 2
+"""untimed turns of each mixer before the first round"""
+
+
+@final
+class Timed(Row):
+    """One mixer of a race. Times are in ms; quartiles are the lower and the upper one."""
+
+    mixer: str
+    what: str
+    dim: int
+    context: int
+    batch: int
+    ms_median: float
+    ms_quartiles: tuple[float, float]
+    ratio_median: float
+    """to `against`, round by round"""
+    ratio_quartiles: tuple[float, float]
+    backends: dict[str, list[str]]
+    """of each op that ran"""
+    operations_a_token: int
+    """of the equation: `mixer.cost`, or the model's for a step"""
+    repeats: int
+    threads: int
+    loaded: bool | None
+    """whether other processes used the cores meanwhile; None where the system does not say"""
+    against: str
+
+
+@final
+@dataclass(frozen=True)
+class Bench(Cell):
+    """A race of mixers. A mixer whose numbers are not its reference's fails the cell before anything is timed."""
+
+    alone: ClassVar = True
+    schema: ClassVar = Timed
+    configs: dict[str, RunConfig]
+    """by mixer, as it was named"""
+    against: str
+    what: str
+    repeats: int
+    threads: int
+    machine: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Models, batch and backends of all mixers, what is timed, and on which machine."""
+        models = {}
+        for name, config in self.configs.items():
+            said = config.model_dump(mode="json")
+            models[name] = {"model": said["model"], "training": said["training"], "backends": said["backends"]}
+        return {
+            "mixers": models,
+            "against": self.against,
+            "what": self.what,
+            "repeats": self.repeats,
+            "threads": self.threads,
+            "machine": self.machine,
+        }
+
+    def run(self, folder: Path, say: Say, show: Show) -> Sequence[Timed]:
+        """A row for each mixer, the quickest first."""
+        with torch.random.fork_rng(devices=[]):
+            runs, used = {}, {}
+            with show("checking", len(self.configs), "mixers") as advance:
+                for name, config in self.configs.items():
+                    runs[name], used[name] = _checked(name, config, self.what)
+                    advance()
+            others = watch()
+            with show("timing", self.repeats * len(runs), "runs") as advance:
+                times = race(runs, self.repeats, warm=WARM, after=advance)
+            busy = loaded(others())
+        rows = [self._row(name, times, used[name], busy) for name in self.configs]
+        return sorted(rows, key=lambda row: row.ms_median)
+
+    def text(self, rows: Sequence[Timed]) -> str:
+        """The quickest."""
+        return f"{rows[0].mixer} is the quickest, {rows[0].ms_median:.4g} ms"
+
+    def _row(self, name: str, times: Mapping[str, Timing], used: dict[str, list[str]], busy: bool | None) -> Timed:
+        config, time = self.configs[name], times[name]
+        ratio = time.over(times[self.against])
+        ms = 1e3 / (TOKENS if self.what == "token" else 1)
+        low, high = time.quartiles
+        return Timed(
+            mixer=name,
+            what=self.what,
+            dim=config.model.dim,
+            context=config.model.context,
+            batch=config.training.batch,
+            ms_median=ms * time.median,
+            ms_quartiles=(ms * low, ms * high),
+            ratio_median=ratio.median,
+            ratio_quartiles=ratio.quartiles,
+            backends=used,
+            operations_a_token=_operations(config, self.what),
+            repeats=self.repeats,
+            threads=self.threads,
+            loaded=busy,
+            against=self.against,
+        )
 
 
 def bench(
@@ -42,12 +148,10 @@ def bench(
     what: str = "sublayer",
     repeats: int = 7,
     preset: str | None = None,
-) -> list[Row]:
-    """A row for each mixer (`KIND` or `KIND:NAME=VALUE,…`) and for the peer `against`, the quickest first.
+) -> Bench:
+    """The race of the mixers (`KIND` or `KIND:NAME=VALUE,…`) and of the peer `against`.
 
-    Times are in ms; `[median, lower quartile, upper quartile]` is written `…_median` and `…_quartiles`. ValueError, in
-    one line and before anything is timed, for names, sizes and settings that do not fit, and for a mixer whose numbers
-    are not its reference's. The process keeps freed memory from then on, as training does.
+    ValueError, in one line, for names, sizes and settings that do not fit.
     """
     if what not in WHAT:
         raise ValueError(f"--what: {what!r} cannot be timed; {near(what, WHAT)}")
@@ -59,28 +163,24 @@ def bench(
     for name, size in given.items():
         if size is not None and size < 1:
             raise ValueError(f"--{name} must be at least 1, not {size}")
-    names = list(dict.fromkeys([*mixers, against]))
+    names = dict.fromkeys([*mixers, against])
     configs = {name: _config(name, preset or "paper/small", what, given) for name in names}
-    keep_freed_memory()
-    with torch.random.fork_rng(devices=[]):
-        runs, used = {}, {}
-        with progress("checking", len(names), "mixers") as advance:
-            for name, config in configs.items():
-                runs[name], used[name] = _checked(name, config, what)
-                advance()
-        others = watch()
-        with progress("timing", repeats * len(runs), "runs") as advance:
-            times = race(runs, repeats, warm=WARM, after=advance)
-        busy = loaded(others())
-    rows = [_row(name, configs[name], what, times[name], times[against], used[name]) for name in names]
-    shared = {"repeats": repeats, "threads": torch.get_num_threads(), "loaded": busy, "against": against}
-    return sorted(({**row, **shared} for row in rows), key=lambda row: float(row["ms_median"]))
+    cell = Bench(what, configs, against, what, repeats, torch.get_num_threads(), machine())
+    return replace(cell, name=f"{what}-{identity(cell.settings)[:16]}")
+
+
+def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:
+    """Runs the race, or reads its rows where OUT has them. ValueError where it failed, and as of `runner.run`."""
+    results = run(Study("bench", {}, lambda _: iter([[cell]])), out, command=command)
+    if cell.name in results.failed:
+        raise ValueError(results.failed[cell.name])
+    return results.of(Timed)
 
 
 def _config(name: str, preset: str, what: str, given: dict[str, int | None]) -> RunConfig:
     sizes = {each: size or (None if what == "step" else SIZES[each]) for each, size in given.items()}
-    places = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
-    changes = [f"{places[each]}={size}" for each, size in sizes.items() if size is not None]
+    settings = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
+    changes = [f"{settings[each]}={size}" for each, size in sizes.items() if size is not None]
     config = resolve(preset, ["data.source=stories", *contender(name).changes, *changes])
     with torch.device("meta"):
         mixer = config.model.mixers[0].build(config.model.dim, config.model.context)
@@ -89,43 +189,32 @@ def _config(name: str, preset: str, what: str, given: dict[str, int | None]) -> 
 
 
 def _checked(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, list[str]]]:
-    """What is to be timed, and the backends that it ran, after its mixer was found right on them."""
+    """The function to be timed and the backends that it ran. ValueError where its mixer is wrong on them."""
     sizes, device = config.model, chosen(config.training.device)
     mixer: Mixer = sizes.mixers[0].build(sizes.dim, sizes.context).to(device)
     tokens = sizes.context + (what == "token")
     x = torch.randn(config.training.batch, tokens, sizes.dim, device=device)
-    made: dict[str, Any] = {"sublayer": sublayer, "forward": forward, "token": Tokens}
-    once: Run = training_step(sizes, config.training) if what == "step" else made[what](mixer, x)
+    subjects: dict[str, Any] = {"sublayer": sublayer, "forward": forward, "token": Tokens}
+    once: Run = training_step(sizes, config.training) if what == "step" else subjects[what](mixer, x)
 
-    def run() -> None:
+    def with_backends() -> None:
         with backends.use(**config.backends):
             once()
 
     with backends.recorded() as used:
-        run()
+        with_backends()
     require_agreement(name, mixer, x, used, what)
-    return run, used
+    return with_backends, used
 
 
-def _row(name: str, config: RunConfig, what: str, time: Timing, peer: Timing, used: dict[str, list[str]]) -> Row:
-    ms, ratio = 1e3 / (TOKENS if what == "token" else 1), time.over(peer)
+def _operations(config: RunConfig, what: str) -> int:
+    """Operations a token, by formula."""
     context = config.model.context
     with torch.device("meta"):
         model = config.model.build()
     mixer = model.mixers[0]
-    each = {
-        "step": lambda: model.cost(context).total // context,
-        "token": lambda: mixer.cost(context + 1, "token").total,
-    }
-    operations = each.get(what, lambda: mixer.cost(context).total // context)()
-    return {
-        "mixer": name,
-        "what": what,
-        **{"dim": config.model.dim, "context": context, "batch": config.training.batch},
-        "ms_median": ms * time.median,
-        "ms_quartiles": [ms * quartile for quartile in time.quartiles],
-        "ratio_median": ratio.median,
-        "ratio_quartiles": list(ratio.quartiles),
-        "backends": used,
-        "operations_a_token": operations,
-    }
+    if what == "step":
+        return model.cost(context).total // context
+    if what == "token":
+        return mixer.cost(context + 1, "token").total
+    return mixer.cost(context).total // context

@@ -9,19 +9,19 @@ STATISTICS = ("± held-out", "to baseline", "± to baseline", "adjusted p", "cou
 OPTIONAL = (*STATISTICS, "bits a byte", "masked right", "ms a generated token")
 """columns that a table does not have where no contender has a value"""
 COLUMNS: dict[str, tuple[str, str, str]] = {
-    "held-out cost": (
+    "held-out loss": (
         "nats a token",
         "lower",
-        "mean cost over held-out text: each token predicted once, or the masked ones",
+        "mean loss over held-out text: each token predicted once, or the masked ones",
     ),
     "± held-out": ("nats a token", "", "half of Student's 95% interval of the mean, from the contender's own seeds"),
-    "to baseline": ("nats a token", "lower", "held-out cost minus that of the baseline"),
+    "to baseline": ("nats a token", "lower", "held-out loss minus that of the baseline"),
     "± to baseline": ("nats a token", "", "half of the 95% interval of that difference, which is not corrected"),
     "adjusted p": ("", "", "that the difference is 0, two-sided, by Holm over the table; below 0.05 it is settled"),
     "could settle": ("nats a token", "", "the smallest difference of this contender that would have been settled"),
-    "bits a byte": ("bits", "lower", "held-out cost for each byte of text, whatever the tokenizer"),
+    "bits a byte": ("bits", "lower", "held-out loss for each byte of text, whatever the tokenizer"),
     "masked right": ("share", "higher", "hidden tokens of the held-out text that were predicted rightly"),
-    "training cost": ("nats a token", "lower", "median over the last tenth of the training batches"),
+    "training loss": ("nats a token", "lower", "median over the last tenth of the training batches"),
     "parameters": ("numbers", "lower", "trainable numbers of the whole model"),
     "operations a token": (
         "operations",

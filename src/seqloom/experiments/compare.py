@@ -32,9 +32,10 @@ from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
-from seqloom.training.config import LARGEST, RunConfig
+from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_text
 from seqloom.training.settings import resolve
+from seqloom.training.stages import LARGEST
 
 PROMPT = "Once upon a time"
 PROBE_BATCHES = 1000
@@ -83,7 +84,7 @@ class ContenderCell(RunCell):
         if failed is not None:
             return [Trained(**shared, held_out=None, training=None, failed=failed)]
         rows = read(run.metrics)
-        losses = [row["cost"] for row in rows if "cost" in row]
+        losses = [row["loss"] for row in rows if "loss" in row]
         held = [row for row in rows if "held_out" in row][-1]
         places = tuple(round(float(loss), 5) for loss in held.get("by_position", []))
         return [

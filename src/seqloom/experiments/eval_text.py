@@ -32,6 +32,7 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
     sides: dict[str, Any] = {name: settings.get(name) for name in names}
     if not isinstance(source, str) or None in sides.values():
         return None, "the run names no text; give --data"
+    sides["division"] = settings.get("division", "documents")
     given = model.tokenizer if text.get("tokenizer") else None
     try:
         corpus = prepare(source, context=model.config.context, column=column, tokenizer=given, **sides)

@@ -15,7 +15,7 @@ CONTEXTS = (4096, 8192)
 def limitations(sizes: ModelConfig) -> list[str]:
     """Short phrases; [] for a model that streams from a state of one size, and whose weights fit any context."""
     near, far = (_built(sizes, context) for context in CONTEXTS)
-    traits, found = [half.traits for half in near.halves], []
+    traits, found = [sublayer.traits for sublayer in near.sublayers], []
     if not all(each.streams for each in traits):
         found.append("read on from a state: each further token reads the window again")
     elif any(each.state == "grows" for each in traits):
@@ -36,7 +36,7 @@ def _built(sizes: ModelConfig, context: int) -> Model:
 
 
 def _state(model: Model) -> int:
-    return sum(half.cost(model.config.context, "token").state for half in model.halves)
+    return sum(sublayer.cost(model.config.context, "token").state for sublayer in model.sublayers)
 
 
 def _weights(model: Model) -> int:

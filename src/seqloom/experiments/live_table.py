@@ -172,6 +172,6 @@ def _advancing(line: _Line, total: float, start: float) -> Advance:
         line.state, line.rate = f"{done:,.0f} of {total:,.0f}", f"{rate:,.1f}/s"
         line.share = min(1.0, done / total) if total else 0.0
         line.left = clock((total - done) / rate) if rate else ""
-        line.loss = note.removeprefix("cost ").removeprefix("loss ") or line.loss
+        line.loss = note.removeprefix("loss ") or line.loss
 
     return advance

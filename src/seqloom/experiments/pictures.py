@@ -25,10 +25,11 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
 
     A token that ends in the middle of a character has an empty text. A full window drops a quarter of itself at once.
     """
-    prompts = torch.tensor([tokenizer.encode(prompt)])
+    ids = tokenizer.encode(prompt)
+    prompts = torch.tensor([ids])
     hop = max(1, model.config.context // 4)
     said: list[list[Any]] = []
-    stream = tokenizer.stream()
+    stream = tokenizer.stream(ids)
     for drawn in tokens(model, prompts, max_tokens=TOKENS, hop=hop, sampling=Sampling(top_p=TOP_P), seed=seed):
         id = int(drawn.ids[0])
         if id == tokenizer.eos:

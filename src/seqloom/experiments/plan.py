@@ -6,7 +6,7 @@ steps on noise, timed now, where there are not. Scoring held-out text counts as 
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
@@ -69,9 +69,7 @@ class Part:
     @property
     def operations(self) -> int:
         """Arithmetic operations of the forward equation for one batch."""
-        with torch.device("meta"):
-            model = self.config.model.build()
-        return model.cost(self.config.model.context).total * self.config.training.batch
+        return round(_mean(self.config, _operations))
 
 
 @final
@@ -141,9 +139,7 @@ def timed(parts: Sequence[Part]) -> Sequence[Part]:
         keep_freed_memory()
         with torch.random.fork_rng(devices=[]), progress("timing", len(unknown), "models") as advance:
             for part in unknown:
-                with use(**part.config.backends):
-                    step = training_step(part.config.model, part.config.training)
-                    part.seconds, part.timed = seconds(step, STEPS).median, f"{STEPS} steps now"
+                part.seconds, part.timed = _mean(part.config, _measured), f"{STEPS} steps now"
                 advance(note=part.name)
     return parts
 
@@ -154,14 +150,37 @@ def training(config: RunConfig) -> str:
 
     require_room(config.model, chosen(config.training.device), config.training)
     part = Part("", config, 1, 0, config.training.batches, config.training.batches)
-    timed([part])
-    lines = [
-        ("parameters", f"{part.parameters:,}"),
-        ("memory", f"{written(part.memory)} at least"),
-        ("operations", f"{part.operations:,} a batch, forward"),
-        ("time", f"{1e3 * part.seconds:,.3g} ms a batch ({part.timed}), {clock(part.left * part.seconds)} in all"),
-    ]
+    lines = [("parameters", f"{part.parameters:,}"), ("memory", f"{written(part.memory)} at least")]
+    left = 0.0
+    for number, own in enumerate(config.by_stage, 1):
+        priced = Part("", own, 1, 0, own.training.batches, own.training.batches)
+        timed([priced])
+        left += priced.left * priced.seconds
+        if config.training.stages:
+            lines.append((f"stage {number}", config.training.stages[number - 1].summary))
+        time = f"{1e3 * priced.seconds:,.3g} ms a batch ({priced.timed}), {clock(priced.left * priced.seconds)} in all"
+        lines += [("operations", f"{priced.operations:,} a batch, forward"), ("time", time)]
+    if config.training.stages:
+        lines.append(("all stages", clock(left)))
     return "\n".join(f"{name:<12} {value}" for name, value in lines)
+
+
+def _operations(config: RunConfig) -> int:
+    """Arithmetic operations of the forward equation for one batch."""
+    with torch.device("meta"):
+        model = config.model.build()
+    return model.cost(config.model.context).total * config.training.batch
+
+
+def _measured(config: RunConfig) -> float:
+    """Seconds of a step on noise, timed now."""
+    with use(**config.backends):
+        return seconds(training_step(config.model, config.training), STEPS).median
+
+
+def _mean(config: RunConfig, of: Callable[[RunConfig], float]) -> float:
+    """The mean over the batches of a run, whose stages differ."""
+    return sum(own.training.batches * of(own) for own in config.by_stage) / config.training.batches
 
 
 def _key(config: RunConfig) -> str:

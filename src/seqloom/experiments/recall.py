@@ -19,6 +19,7 @@ import torch
 
 from seqloom.core.device import chosen
 from seqloom.core.seeds import require_count
+from seqloom.core.state import nbytes
 from seqloom.core.statistics import mean
 from seqloom.data.probes import Probe, probe
 from seqloom.experiments.contenders import Contender
@@ -28,6 +29,7 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import require_room
+from seqloom.training.objectives.probe import SOLVED, ProbeConfig
 from seqloom.training.preparation import build, identity
 from seqloom.training.settings import resolve
 
@@ -61,6 +63,10 @@ class Answers(Row):
     """None where the training did not converge"""
     failed: str | None = None
     """why there are no answers"""
+    test: dict[str, Any] | None = None
+    """settings of the rows that were asked about, where they are not those that were learned"""
+    state_bytes: int | None = None
+    """of one row after its last token; None for a mixer that keeps no state"""
 
 
 @final
@@ -78,7 +84,7 @@ class ProbeCell(RunCell):
     def read(self, run: Run, failed: str | None) -> list[Answers]:
         """All questions, then those of each distance; one row without answers where the loss became NaN."""
         rows = read(run.metrics)
-        steps = [row for row in rows if "cost" in row]
+        steps = [row for row in rows if "loss" in row]
         length = {"batches": len(steps), "seconds": round(sum(row["seconds"] for row in steps), 2)}
         shared = {**self._shared(), **length}
         if failed is not None:
@@ -100,8 +106,13 @@ class ProbeCell(RunCell):
     def _shared(self) -> dict[str, Any]:
         """What is known before training."""
         model, training = self.config.model, self.config.training
+        objective = training.objective
+        assert isinstance(objective, ProbeConfig)
+        asked = objective.asked
         with torch.device("meta"):
             learner = build(self.config, None)
+            streams = learner.model.traits.streams
+            state = nbytes(learner.model.start(1, capacity=asked.places)) if streams else None
         return {
             "mixer": self.mixer,
             "probe": self.title,
@@ -115,6 +126,8 @@ class ProbeCell(RunCell):
             "lr": training.lr,
             "seed": training.seed,
             "parameters": sum(weights.numel() for weights in learner.parameters()),
+            "test": None if asked == self.probe else asked.model_dump(mode="json"),
+            "state_bytes": state,
         }
 
 
@@ -136,6 +149,12 @@ class Recall:
     lrs: Sequence[float] = (1e-3,)
     seeds: int = 1
     changes: Sequence[str] = ()
+    test: str | None = None
+    """settings of the rows that trained models are asked about, as length=160"""
+    solved: float = SOLVED
+    """the share of right answers at which training ends, and which `climb` asks for"""
+    climb: bool = False
+    """whether a harder setting is only for mixers that solved the one before it, at their best rate and that width"""
     folder: str = ""
     """before the name of each cell"""
     left_out: dict[tuple[str, str], str] | None = field(default=None, compare=False)
@@ -160,8 +179,30 @@ class Recall:
         return Study("recall", {}, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All cells, none of which needs another."""
-        yield list(self.cells())
+        """All cells, none of which needs another; with `climb`, those of a difficulty after those of an easier one."""
+        if not self.climb:
+            yield list(self.cells())
+            return
+        cells, before = list(self.cells()), None
+        for difficulty in sorted(self.difficulties):
+            able = None if before is None else self._solved(results, before)
+            here = [cell for cell in cells if cell.difficulty == difficulty]
+            here = [cell for cell in here if able is None or (cell.mixer, cell.title, cell.config.model.dim) in able]
+            yield [*here]
+            before = difficulty
+
+    def _solved(self, results: Results, difficulty: int) -> set[tuple[str, str, int]]:
+        """The mixers, probes and widths that were solved at a difficulty; all while nothing is known, for the plan.
+
+        A training that ended before its last batch had solved its probe (`ProbeObjective.check`).
+        """
+        whole = [row for row in results.of(Answers) if row.distance is None and row.difficulty == difficulty]
+        if not whole and not results.failed:
+            return {(mixer.name, title, dim) for mixer in self.mixers for title in self.probes for dim in self.dims}
+        return {(row.mixer, row.probe, row.dim) for row in whole if self._ended(row)}
+
+    def _ended(self, row: Answers) -> bool:
+        return row.accuracy is not None and (row.batches < self.batches or row.accuracy >= self.solved)
 
     def cells(self) -> Iterator[ProbeCell]:
         """Every cell, the easiest first, and all mixers on one before the next."""
@@ -189,7 +230,8 @@ class Recall:
 
     def _config(self, title: str, difficulty: int, seed: int, dim: int, lr: float, mixer: Contender) -> RunConfig:
         probe(title, difficulty)
-        objective = json.dumps({"kind": "probe", "probe": title, "difficulty": difficulty})  # JSON is YAML
+        asked: dict[str, Any] = {"kind": "probe", "probe": title, "difficulty": difficulty, "solved": self.solved}
+        objective = json.dumps(asked if self.test is None else {**asked, "test": self.test})  # JSON is YAML
         own = [
             f"model.dim={dim}",
             f"model.ffn={2 * dim}",
@@ -216,6 +258,7 @@ class Best:
     seconds: float
     accuracy: float
     by_distance: dict[tuple[int, int], float]
+    state_bytes: int | None = None
 
 
 def ranked(rows: Sequence[Answers]) -> list[Best]:
@@ -242,6 +285,7 @@ def ranked(rows: Sequence[Answers]) -> list[Best]:
             mean([row.seconds for row in whole]),
             mean([row.accuracy or 0.0 for row in whole]),
             {span: mean([row.accuracy for row in own if row.distance == span]) for span in spans},
+            whole[0].state_bytes,
         )
         if (mixer, dim) not in best or found.accuracy > best[mixer, dim].accuracy:
             best[mixer, dim] = found

@@ -29,7 +29,7 @@ R = TypeVar("R", bound=Row)
 
 def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str]) -> None:
     """Writes the rows of a cell, whole or not at all."""
-    document = {
+    held = {
         "format": FORMAT,
         "cell": identity(cell.settings),
         "rows": [row.model_dump(mode="json") for row in rows],
@@ -37,7 +37,7 @@ def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str
     }
     make_folder(folder)
     with lock(folder):
-        replace(folder / ROWS, sealed(document))
+        replace(folder / ROWS, sealed(held))
 
 
 def load(folder: Path, cell: Cell) -> list[Row] | None:
@@ -48,11 +48,11 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
     path = folder / ROWS
     if not path.is_file():
         return None
-    document = _document(path)
-    if document["cell"] != identity(cell.settings):
+    held = document(path)
+    if held["cell"] != identity(cell.settings):
         return None
     try:
-        return [cell.schema.model_validate(row) for row in document["rows"]]
+        return [cell.schema.model_validate(row) for row in held["rows"]]
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -61,18 +61,18 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
         ) from None
 
 
-def _document(path: Path) -> dict[str, Any]:
-    """What a rows.json holds, without its digest."""
-    document = read_json(path, LARGEST, follow=False)
-    found = document.get("format") if isinstance(document, dict) else None
+def document(path: Path) -> dict[str, Any]:
+    """What a rows.json holds, without its digest. ValueError as of `load`."""
+    held = read_json(path, LARGEST, follow=False)
+    found = held.get("format") if isinstance(held, dict) else None
     if found != FORMAT:
         older = isinstance(found, int) and found < FORMAT
         known = f"of format {found}, and this seqloom reads {FORMAT}" if found is not None else "no rows of a study"
         raise ValueError(f"{path} is {known}: {'choose another --out' if older else 'update seqloom or remove it'}")
-    digest = document.pop("sha256", None)
-    if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(document):
+    digest = held.pop("sha256", None)
+    if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(held):
         raise ValueError(f"{path} is altered: its sha256 is not that of its rows: remove it, and it is found again")
-    return document
+    return held
 
 
 @final
@@ -102,8 +102,8 @@ class Results:
         path = self.out / RESULTS
         lines = []
         for each in sorted(self.out.rglob(ROWS)):
-            document, name = _document(each), each.parent.relative_to(self.out).as_posix()
-            lines += [encode({"cell": name, **row, **document["origin"]}) for row in document["rows"]]
+            held, name = document(each), each.parent.relative_to(self.out).as_posix()
+            lines += [encode({"cell": name, **row, **held["origin"]}) for row in held["rows"]]
         lines += [encode({"cell": name, "failed": why}) for name, why in self.failed.items()]
         make_folder(self.out)
         replace(path, b"".join(lines))

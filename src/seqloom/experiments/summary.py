@@ -67,7 +67,7 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
     losses = {each.contender.name: {run.seed: float(run.held_out or 0.0) for run in each.runs} for each in good}
     apart = differences(losses, dict.fromkeys(losses, baseline), paired=pairs)
     values = {each.contender.name: _values(each, apart.get(each.contender.name)) for each in good}
-    good.sort(key=lambda each: float(values[each.contender.name]["held-out cost"]))
+    good.sort(key=lambda each: float(values[each.contender.name]["held-out loss"]))
     silent = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
     names = [name for name in COLUMNS if name in values[good[0].contender.name] and name not in silent]
     further, columns = _further(study, results)
@@ -150,10 +150,10 @@ class _Own:
 
 def _quality(run: Trained) -> Values:
     return {
-        "held-out cost": run.held_out,
+        "held-out loss": run.held_out,
         "bits a byte": run.bits_per_byte,
         "masked right": run.accuracy,
-        "training cost": run.training,
+        "training loss": run.training,
     }
 
 
@@ -199,7 +199,7 @@ def _contender(each: _Own, study: Compare, results: Results, row: Values) -> rep
         "beside": contender.beside,
         "matched": contender.matched,
         "row": row,
-        "cannot": _cannot(each, study),
+        "limitations": _limitations(each, study),
     }
     if each.failed is not None:
         there = sorted(path.parent for path in (results.out / contender.name).glob("seed-*/metrics.jsonl"))
@@ -211,8 +211,8 @@ def _contender(each: _Own, study: Compare, results: Results, row: Values) -> rep
         spread={name: [one[name] for one in qualities] for name in qualities[0] if qualities[0][name] is not None},
         runs=[f"{contender.name}/seed-{run.seed}" for run in each.runs],
         by_position=[list(run.by_position) for run in each.runs if run.by_position],
-        operations_a_batch=_sizes(each.config)[1] * training.batch,
-        tokens_a_batch=model.context * training.batch,
+        operations_a_batch=None if training.stages else _sizes(each.config)[1] * training.batch,  # they differ
+        tokens_a_batch=None if training.stages else model.context * training.batch,
         seconds_a_batch=each.times.step if each.times is not None else None,
         samples=portrait.samples if portrait is not None else [],
         views=portrait.views if portrait is not None else [],
@@ -242,7 +242,7 @@ def _probed(study: Compare, results: Results) -> list[tuple[str, str, float | No
     return found + [(name, title, None, why) for (name, title), why in study.probes_left_out.items()]
 
 
-def _cannot(each: _Own, study: Compare) -> list[str]:
+def _limitations(each: _Own, study: Compare) -> list[str]:
     """Short phrases after "it cannot"."""
     name = each.contender.name
     tokens = [row for row in each.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]

@@ -130,8 +130,8 @@ def last(path: Path) -> tuple[int, float | None]:
     for line in reversed(lines):
         try:
             row = json.loads(line)
-            if "cost" in row:
-                return int(row["step"]), row["cost"]
+            if "loss" in row:
+                return int(row["step"]), row["loss"]
         except (ValueError, TypeError, KeyError):  # a torn line: the process is writing it now
             continue
     return 0, None

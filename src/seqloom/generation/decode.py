@@ -90,7 +90,7 @@ def generate(
     prompts = torch.tensor([ids], dtype=torch.long)
     drawn = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
     written = _until(eos, drawn)
-    return pieces(written, tokenizer, stop) if isinstance(prompt, str) else written
+    return pieces(written, tokenizer, stop, ids) if isinstance(prompt, str) else written
 
 
 def generate_ids(

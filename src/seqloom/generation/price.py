@@ -64,4 +64,4 @@ def _sum(first: int, count: int) -> int:
 def _state_bytes(model: Model, tokens: int) -> int:
     if tokens == 0:
         return 0
-    return sum(half.cost(tokens, "token").state * half.dtype.itemsize for half in model.halves)
+    return sum(sublayer.cost(tokens, "token").state * sublayer.dtype.itemsize for sublayer in model.sublayers)

@@ -29,14 +29,19 @@ class Tokenizer(Protocol):
     def encode(self, text: str, /) -> list[int]:
         """The ids of a text."""
 
-    def stream(self) -> TextStream:
-        """A decoder for ids that arrive one by one."""
+    def stream(self, after: Sequence[int] = (), /) -> TextStream:
+        """A decoder for ids that arrive one by one and continue the text of the ids `after`."""
 
 
-def pieces(ids: Iterable[int], tokenizer: Tokenizer, stop: Sequence[str] = ()) -> Iterator[str]:
-    """The text of `ids` in pieces, none of them empty, until the ids end or the first stop string is complete."""
+def pieces(
+    ids: Iterable[int], tokenizer: Tokenizer, stop: Sequence[str] = (), after: Sequence[int] = ()
+) -> Iterator[str]:
+    """The text of `ids` in pieces, none of them empty, until the ids end or the first stop string is complete.
+
+    The ids continue the text of the ids `after`, which is not repeated and not searched for stop strings.
+    """
     held = ""
-    for text in _decoded(ids, tokenizer):
+    for text in _decoded(ids, tokenizer, after):
         held += text
         ends = [(at + len(s), at) for s in stop if (at := held.find(s)) >= 0]
         if ends:
@@ -52,8 +57,8 @@ def pieces(ids: Iterable[int], tokenizer: Tokenizer, stop: Sequence[str] = ()) -
         yield held
 
 
-def _decoded(ids: Iterable[int], tokenizer: Tokenizer) -> Iterator[str]:
-    stream = tokenizer.stream()
+def _decoded(ids: Iterable[int], tokenizer: Tokenizer, after: Sequence[int]) -> Iterator[str]:
+    stream = tokenizer.stream(after)
     for id in ids:
         yield stream.push(id)
     yield stream.finish()

@@ -14,13 +14,25 @@ from seqloom.mixers.plugins import load_plugins
 __all__ = ["FAMILIES", "kinds", "mixer_config"]
 
 FAMILIES = {
-    "attention": ("attention", "image", "sparse", "blockwise", "longformer", "bigbird"),
+    "attention": (
+        "attention",
+        "image",
+        "sparse",
+        "blockwise",
+        "etc",
+        "longformer",
+        "bigbird",
+        "mla",
+        "fox",
+        "differential",
+    ),
     "extractors": ("extractors", "modal_extractor"),
-    "linear": ("linear", "performer", "rfa", "retention", "gla", "delta", "gated_delta", "kda", "rwkv7"),
+    "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),
     "aft": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
-    "recurrent": ("elman", "lstm", "gru", "mlstm"),
+    "recurrent": ("elman", "lstm", "gru", "mlstm", "rglru", "both_ways", "slstm"),
     "state_space": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2", "spade"),
     "convolution": ("lightweight_conv", "dynamic_conv", "hyena"),
+    "fixed": ("identity",),
 }
 """the files of each family"""
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured
+from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured, stepped
 from seqloom.ops.pack import pack, unpack
 
 
@@ -65,4 +65,4 @@ class PackedMixer(Mixer):
             return x.clone(), copied(state)
         state = bounded(state)
         y, entries = self.advance(x, state, reuse)
-        return y, self.owned(counted(entries, length_of(state).after(1, 1)))
+        return y, stepped(entries, state, self._accepted)

@@ -1,4 +1,4 @@
-"""What every bidirectional mixer shares: arguments checked, dropped tokens packed away, whole sequences only."""
+"""What every bidirectional mixer shares: whole sequences only, arguments checked, dropped tokens packed away."""
 
 from abc import abstractmethod
 from typing import Any, NoReturn
@@ -6,31 +6,19 @@ from typing import Any, NoReturn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per
+from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream
 from seqloom.ops.pack import pack, unpack
 
 
-class BidirectionalMixer(Mixer):
+class WholeSequenceMixer(Mixer):
     """A mixer whose outputs may depend on every token of their row. It has no state and no price per token."""
 
-    @abstractmethod
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        """The equation over x (B, T, D), the whole sequence.
-
-        With `lengths` (B,) each row holds so many tokens, then zeros that no output may read. What is written at their
-        positions is not used.
-        """
-
+    @property
     @override
-    def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        x = self.check_input(x, keep, 3)
-        if 0 in x.shape:
-            return x.clone()
-        if keep is None:
-            return self.read(x)
-        rows, places = pack(x, keep)
-        return unpack(self.read(rows, places.lengths), places)
+    def memory(self) -> Memory:
+        return {}
 
     def start(self, batch: int, *, capacity: int | None = None) -> NoReturn:
         """Raises ValueError, as do `extend` and `step`."""
@@ -53,3 +41,25 @@ class BidirectionalMixer(Mixer):
 
     def _reads_whole(self, verb: str) -> ValueError:
         return ValueError(f"{type(self).__name__} is bidirectional and reads whole sequences: it has no {verb}")
+
+
+class BidirectionalMixer(WholeSequenceMixer):
+    """A bidirectional mixer that only ever sees rows padded on the right."""
+
+    @abstractmethod
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        """The equation over x (B, T, D), the whole sequence.
+
+        With `lengths` (B,) each row holds so many tokens, then zeros that no output may read. What is written at their
+        positions is not used.
+        """
+
+    @override
+    def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
+        x = self.check_input(x, keep, 3)
+        if 0 in x.shape:
+            return x.clone()
+        if keep is None:
+            return self.read(x)
+        rows, places = pack(x, keep)
+        return unpack(self.read(rows, places.lengths), places)

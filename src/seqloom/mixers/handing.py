@@ -2,24 +2,58 @@
 
 What is handed over is an argument and a result of each verb, by name: (B, T, …), or (B, …) of one token. It is no part
 of a state, since every layer reads the same tokens. A mixer alone is the first layer, to which nothing was handed.
+A bidirectional mixer may hand over tensors of any length, such as tokens of its own.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import TypeAlias, final
 
 from torch import Tensor
 from typing_extensions import override
 
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
-from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured
+from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured, stepped
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.pack import pack, unpack
 
 Handed: TypeAlias = dict[str, Tensor]
 
 
-class HandingMixer(PackedMixer):
-    """A causal mixer whose layers hand tensors over. It has no extras."""
+class Handing(ABC):
+    """A mixer whose layers hand tensors over. It has no extras."""
+
+    @abstractmethod
+    def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
+        """As `forward`, given what earlier layers handed over; with what later ones are given."""
+
+
+class BidirectionalHandingMixer(BidirectionalMixer, Handing):
+    """A bidirectional mixer whose layers hand tensors over (B, …), as they are, whatever tokens are dropped."""
+
+    @abstractmethod
+    def read_handed(self, x: Stream, handed: Handed, lengths: Lengths | None = None) -> tuple[Stream, Handed]:
+        """As `read`, given what earlier layers handed over; with what later ones are given."""
+
+    @override
+    def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
+        x = self.check_input(x, keep, 3)
+        if 0 in x.shape:
+            return x.clone(), handed
+        if keep is None:
+            return self.read_handed(x, handed)
+        rows, places = pack(x, keep)
+        y, given = self.read_handed(rows, handed, places.lengths)
+        return unpack(y, places), given
+
+    @final
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        return self.read_handed(x, {}, lengths)[0]
+
+
+class HandingMixer(PackedMixer, Handing):
+    """A causal mixer whose layers hand tensors over."""
 
     @abstractmethod
     def read_handed(
@@ -35,8 +69,8 @@ class HandingMixer(PackedMixer):
             entries = {name: state[name].copy_(entry.detach()) for name, entry in entries.items()}
         return y[:, 0], entries, {name: values[:, 0] for name, values in given.items()}
 
+    @override
     def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
-        """As `forward`, given what earlier layers handed over (B, T, …); with what later ones are given."""
         x = self.check_input(x, keep, 3)
         if 0 in x.shape:
             return x.clone(), handed
@@ -71,7 +105,7 @@ class HandingMixer(PackedMixer):
             return x.clone(), copied(state), handed
         state = bounded(state)
         y, entries, given = self.advance_handed(x, state, reuse, handed)
-        return y, self.owned(counted(entries, length_of(state).after(1, 1))), given
+        return y, stepped(entries, state, self._accepted), given
 
     @final
     @override

@@ -16,19 +16,19 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.position import Place, QueriesKeysPosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
-from seqloom.mixers.attention.attention import TRAITS, AttentionConfig, Heads, extended, written
-from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.mixers.cached_heads import TRAITS, CachedHeads
+from seqloom.mixers.heads import Heads, HeadSettings
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, everywhere, sparse, weights
-from seqloom.ops.attention.patterns import Neighbors, Pattern, Within, around, fixed, merged, strided
+from seqloom.ops.attention.drawing import by_heads
+from seqloom.ops.attention.patterns import Pattern, Union, Within
 from seqloom.ops.attention.plan import terms
 from seqloom.ops.attention.price import price
 
@@ -74,66 +74,41 @@ def views(mixer: Heads, patterns: Sequence[Pattern], x: Stream) -> list[View]:
 
 
 @final
-class PatternAttention(Heads, PackedMixer):
+class PatternAttention(CachedHeads):
     """Causal attention with a pattern for each head. State: the keys and values that can still be looked at."""
 
-    def __init__(self, config: AttentionConfig, layer: Layer, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, config: HeadSettings, layer: Layer, patterns: Sequence[Pattern]) -> None:
         super().__init__(config, layer)
         require_undecayed(self)
         self.patterns = per_head(patterns, self.heads, layer.context)
-        reaches = [pattern.reach for pattern in patterns]
-        self.reach = None if None in reaches else max(reach for reach in reaches if reach is not None)
-        self.context = layer.context
-        if self.reach is not None and layer.context is not None:
-            self.reach = min(self.reach, layer.context)
-        self.traits: Traits = TRAITS if self.reach is None else replace(TRAITS, state="window")
-
-    @property
-    @override
-    def memory(self) -> Memory:
-        """Keys and values (B, G, C, K), C of them; as many as the patterns reach back, where that is known."""
-        sizes = (self.kv_heads, self.reach or 0, self.width)
-        cache = Entry(sizes, grows=self.reach is None, axis=1, most=self.reach or self.context)
-        return {"k": cache, "v": cache}
+        self.most = layer.context
+        self.traits = TRAITS
+        reach = Union(tuple(patterns)).reach
+        if reach is not None:
+            self.most = self.least = min(reach, layer.context or reach)
+            self.traits = replace(TRAITS, state="window")
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        if state is None:
-            return self.out(sparse.attend(*self.projected(x), self.patterns), x), {}
-        q, k, v = self.projected(x, state["length"])
-        size = state["k"].shape[2]
-        used = ring.held(size, length_of(state))
-        room = self._room(used + x.shape[1], size)
-        entries = {
-            name: extended(state[name], room, state["length"], new, lengths) for name, new in (("k", k), ("v", v))
-        }
-        if used == 0:
-            return self.out(sparse.attend(q, k, v, self.patterns), x), entries
-        k, v = (torch.cat([state[name][:, :, :used].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v)))
-        now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        return self.out(self._looked(q, k, v, now, then), x), entries
+        q, k, v = self.projected(x, state["length"] if state else None)
+        entries = self.read_on(state, k, v, lengths) if state else {}
+        if state is None or ring.held(state["k"].shape[2], length_of(state)) == 0:
+            y = sparse.attend(q, k, v, self.patterns)
+        else:
+            y = self._looked(q, *self.with_past(state, k, v))
+        return self.out(y, x), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
-        length, size = length_of(state), state["k"].shape[2]
-        count = length.bound if length.even else None
-        needed = self._room(ring.held(size, length) + 1, size)
-        room = self._room(2 * size, needed) if reuse and needed > size else needed
-        H, G = self.heads, self.kv_heads
-        q, k, v = self.w_qkv(x).view(len(x), H + 2 * G, 1, -1).split([H, G, G], 1)  # (B, H or G, 1, K)
-        if isinstance(self.position, QueriesKeysPosition):
-            q, k = self.position(q, k, length.tokens[:, None])
-        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        if count is not None:
-            y = self._token(q, keys, values, count)
+        length = length_of(state)
+        q, entries = self.token(x, state, reuse)
+        if length.even and length.bound is not None:
+            y = self._token(q, entries["k"], entries["v"], length.bound)
         else:
-            used = ring.held(room, length.after(1, 1))
-            k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
-            then = ring.times(room, length.tokens + 1)[:, :used]
+            k, v = self.in_use(entries, length, x.dtype)
+            then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
             y = self._looked(q, k, v, length.tokens[:, None], then)
-        return self.w_out(y.flatten(1)), {"k": keys, "v": values}
+        return self.out_of_token(y, x), entries
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -164,18 +139,13 @@ class PatternAttention(Heads, PackedMixer):
             parts.append(attend(q[:, heads], k, v, pattern=everywhere))
         return sparse.in_order(parts, groups)
 
-    def _room(self, needed: int, already: int) -> int:
-        if self.reach is not None:
-            return self.reach
-        return max(already, needed if self.context is None else min(needed, self.context))
-
 
 class BidirectionalPatterned(Heads, BidirectionalMixer, ABC):
     """A bidirectional mixer with a pattern for each head."""
 
     traits = BIDIRECTIONAL
 
-    def __init__(self, config: AttentionConfig, layer: Layer, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, config: HeadSettings, layer: Layer, patterns: Sequence[Pattern]) -> None:
         super().__init__(config, layer)
         require_undecayed(self)
         self.patterns = per_head(patterns, self.heads, layer.context)
@@ -198,22 +168,9 @@ class BidirectionalPatternAttention(BidirectionalPatterned):
         return self.out(sparse.attend(*self.projected(x), self.patterns, lengths), x)
 
 
-def named(config: AttentionConfig, layer: Layer) -> PatternAttention | BidirectionalPatternAttention:
-    """`attention` with the patterns that its settings name; ValueError where they have no bidirectional form."""
-    wide = 0 if config.window is None else config.window - 1
-    if layer.causal:
-        known = {
-            "all": Neighbors(None),
-            "local": Neighbors(wide),
-            "strided": merged(strided(config.length)),
-            "fixed": merged(fixed(config.length, config.summary)),
-        }
-        return PatternAttention(config, layer, [known[name] for name in config.patterns])
-    both: dict[str, Pattern] = {"all": Neighbors(None, causal=False), "local": around(wide)}
-    for name in config.patterns:
-        if name not in both:
-            raise ValueError(f"the {name} pattern is causal: it has no bidirectional form; these have: all, local")
-    return BidirectionalPatternAttention(config, layer, [both[name] for name in config.patterns])
+@final
+class PlainHeads(HeadSettings):
+    """Heads to whose queries, keys and scores nothing is done."""
 
 
 class PatternConfig(MixerConfig, ABC):
@@ -227,10 +184,16 @@ class PatternConfig(MixerConfig, ABC):
     def places(self) -> frozenset[Place]:
         return frozenset({"queries_keys"})
 
+    @override
+    def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
+        mixer = self.make(Layer(self.heads, None, causal))
+        assert isinstance(mixer, (PatternAttention, BidirectionalPatterned))
+        return by_heads(mixer.patterns, T)
+
     @property
-    def of_heads(self) -> AttentionConfig:
+    def of_heads(self) -> HeadSettings:
         """The settings of the projections."""
-        return AttentionConfig(heads=self.heads)
+        return PlainHeads(heads=self.heads)
 
     def causal(self, layer: Layer, patterns: Sequence[Pattern]) -> PatternAttention:
         """The causal mixer of these patterns, one for each head."""

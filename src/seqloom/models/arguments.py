@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from seqloom.core.arguments import autocasts, count, described, short
 from seqloom.core.available_memory import require_memory
+from seqloom.core.hooks import hooked
 from seqloom.core.state import ModelState
 
 INTEGERS = (torch.int64, torch.int32)
@@ -38,11 +39,11 @@ def check_range(ids: Tensor, vocab: int) -> None:
 
 def embedded(table: nn.Embedding, ids: Tensor) -> Tensor:
     """The table's rows. On a CPU, ValueError for ids that it does not have; other devices report that themselves."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or hooked(table):
         rows: Tensor = table(ids)
         return rows
     try:
-        rows = table(ids)
+        rows = torch.embedding(table.weight, ids)
     except IndexError:
         raise out_of_range(ids, table.num_embeddings) from None
     return rows

@@ -11,7 +11,7 @@ read: RWKV's channel mixing. Or none, and y = h: Mamba.
 """
 
 from collections.abc import Mapping
-from typing import Literal, final
+from typing import Any, Literal, final
 
 from torch import Tensor, nn
 from typing_extensions import override
@@ -21,10 +21,10 @@ from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import LayerState
-from seqloom.mixers.handing import Handed, HandingMixer
+from seqloom.mixers.handing import Handed, Handing, HandingMixer
 from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
-from seqloom.models.norm import Norm, normalisation
+from seqloom.models.norm import Norm, normalisation, of_token
 
 
 @final
@@ -55,13 +55,13 @@ class Block(nn.Module):
 
     @property
     def channel(self) -> Channel | None:
-        """The second half, if there is one."""
-        half: Channel | None = getattr(self, self.kind, None)
-        return half
+        """The second sublayer, if there is one."""
+        channel: Channel | None = getattr(self, self.kind, None)
+        return channel
 
     @property
-    def halves(self) -> tuple[Mixer, ...]:
-        """All that has a mixer's verbs, for what is asked of each."""
+    def sublayers(self) -> tuple[Mixer, ...]:
+        """The mixer, and the channel sublayer where there is one: both have a mixer's verbs."""
         return (self.mixer,) if self.channel is None else (self.mixer, self.channel)
 
     @override
@@ -72,10 +72,10 @@ class Block(nn.Module):
     def forward_with_extras(self, x: Stream, handed: Handed, keep: Keep | None = None) -> tuple[Stream, Handed, Extras]:
         """See `Mixer.forward_with_extras`, and what earlier and later layers hand over, see `HandingMixer`.
 
-        The extras of the second half are under `channel.`.
+        The extras of the second sublayer are under `channel.`.
         """
         z = self._input(self.norm_1, x)
-        if isinstance(self.mixer, HandingMixer):
+        if isinstance(self.mixer, Handing):
             y, handed = self.mixer.forward_handed(z, keep, handed)
             extras = Extras()
         else:
@@ -100,7 +100,7 @@ class Block(nn.Module):
 
     def start(self, batch: int, *, capacity: int | None = None) -> LayerState:
         """The states of its sublayers before the first token, see `Mixer.start`."""
-        return tuple(sublayer.start(batch, capacity=capacity) for sublayer in self.halves)
+        return tuple(sublayer.start(batch, capacity=capacity) for sublayer in self.sublayers)
 
     def extend_with_extras(
         self, x: Stream, state: LayerState, handed: Handed, keep: Keep | None = None
@@ -123,25 +123,30 @@ class Block(nn.Module):
         self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
     ) -> tuple[Token, LayerState, Handed]:
         """See `Mixer.step`, and what earlier and later layers hand over of this token."""
-        z = self._input(self.norm_1, x)
-        if isinstance(self.mixer, HandingMixer):
-            y, after, handed = self.mixer.step_handed(z, state[0], reuse, handed)
+        own: dict[str, Any] = self._modules  # attributes of a module take as long as a product of one token
+        mixer, norm, before = own["mixer"], own["norm_1"], self.norm_before
+        z = of_token(norm, x) if before else x
+        if isinstance(mixer, HandingMixer):
+            y, after, handed = mixer.step_handed(z, state[0], reuse, handed)
         else:
-            y, after = self.mixer.step(z, state[0], reuse=reuse)
-        h = self._sum(self.norm_1, x, y)
-        channel = self.channel
+            y, after = mixer.step(z, state[0], reuse=reuse)
+        h = x + y if before and not self.training else self._sum(norm, x, y)
+        channel = own.get(self.kind)
         if channel is None:
             return h, (after,), handed
-        y, then = channel.step(self._input(self.norm_2, x if self.parallel else h), state[1], reuse=reuse)
-        return self._sum(self.norm_2, h, y), (after, then), handed
+        norm = own["norm_2"]
+        z = x if self.parallel else h
+        y, then = channel.step(of_token(norm, z) if before else z, state[1], reuse=reuse)
+        h = h + y if before and not self.training else self._sum(norm, h, y)
+        return h, (after, then), handed
 
     def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""
-        return tuple(sublayer.trim(part) for sublayer, part in zip(self.halves, state, strict=True))
+        return tuple(sublayer.trim(part) for sublayer, part in zip(self.sublayers, state, strict=True))
 
     def crop(self, state: LayerState, tokens: int) -> LayerState:
         """See `Mixer.crop`."""
-        return tuple(sublayer.crop(part, tokens) for sublayer, part in zip(self.halves, state, strict=True))
+        return tuple(sublayer.crop(part, tokens) for sublayer, part in zip(self.sublayers, state, strict=True))
 
     def _input(self, norm: nn.Module, x: Tensor) -> Tensor:
         """What a sublayer reads of x."""

@@ -1,8 +1,7 @@
-"""What stands in the second half of a layer, where the Transformer has a feed-forward network.
+"""The second sublayer of a layer: the Transformer's feed-forward network, or what replaces it.
 
-It keeps the contract of a mixer, so that a layer asks both halves the same and whatever is priced, trained or saved of
-a mixer is so of its second half. Most remember nothing: their state is the number of tokens read, which a layer holds
-once for both halves.
+It fulfils the contract of a mixer, so a layer calls, prices, trains and saves both sublayers in the same way. Most have
+no memory: their state is the number of tokens read, which a layer stores once for both sublayers.
 """
 
 from typing_extensions import override
@@ -11,13 +10,13 @@ from seqloom.mixers.base import PackedMixer
 
 
 class Channel(PackedMixer):
-    """A causal mixer that a model puts after the one that is chosen."""
+    """A causal mixer that follows the layer's own mixer."""
 
-    def begin(self) -> None:
-        """Puts what is no linear layer, embedding or norm where it begins before training; by default there is none."""
+    def init(self) -> None:
+        """Initializes the parameters that are not in a linear layer, embedding or norm; by default there are none."""
 
     @override
     def reset(self, std: float) -> None:
-        """The parameters of its own go back to where they begin, whatever `std`."""
+        """Initializes all parameters again; those of `init` do not depend on `std`."""
         super().reset(std)
-        self.begin()
+        self.init()

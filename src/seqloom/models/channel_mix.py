@@ -44,11 +44,11 @@ class ChannelMix(Channel):
         self.w_r, self.w_k = Linear(dim, dim, bias=False), Linear(dim, width, bias=False)
         self.w_v = Linear(width, dim, bias=False)
         self.mu_r, self.mu_k = (nn.Parameter(torch.empty(dim)) for _ in range(2))
-        self.begin()
+        self.init()
 
     @override
     @torch.no_grad()
-    def begin(self) -> None:
+    def init(self) -> None:
         share = (torch.arange(self.dim, device=self.device) / self.dim) ** (1 - self.layer / self.depth)
         self.mu_r.copy_(share)
         self.mu_k.copy_(share)
@@ -76,7 +76,12 @@ class ChannelMix(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y = self._mixed(x, state["last"].to(x.dtype))  # the token before is there already
+        # As `read`; the token before is there already.
+        earlier = state["last"].to(x.dtype)
+        moved = x - earlier
+        r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))
+        k = torch.relu(self.w_k.token(torch.addcmul(earlier, moved, self.mu_k)))
+        y = torch.sigmoid(r) * self.w_v.token(k * k)
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last}
 

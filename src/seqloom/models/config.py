@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from seqloom.core.layer import Layer
+from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import ModelConfig
 from seqloom.core.position import PositionConfig
@@ -15,6 +16,7 @@ from seqloom.mixers import mixer_config
 from seqloom.models.block import Block
 from seqloom.models.channel import Channel
 from seqloom.models.channel_mix import ChannelMix
+from seqloom.models.channel_mix7 import ChannelMix7
 from seqloom.models.ffn import FFN
 from seqloom.positions import AnyPosition
 from seqloom.positions.learned import LearnedConfig
@@ -70,7 +72,7 @@ class TransformerConfig(ModelConfig, ABC):
         if changed and self.channel != "ffn":
             raise ValueError(f"{changed[0]} is of the feed-forward network, and channel={self.channel} has none")
         if self.sublayers == "parallel" and self.channel == "none":
-            raise ValueError("sublayers=parallel needs two sublayers: choose channel=ffn or channel=channel_mix")
+            raise ValueError("sublayers=parallel needs two sublayers: choose channel=ffn or a channel mixing")
         if self.sublayers == "parallel" and self.norm_place == "after":
             raise ValueError("sublayers=parallel has its norms before them: choose norm_place=before")
         return self
@@ -91,16 +93,19 @@ class TransformerConfig(ModelConfig, ABC):
 
         ValueError where its mixer does not fit the sizes or the kind of the model.
         """
+        mixer = self.mixer_of(layer, shared.get(self._names[self.mixers[layer]]))
+        channel = self._channel(layer)
+        return Block(mixer, self.channel, channel, self.dropout, self.norm, self.norm_place, self.sublayers)
+
+    def mixer_of(self, layer: int, shared: nn.Module | None) -> Mixer:
+        """The mixer of a layer, given what it shares with others. ValueError as of `block`."""
         config = self.mixers[layer]
         kinds = [mixer.kind for mixer in self.mixers]
         number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)
-        part = shared.get(self._names[config])
         position = self._position_in(config)
-        mixer = config.build(
-            self.dim, self.context, self.causal, layer=number, depth=depth, shared=part, position=position
+        return config.build(
+            self.dim, self.context, self.causal, layer=number, depth=depth, shared=shared, position=position
         )
-        channel = self._channel(layer)
-        return Block(mixer, self.channel, channel, self.dropout, self.norm, self.norm_place, self.sublayers)
 
     def _position_in(self, mixer: MixerConfig) -> PositionConfig | None:
         """The model's position, where the mixer has a place for it."""
@@ -121,5 +126,7 @@ class TransformerConfig(ModelConfig, ABC):
                 return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias)
             case "channel_mix":
                 return ChannelMix(self.dim, self.ffn, layer, self.depth)
+            case "channel_mix7":
+                return ChannelMix7(self.dim, self.ffn, layer, self.depth)
             case "none":
                 return None

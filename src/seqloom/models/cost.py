@@ -29,7 +29,9 @@ def block_cost(block: Block, T: int, per: Per) -> Cost:
     span = Span(T, per)
     residual = Cost(add=span.rows * block.mixer.dim, path=("addition",))
     norms = (block.norm_1, block.norm_2) if block.channel is not None else (block.norm_1,)
-    parts = [part_price(norm, span) + half.cost(T, per) for norm, half in zip(norms, block.halves, strict=True)]
+    parts = [
+        part_price(norm, span) + sublayer.cost(T, per) for norm, sublayer in zip(norms, block.sublayers, strict=True)
+    ]
     if block.parallel:
         shorter, longer = sorted(parts, key=lambda part: len(part.path))
         return shorter.parallel() + longer + residual + residual

@@ -3,7 +3,7 @@
 It predicts the next token at every position, and speaks the mixer's verbs over ids.
 """
 
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -13,11 +13,13 @@ from seqloom.core import memory as memory_of
 from seqloom.core.extras import Extras, merged
 from seqloom.core.model import ModelTraits
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import LayerState, ModelState, bounded, counted, length_of, measured, unread
+from seqloom.core.state import LayerState, ModelState, bounded, counted, length_of, measured, stepped, unread
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
+from seqloom.models.norm import of_token
 from seqloom.models.transformer import Transformer
+from seqloom.ops.projection import Linear
 
 
 @final
@@ -40,11 +42,11 @@ class Decoder(Transformer):
     @override
     def traits(self) -> ModelTraits:
         """It generates; it streams where every layer can."""
-        return ModelTraits(True, all(half.traits.streams for half in self.halves), self.longest)
+        return ModelTraits(True, all(sublayer.traits.streams for sublayer in self.sublayers), self.longest)
 
     @property
-    def sublayers(self) -> int:
-        """In each layer: the mixer, and what follows it if anything does."""
+    def _sublayers_per_layer(self) -> int:
+        """1 for the mixer alone, 2 where a channel sublayer follows it."""
         return 1 if self.config.channel == "none" else 2
 
     @override
@@ -79,7 +81,7 @@ class Decoder(Transformer):
     ) -> tuple[Stream, ModelState, Extras]:
         """`read`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
-        arguments.check_state(state, len(ids), len(self.layers), self.sublayers)
+        arguments.check_state(state, len(ids), len(self.layers), self._sublayers_per_layer)
         length, T = length_of(bounded(state.extra)), ids.shape[1]
         time = self._time(ids, length.tokens, keep)
         x = self._embed(ids, time, keep)
@@ -102,38 +104,41 @@ class Decoder(Transformer):
         No value is read back from the device.
         """
         arguments.check_ids(ids, 1, self.device)
-        arguments.check_state(state, len(ids), len(self.layers), self.sublayers)
+        arguments.check_state(state, len(ids), len(self.layers), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
-        length = length_of(bounded(state.extra))
-        time = self._time(ids[:, None], length.tokens, None)
-        x = self._embed(ids[:, None], time, None)
+        extra = bounded(state.extra)
+        one = ids[:, None]
+        time = self._time(one, extra["length"], None)
+        x = self._embed(one, time, None)[:, 0]
         layers: list[LayerState] = []
         handed: Handed = {}
-        x = x[:, 0]
+        positioned = len(self.positions) > 0
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            if self.positions:
+            if positioned:
                 x = self._input(number, x[:, None], time)[:, 0]
             x, after, handed = block.step(x, memory, handed, reuse=reuse)
             layers.append(after)
-        logits: Tensor = self.head(self.norm(x))
-        return logits, ModelState(tuple(layers), counted({}, length.after(1, 1)))
+        head: Any = self.head
+        x = of_token(self.norm, x)
+        logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
+        return logits, ModelState(tuple(layers), stepped({}, extra))
 
     @override
     def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused room, as it is saved."""
-        arguments.check_state(state, None, len(self.layers), self.sublayers)
+        arguments.check_state(state, None, len(self.layers), self._sublayers_per_layer)
         layers = tuple(block.trim(memory) for block, memory in zip(self.blocks, state.layers, strict=True))
         return state._replace(layers=layers)
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
         """The state after the first `tokens` tokens; ValueError where a layer does not know it any more."""
-        arguments.check_state(state, None, len(self.layers), self.sublayers)
+        arguments.check_state(state, None, len(self.layers), self._sublayers_per_layer)
         layers = tuple(block.crop(memory, tokens) for block, memory in zip(self.blocks, state.layers, strict=True))
         return ModelState(layers, memory_of.crop({}, state.extra, tokens))
 
     def _check_room(self, batch: int, capacity: int | None) -> None:
         tokens = max(capacity or 0, 1)
         if batch * tokens > 2**16:  # priced where it may matter
-            row = sum(half.cost(tokens, "token").state for half in self.halves)
+            row = sum(sublayer.cost(tokens, "token").state for sublayer in self.sublayers)
             arguments.check_room(batch * max(row, 1), self.token.weight.itemsize, f"a state of {batch} rows")

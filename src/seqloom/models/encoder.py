@@ -1,15 +1,19 @@
 """An encoder around any bidirectional mixers: every position is read from all others; `transformer` has the equations.
 
+A mixer without a bidirectional form of its own reads both ways: `both_ways` with the sum of the two.
+
 Source: Devlin et al., BERT, arXiv:1810.04805. What differs: the layers are the Extractor paper's (norm before each
 sublayer, untied output, N(0, 0.01²)), there are no segments, and the head is one linear layer.
 """
 
 from typing import ClassVar, Literal, final
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 from typing_extensions import override
 
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import ModelTraits
+from seqloom.mixers import mixer_config
 from seqloom.models.config import TransformerConfig
 from seqloom.models.transformer import Transformer
 
@@ -21,17 +25,27 @@ class EncoderConfig(TransformerConfig):
     kind: Literal["encoder"] = "encoder"
     causal: ClassVar = False
 
+    @field_validator("mixer", mode="after")
+    @classmethod
+    def _in_both_directions(cls, value: MixerConfig | tuple[MixerConfig, ...]) -> MixerConfig | tuple[MixerConfig, ...]:
+        return tuple(read_both_ways(each) for each in value) if isinstance(value, tuple) else read_both_ways(value)
+
     @model_validator(mode="after")
     def _both_directions(self) -> "EncoderConfig":
-        if self.channel == "channel_mix":
+        if self.channel in ("channel_mix", "channel_mix7"):
             raise ValueError(
-                "channel=channel_mix is causal, and an encoder reads in both directions: choose ffn or none"
+                f"channel={self.channel} is causal, and an encoder reads in both directions: choose ffn or none"
             )
         return self
 
     @override
     def build(self, layers: int | None = None) -> "Encoder":
         return Encoder(self, layers)
+
+
+def read_both_ways(mixer: MixerConfig) -> MixerConfig:
+    """The settings themselves where they have a bidirectional form, else those of `both_ways` around them."""
+    return mixer if mixer.has_bidirectional else mixer_config({"kind": "both_ways", "mixer": mixer})
 
 
 @final

@@ -42,7 +42,10 @@ class FFN(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        return self.read(x)  # a token needs no axis of time
+        # As `read`; a token needs no axis of time.
+        activated, gate = FUNCTIONS[self.activation], self.w_gate
+        hidden = activated(self.w_1.token(x)) if gate is None else activated(gate.token(x)) * self.w_1.token(x)
+        return self.w_2.token(hidden), {}
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -22,7 +22,7 @@ from seqloom.core.arguments import count, mask
 from seqloom.core.cost import Cost, Per, span
 from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer, plain
-from seqloom.core.model import Model
+from seqloom.core.model import Model, ModelConfig
 from seqloom.core.position import EmbeddingPosition
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.mixers.handing import Handed
@@ -74,10 +74,10 @@ class Transformer(Model, ABC):
         plain(self, self.config.std)
         if self.head.bias is not None:
             nn.init.zeros_(self.head.bias)
-        for block in self.blocks:  # a mixer has the last word on its own
+        for block in self.blocks:  # mixers and channels then initialize their own parameters
             block.mixer.reset(self.config.std)
             if block.channel is not None:
-                block.channel.begin()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
+                block.channel.init()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
         if self.config.scaled_init:
             self._scale()
 
@@ -94,16 +94,29 @@ class Transformer(Model, ABC):
 
     @property
     @override
-    def halves(self) -> list[Mixer]:
-        """Every mixer and what follows it in its layer, in order: for what is asked of each."""
-        return [half for block in self.blocks for half in block.halves]
+    def sublayers(self) -> list[Mixer]:
+        """The mixer and the channel sublayer of each layer, in order."""
+        return [sublayer for block in self.blocks for sublayer in block.sublayers]
 
     @property
     def longest(self) -> int | None:
         """The longest text in tokens that the model reads from its start; None for any."""
-        limits = [half.traits.longest for half in self.halves]
+        limits = [sublayer.traits.longest for sublayer in self.sublayers]
         limits.append(self.config.position.longest(self.config.context))
         return min((limit for limit in limits if limit is not None), default=None)
+
+    @override
+    def take_windows(self, config: ModelConfig) -> None:
+        assert isinstance(config, TransformerConfig)
+        for number, block in enumerate(self.blocks):
+            before = block.mixer
+            if config.mixers[number] == self.config.mixers[number]:
+                continue
+            with torch.device("meta"):
+                mixer = config.mixer_of(number, before.shared)
+            mixer.load_state_dict(before.state_dict(keep_vars=True), assign=True)  # the parameters themselves
+            block.mixer = mixer.train(before.training)
+        self.config = config
 
     @override
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
@@ -188,7 +201,8 @@ class Transformer(Model, ABC):
         if self.position is None and not self.positions:
             return None
         if keep is None:
-            return length[:, None] + torch.arange(ids.shape[1], device=ids.device)
+            first = length[:, None]
+            return first if ids.shape[1] == 1 else first + torch.arange(ids.shape[1], device=ids.device)
         return (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
 
     def _embed(self, ids: Tensor, time: Tensor | None, keep: Tensor | None) -> Tensor:
@@ -215,7 +229,7 @@ class Transformer(Model, ABC):
     @torch.no_grad()
     def _scale(self) -> None:
         """Divides what each sublayer adds to the stream, so that their sum begins as large as one of them."""
-        sublayers = self.config.depth * len(self.blocks[0].halves)
-        for half in self.halves:
-            if half.output_layer is not None:
-                half.output_layer.weight.div_(sublayers**0.5)
+        count = self.config.depth * len(self.blocks[0].sublayers)
+        for sublayer in self.sublayers:
+            if sublayer.output_layer is not None:
+                sublayer.output_layer.weight.div_(count**0.5)

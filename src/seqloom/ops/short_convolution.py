@@ -2,6 +2,8 @@
 
     y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})            x_t = 0 before the first token; taps and b uniform in ±W^(-1/2)
 
+Griffin has it without silu.
+
 Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.4, after Fu et al., H3, arXiv:2212.14052; before training as
 torch's Conv1d. Nothing differs.
 """
@@ -15,7 +17,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
-from seqloom.ops.selective_scan.convolution import convolve, moved
+from seqloom.ops.selective_scan.convolution import after_one, convolve, moved
 from seqloom.ops.selective_scan.price import convolution
 from seqloom.ops.selective_scan.token import convolve_token
 
@@ -24,9 +26,9 @@ from seqloom.ops.selective_scan.token import convolve_token
 class ShortConvolution(nn.Module):
     """A convolution over `dim` channels by `kernel` taps each. Its last inputs are the state's `window` (B, W-1, D)."""
 
-    def __init__(self, dim: int, kernel: int, bias: bool = False) -> None:
+    def __init__(self, dim: int, kernel: int, bias: bool = False, silu: bool = True) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim, self.silu = dim, silu
         self.weight = nn.Parameter(torch.empty(kernel, dim))
         self.bias = nn.Parameter(torch.empty(dim)) if bias else None
         self.init()
@@ -44,13 +46,14 @@ class ShortConvolution(nn.Module):
     def forward(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """The convolution of x (B, T, D), and the window after it, which is not computed without a state."""
         if state is None:
-            return convolve(x, self.weight, self.bias), {}
-        if x.shape[1] == 1 and lengths is None:  # C made for one token, which skips what is not in the window yet
-            y, window = convolve_token(x[:, 0], self.weight, self.bias, state["window"], length_of(state), reuse=False)
-            return y[:, None], {"window": window}
+            return convolve(x, self.weight, self.bias, silu=self.silu), {}
         window = state["window"]
-        return convolve(x, self.weight, self.bias, window), {"window": moved(x, window, lengths)}
+        if x.shape[1] == 1 and lengths is None:  # what is not in the window yet is skipped
+            given = x[:, 0], self.weight, self.bias, window, length_of(state)
+            y, after = convolve_token(*given, reuse=False) if self.silu else after_one(*given, silu=False)
+            return y[:, None], {"window": after}
+        return convolve(x, self.weight, self.bias, window, self.silu), {"window": moved(x, window, lengths)}
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for these tokens of one row."""
-        return convolution(span, self.dim, len(self.weight), self.bias is not None)
+        return convolution(span, self.dim, len(self.weight), self.bias is not None, self.silu)

@@ -9,10 +9,12 @@ from seqloom.core.statistics import LEVEL, could_settle
 from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Comparison, Contender
 
 ATTENTION = "attention"
+TIME, STATE = "ms a token at ", "state bytes at "
+"""columns, each followed by a number of tokens"""
 
 
 def sentences(found: Comparison) -> list[str]:
-    """Two to five plain sentences; [] where no contender has a held-out loss."""
+    """Two to six plain sentences; [] where no contender has a held-out loss."""
     ranked = sorted((each for each in found.contenders if each.value(LOSS) is not None), key=_loss)
     if not ranked:
         return []
@@ -21,7 +23,7 @@ def sentences(found: Comparison) -> list[str]:
         _verdict(found, ranked),
         f"The lowest held-out loss is that of {best.name}: {_with_interval(best)} nats per token.",
     ]
-    return [*said, *_differences(found, ranked), *_floor(found, best)]
+    return [*said, *_differences(found, ranked), *_floor(found, best), *_price(found)]
 
 
 def settled(each: Contender) -> bool:
@@ -78,7 +80,34 @@ def _floor(found: Comparison, best: Contender) -> list[str]:
     if floor is None:
         return []
     above = _loss(best) - floor
-    return [f"The floor of this text is {floor:.3f}; {best.name} is {above:.3f} above it."]
+    return [f"No model can have less than {floor:.3f} on this text; {best.name} is {above:.3f} above that."]
+
+
+def _price(found: Comparison) -> list[str]:
+    """What a token takes and a state holds after the longest text that was measured."""
+    lengths = [int(name.removeprefix(TIME).replace(",", "")) for name in _names(found) if name.startswith(TIME)]
+    far = f"{max(lengths, default=0):,}"
+    timed = [each for each in found.contenders if _timed(each, far)]
+    if not timed:
+        return []
+    fastest = min(timed, key=lambda each: _number(each, f"{TIME}{far}"))
+    smallest = min(timed, key=lambda each: _number(each, f"{STATE}{far}"))
+    said = (
+        f"After {far} tokens the fastest next token is that of {fastest.name} ({_number(fastest, TIME + far):.2f} ms)"
+    )
+    said += f", the smallest state that of {smallest.name} ({_number(smallest, STATE + far):,.0f} bytes)"
+    peer = next((each for each in timed if each.name == found.baseline), None)
+    if peer is not None:
+        said += f"; {peer.name} takes {_number(peer, TIME + far):.2f} ms and {_number(peer, STATE + far):,.0f} bytes"
+    return [f"{said}."]
+
+
+def _names(found: Comparison) -> list[str]:
+    return [column.name for column in found.columns]
+
+
+def _timed(each: Contender, tokens: str) -> bool:
+    return each.value(f"{TIME}{tokens}") is not None and each.value(f"{STATE}{tokens}") is not None
 
 
 def _with_interval(each: Contender) -> str:

@@ -11,7 +11,7 @@ from seqloom.report.charts.style import Look, looks
 
 FORMAT = 2
 """the newest format of comparison.json that is read here"""
-LOSS, INTERVAL, TRAINING = "held-out cost", "± held-out", "training cost"
+LOSS, INTERVAL, TRAINING = "held-out loss", "± held-out", "training loss"
 DIFFERENCE, ADJUSTED, SMALLEST = "to baseline", "adjusted p", "could settle"
 """columns of the table that a report knows by name"""
 
@@ -91,6 +91,8 @@ class Run(_Part):
     folder: str
     losses: list[tuple[int, float]]
     held_out: list[tuple[int, float]]
+    stages: list[int] = []
+    """the last step of each stage of the training but the last stage"""
     damage: str | None = None
     """which of its rows are damaged, and were left out, or are missing"""
 
@@ -112,7 +114,7 @@ class Contender(_Part):
     seconds_a_batch: float | None = None
     samples: list[Sample] = []
     views: list[View] = []
-    cannot: list[str] = []
+    limitations: list[str] = []
     seeds: list[Run] = Field(default=[], exclude=True)
 
     def value(self, column: str) -> float | None:

@@ -55,7 +55,8 @@ def training(rows: Comparison) -> list[Chart]:
     drawn = [
         Choice(amount.label, partial(
             _drawn, table, Axis(amount.name, amount.label), rows, levels=levels(rows),
-            raw={each.name: amount.per_batch(each) or 0.0 for each in shown} if usual > choices[0] else None))
+            raw={each.name: amount.per_batch(each) or 0.0 for each in shown} if usual > choices[0] else None,
+            borders=borders(shown, amount)))
         for amount in known
     ]  # fmt: skip
     tables = {"rows": table, "raw": Table(["model", "batches", "loss"], faint)}
@@ -69,7 +70,8 @@ def held_out(rows: Comparison) -> list[Chart]:
     if all(len(one.batches) < 2 for one in found.values()):
         return []
     table = _by_batches(shown, found)
-    draw = partial(_drawn, table, Axis("batches", "batches"), rows, levels=levels(rows), marks=True)
+    options = {"levels": levels(rows), "borders": borders(shown, AMOUNTS[0]), "marks": True}
+    draw = partial(_drawn, table, Axis("batches", "batches"), rows, **options)
     description = "At the steps where it was taken, averaged over the seeds."
     return [Chart("held-out", "Held-out loss during training", description, {"rows": table}, [Choice("batches", draw)])]
 
@@ -95,6 +97,16 @@ def levels(rows: Comparison) -> list[tuple[str, float]]:
     """The losses that a chart of losses shows as lines, where they are known."""
     known = [("entropy of single tokens", rows.text.unigram), ("floor of the text", rows.text.floor)]
     return [(name, value) for name, value in known if value is not None]
+
+
+def borders(shown: Sequence[Contender], amount: Amount) -> list[tuple[str, float]]:
+    """Where each stage of a training begins, for those that have stages; equal borders are one."""
+    found: dict[tuple[str, float], None] = {}
+    for each in shown:
+        factor = amount.per_batch(each)
+        for number, step in enumerate(each.seeds[0].stages if each.seeds and factor is not None else [], 2):
+            found[f"stage {number}", float(step * (factor or 0.0))] = None
+    return list(found)
 
 
 def _by_batches(shown: Sequence[Contender], found: Mapping[str, Curve]) -> Table:

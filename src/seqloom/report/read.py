@@ -4,6 +4,7 @@ A damaged row is left out, and its line is named; so are missing rows, by what t
 """
 
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from seqloom.runs.rows import START, damage, find, lacking
 
 _LARGEST = 64 << 20
 """bytes that comparison.json may have"""
-LOSS, HELD_OUT = "cost", "held_out"
+LOSS, HELD_OUT = "loss", "held_out"
 """the losses in the rows of a run's metrics.jsonl"""
 
 
@@ -78,12 +79,14 @@ def _run(out: Path, contender: Contender, folder: str) -> Run:
     found = find(path, mark or START)
     losses = [(row["step"], loss) for row in found.rows if (loss := _number(row, LOSS)) is not None]
     held_out = [(row["step"], loss) for row in found.rows if (loss := _number(row, HELD_OUT)) is not None]
+    stages = [(row["step"], row["stage"]) for row in found.rows if isinstance(row.get("stage"), int)]
+    ends = [step for (step, stage), (_, after) in pairwise(stages) if stage != after]
     wrong = []
     if found.damaged:
         wrong.append(f"{damage(found.damaged)}: left out")
     if mark is not None and not found.complete:
         wrong.append(lacking(found, mark))
-    return Run(folder=folder, losses=losses, held_out=held_out, damage="; ".join(wrong) or None)
+    return Run(folder=folder, losses=losses, held_out=held_out, stages=ends, damage="; ".join(wrong) or None)
 
 
 def _number(row: dict[str, Any], name: str) -> float | None:

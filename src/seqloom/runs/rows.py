@@ -1,6 +1,6 @@
 """Rows on disk: one JSON object a line, each with a checksum, all of them under a running digest.
 
-    {"step": 7, "cost": 4.25, "crc32": 1510334235}       crc32 of the line's text without that field
+    {"step": 7, "loss": 4.25, "crc32": 1510334235}       crc32 of the line's text without that field
 
 A checkpoint holds the `Mark` of the rows that were written before it, so that rows which are deleted, exchanged or
 changed are noticed. A last line without its end was torn by a kill, and is no damage.

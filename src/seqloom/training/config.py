@@ -1,6 +1,6 @@
 """The settings of a run: model, data, training, and the backends of its ops."""
 
-from typing import Any, ClassVar, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -14,12 +14,11 @@ from seqloom.runs.layout import tokenizer_digest
 from seqloom.training.objectives import AnyObjective
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.schedules import AnySchedule, Constant
+from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 
 FREE = ("batches", "save_every", "evaluate_every", "device", "timeout")
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
 under a schedule or an objective that uses the length of the run"""
-LARGEST = 2**40
-"""of what is counted in batches and windows"""
 
 
 @final
@@ -52,7 +51,13 @@ class TrainConfig(Config):
         "taps and rates. A mixer that asks for another decay gets it",
     )
     objective: AnyObjective = Field(NextTokenConfig(), description="what the model is trained to do")
-    later: ClassVar = ("schedule", "optimizer", "decay", "objective")
+    stages: Annotated[tuple[Stage, ...], Field(strict=False)] = Field(
+        (),
+        max_length=MOST,
+        description="stages that the run consists of, as [{batches: 2000, window: 64}, "
+        "{batches: 1000, window: 256, lr: 3e-4}]; training.batches is the sum of theirs",
+    )
+    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -80,6 +85,8 @@ class TrainConfig(Config):
     @model_validator(mode="after")
     def _fits(self) -> "TrainConfig":
         self.schedule.check(self.batches)
+        if self.stages:
+            require_whole(self.stages, self.batches)
         return self
 
 
@@ -130,6 +137,17 @@ class RunConfig(Config):
         if isinstance(number, bool):  # to Python, true is 1
             raise ValueError("a format is a number")
         return number
+
+    @property
+    def by_stage(self) -> "list[RunConfig]":
+        """The settings of each stage, as of a run of its own; without stages these settings alone."""
+        return [self._of(stage) for stage in self.training.stages] or [self]
+
+    def _of(self, stage: Stage) -> "RunConfig":
+        model = self.model if stage.window is None else self.model.windowed(stage.window)
+        sized = model.model_copy(update={"context": stage.context or model.context})
+        own = {"batches": stage.batches, "lr": stage.lr or self.training.lr, "stages": ()}
+        return self.model_copy(update={"model": sized, "training": self.training.model_copy(update=own)})
 
     def identity(self, text: str, tokenizer: str | None = None) -> dict[str, Any]:
         """What must be equal for two runs to be the same: `text` (the corpus's identity) stands for where it lies.

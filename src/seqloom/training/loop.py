@@ -30,7 +30,7 @@ from seqloom.training.optimizers import Optimizer
 class Update:
     """What one step did: its batch's loss, its learning rate, its time, and that of the model."""
 
-    cost: float
+    loss: float
     lr: float
     seconds: float
     compute: float
@@ -82,6 +82,8 @@ class Updates:
         self, learner: Learner, optimizer: Optimizer, config: TrainConfig, seed: int, group: Group | None = None
     ) -> None:
         self.carried: Carried = {}
+        self.rate = config.lr
+        """the learning rate that the schedule gives a share of"""
         self._group = group or Group()
         self._learner = learner
         self._optimizer = optimizer
@@ -111,16 +113,16 @@ class Updates:
             loss = self._loss(found, divisor, losses)
             statistics = added(statistics, found.extras.statistics)
             (loss / divisor if divisor != 1 else loss).backward()
-        cost = losses.read(number + 1, self._group)
+        mean_loss = losses.read(number + 1, self._group)
         self._group.sum_gradients(self._learner.parameters())
         if config.clip is not None:
             torch.nn.utils.clip_grad_norm_(self._learner.parameters(), config.clip)
         share = config.schedule.share(number, config.batches)
-        self._optimizer.step(share)
+        self._optimizer.step(share if self.rate == config.lr else share * self.rate / config.lr)
         self._optimizer.zero_grad()
         self._learner.model.after_update(number + 1, self._group.sum(statistics))
         ended = time.perf_counter()
-        return Update(cost, config.lr * share, ended - began, ended - computing)
+        return Update(mean_loss, self.rate * share, ended - began, ended - computing)
 
     def _divisors(self, batch: Batch, parts: list[Batch]) -> list[float]:
         """What the mean losses of each micro-batch are divided by, so that their sum is the mean of the batch."""
@@ -169,9 +171,9 @@ def on(device: torch.device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
 
 
 def require_finite(model: nn.Module, step: int, held_out: float | None = None) -> None:
-    """Raises NotFinite if a weight, or the held-out cost, is not finite: a checkpoint must never hold such a model."""
+    """Raises NotFinite if a weight, or the held-out loss, is not finite: a checkpoint must never hold such a model."""
     if held_out is not None and not math.isfinite(held_out):
-        raise NotFinite(_stopped(step, f"the held-out cost is {held_out}"))
+        raise NotFinite(_stopped(step, f"the held-out loss is {held_out}"))
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise NotFinite(_stopped(step, f"the weight {name} is not finite"))

@@ -115,7 +115,7 @@ def optimizer(model: Any, config: TrainConfig, objective: nn.Module | None = Non
     matrices = matrices_of(model) if config.optimizer == "muon" else frozenset()
     wishes = {
         id(parameter): {setting: value for setting, value in group.items() if setting != "params"}
-        for sublayer in model.halves
+        for sublayer in model.sublayers
         for group in sublayer.param_groups()
         for parameter in group["params"]
     }
@@ -135,7 +135,7 @@ def optimizer(model: Any, config: TrainConfig, objective: nn.Module | None = Non
 def matrices_of(model: Any) -> frozenset[str]:
     """The names of the parameters that Muon takes. ValueError where there are none."""
     role = roles(model.named_modules())
-    blocks = [module for half in model.halves for module in (half, half.shared) if module is not None]
+    blocks = [module for sublayer in model.sublayers for module in (sublayer, sublayer.shared) if module is not None]
     inside = {id(parameter) for module in blocks for parameter in module.parameters()}
     names = {name for name, parameter in model.named_parameters() if role[name] == "matrix" and id(parameter) in inside}
     if not names:

@@ -36,6 +36,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
         unwrap=data.unwrap,
         column=data.column,
         tokenizer=tokenizer,
+        division=data.division,
     )
     if data.packed:
         require_documents(corpus.train, data.source)

@@ -4,7 +4,8 @@
 
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
 mixer, schedule, objective or position drops the settings of the one before it; changes that follow are the new one's.
-So does another `model.channel` with those of the feed-forward network.
+So does another `model.channel` with those of the feed-forward network. `training.stages` sets `training.batches`, their
+sum, unless that is set next to them.
 
     preset_values("llama/small", ["model=mamba/small"])      Mamba's model under Llama's data, context and training
 
@@ -38,6 +39,7 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
     if source is not None:
         _put(values, ["data", "source"], source)
     names = {change.partition("=")[0] for change in changes}
+    _count_stages(values.get("training"), names)
     data = values.get("data")
     if "data.tokenizer" in names and "data.vocab" not in names and isinstance(data, dict) and data.get("tokenizer"):
         data["vocab"] = None  # the preset's is of a tokenizer that is trained
@@ -47,6 +49,17 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
         if values["model"].setdefault("vocab", vocab) != vocab:
             raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
     return values
+
+
+def _count_stages(training: Any, names: set[str]) -> None:
+    """Sets the batches of a training to those of its stages, unless both stand in the preset or both were changed."""
+    stages = training.get("stages") if isinstance(training, dict) else None
+    if not isinstance(stages, list) or "training.batches" in names:
+        return
+    batches = [stage.get("batches") for stage in stages if isinstance(stage, dict)]
+    known = [number for number in batches if type(number) is int]
+    if known and len(known) == len(stages) and ("training.stages" in names or "batches" not in training):
+        training["batches"] = sum(known)
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:

@@ -24,7 +24,7 @@ class _Surroundings(_Part):
 @final
 class _Best(_Part):
     step: int = Field(ge=0)
-    cost: float
+    loss: float
 
 
 @final
@@ -42,7 +42,7 @@ class Resumed:
     surroundings: dict[str, Any]
     """as `drift.surroundings` had them"""
     best: dict[str, Any] | None
-    """the step of the lowest held-out cost so far, and that cost"""
+    """the step of the lowest held-out loss so far, and that loss"""
     rows: Mark
     solved: bool
     """whether the objective left nothing to learn"""

@@ -19,6 +19,7 @@ from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.optimizers import matrices_of
 from seqloom.training.preset import preset_values, short
+from seqloom.training.stages import fitted
 
 
 def resolve(
@@ -30,15 +31,19 @@ def resolve(
 ) -> RunConfig:
     """The settings of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
-    `log` takes a line where the preset's position does not act in every layer. ValueError, in one line, for what is
+    `log` takes a line where the preset's position does not act in every layer, and one where a mixer is put into
+    `both_ways`. ValueError, in one line, for what is
     unknown or does not fit, sizes that a mixer refuses included.
     """
     values = preset_values(preset, changes, source)
     note = _drop_position(values, changes)
     config: RunConfig = read(RunConfig, values)
-    if note is not None and log is not None:
-        log(note)
-    config = config.model_copy(update={"model": config.training.objective.sized(config.model)})
+    for line in (note, _wrapped(values, config.model)):
+        if line is not None and log is not None:
+            log(line)
+    objective = config.training.objective
+    model = fitted(objective.sized(config.model), config.training.stages, objective.resizes)
+    config = config.model_copy(update={"model": model})
     backends.check(config.backends)
     _build(config.model)
     if config.training.optimizer == "muon":
@@ -71,6 +76,18 @@ def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None
         model["position"] = {"kind": "none"}
         return f"model.position={name} of the recipe is left out: {idle} has no place for it"
     return f"model.position={name} acts in {acting} alone: {idle} has no place for it" if idle else None
+
+
+def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
+    """A line about the mixers that were put into `both_ways`, if any."""
+    given = values["model"]["mixer"]
+    named = [mixer["kind"] for mixer in (given if isinstance(given, list) else [given])]
+    causal = dict.fromkeys(
+        name for name, mixer in zip(named, model.pattern, strict=True) if name != mixer.kind == "both_ways"
+    )
+    if not causal:
+        return None
+    return f"model.mixer: no bidirectional form of {', '.join(causal)}: each row is read both ways, by two of them"
 
 
 def _build(model: ModelConfig) -> None:

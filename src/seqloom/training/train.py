@@ -38,6 +38,7 @@ from seqloom.training.preparation import identity, learner_of, prepared
 from seqloom.training.resume import resume
 from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
+from seqloom.training.stages import Stage, first_step, stage_at
 from seqloom.training.trackers import flattened, require_trackers, tracked
 
 Say = Callable[[str], None]
@@ -112,7 +113,7 @@ def _train(
         batches = learner.objective.description(config.data.seed)
         say("; ".join(text for text in (data, batches, f"{count:,} parameters", f"in {run.folder}") if text))
         training = _Training(config, run, learner, None if corpus is None else corpus.held, say, group)
-        backends, mark = training.go_on(stack, allow_drift)
+        mark = training.go_on(stack, allow_drift)
         group.require_same({**identity(config, corpus), **training.facts()})
         stack.enter_context(rows_of(learner, group.rank, group.size))
         first = training.step
@@ -120,7 +121,7 @@ def _train(
         training.track = stack.enter_context(tracked(trackers, run.folder, settings, first, say))
         with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, Stop() as stop:
             with show("training", config.training.batches, "batches", start=first) as advance:
-                training.train(rows, stop, backends, advance)
+                training.train(rows, stop, advance)
             if not training.ended:
                 if training.step > first:
                     training.save(rows)
@@ -165,6 +166,10 @@ class _Training:
         self.optimizer = optimizer(learner.model, config.training, learner.objective)
         self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed, group)
         self.step = 0
+        self.stage = 0
+        """the number of the stage that the model is set up for"""
+        self.backends: dict[str, str] = {}
+        """forced for some ops, as they were when the stage was interrupted"""
         self.solved = False
         self.best: dict[str, Any] | None = None
         """the step of the lowest held-out loss so far, and that loss"""
@@ -178,40 +183,43 @@ class _Training:
         """Whether there is nothing left to do."""
         return self.solved or self.step == self.config.training.batches
 
-    def go_on(self, stack: ExitStack, allow_drift: bool) -> tuple[dict[str, str], Mark]:
-        """Takes up the newest good checkpoint, if there is one: the backends to compute with, and its rows."""
+    def go_on(self, stack: ExitStack, allow_drift: bool) -> Mark:
+        """Takes up the newest good checkpoint, if there is one, with its stage and its backends: where its rows end."""
         saved = self._newest()
         resumed = resume(saved, self.run) if saved is not None else None
         before = resumed.surroundings if resumed is not None and not allow_drift else {}
         stack.enter_context(threads_of(before, self.say))
-        backends = backends_of(before)
-        with use(**backends):
-            self.surroundings = surroundings(self.learner, self._first_micro_batch())
+        done = 0 if saved is None else saved.step
+        self._enter(stage_at(self.config.training.stages, max(done - 1, 0)), before)
         if saved is None or resumed is None:
-            return backends, START
+            return START
         _same(resumed.surroundings, self.surroundings, allow_drift, self.say)
         self._take_up(saved)
         self.best = resumed.best
         self.solved = resumed.solved
         self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
-        return backends, resumed.rows
+        return resumed.rows
 
     def facts(self) -> dict[str, Any]:
         """What must be equal in all processes that train one model, besides what makes the run."""
         settings = self.config.model_dump(mode="json", exclude={"data", "backends"})
         return {**settings, **self.surroundings, "step": self.step, "weights": digest(self.learner)}
 
-    def train(self, rows: Metrics | Unwritten, stop: Stop, backends: dict[str, str], advance: Advance) -> None:
+    def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> None:
         """Step by step to the end, or until a signal asks to stop."""
         settings = self.config.training
+        steady = settings.schedule == Constant() and all(stage.lr is None for stage in settings.stages)
         while not self.ended and not self.group.agreed(stop):
-            with use(**backends):
+            if self.stage != stage_at(settings.stages, self.step):
+                self._enter(self.stage + 1, {})
+            with use(**self.backends):
                 done = self.updates(self.step)
             self.step += 1
-            rate = {} if settings.schedule == Constant() else {"lr": done.lr}
-            row = {"step": self.step, "cost": done.cost, **rate}
+            rate = {} if steady else {"lr": done.lr}
+            stage = {"stage": self.stage + 1} if settings.stages else {}
+            row = {"step": self.step, "loss": done.loss, **rate, **stage}
             self._record(rows, {**row, "seconds": done.seconds, "compute": done.compute})
-            advance(note=f"cost {done.cost:.3f}{self._check()}")
+            advance(note=f"loss {done.loss:.3f}{self._check()}")
             if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
                 self.evaluate(rows)
             if self.ended or self.step % settings.save_every == 0 or (self.best and self.best["step"] == self.step):
@@ -223,8 +231,8 @@ class _Training:
         score = self.group.of_main(lambda: own)
         require_finite(self.learner.model, self.step, score["held_out"])
         self._record(rows, {"step": self.step, **score})
-        if self.best is None or score["held_out"] < self.best["cost"]:
-            self.best = {"step": self.step, "cost": score["held_out"]}
+        if self.best is None or score["held_out"] < self.best["loss"]:
+            self.best = {"step": self.step, "loss": score["held_out"]}
         self.score = score
 
     def save(self, rows: Metrics | Unwritten) -> None:
@@ -242,6 +250,28 @@ class _Training:
         meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
         checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
+
+    def _enter(self, number: int, before: dict[str, Any]) -> None:
+        """Sets windows, rows and learning rate as a stage has them; `before`: what it was computed with so far, if any.
+
+        Its backends are those that its first batch chooses, or chose: a run that goes on within it takes them again.
+        """
+        stages = self.config.training.stages
+        self.stage = number
+        if stages:
+            self._apply(stages[number])
+            self.say(f"stage {number + 1} of {len(stages)}: {stages[number].summary}")
+        self.backends = backends_of(before)
+        with use(**self.backends):
+            self.surroundings = surroundings(self.learner, self._first_micro_batch(first_step(stages, number)))
+
+    def _apply(self, stage: Stage) -> None:
+        model, stages = self.config.model, self.config.training.stages
+        if any(each.window is not None for each in stages):
+            self.learner.model.take_windows(model if stage.window is None else model.windowed(stage.window))
+        if any(each.context is not None for each in stages):
+            self.learner.objective.resize(stage.context or model.context)
+        self.updates.rate = stage.lr or self.config.training.lr
 
     def _record(self, rows: Metrics | Unwritten, row: Row) -> None:
         rows.append(row)
@@ -270,8 +300,8 @@ class _Training:
         self.updates.carry(saved.tensors.get("carried", {}))
         self.step = saved.step
 
-    def _first_micro_batch(self) -> Batch:
-        batch = self.learner.objective.batch(self.config.data.seed, 0, self.learner.model)
+    def _first_micro_batch(self, step: int) -> Batch:
+        batch = self.learner.objective.batch(self.config.data.seed, step, self.learner.model)
         return self.group.rows(micro_batches(batch, self.config.training.accumulate)[0])
 
 

@@ -14,17 +14,23 @@ from seqloom.mixers import mixer_config
 from tests.mixers.recurrences import state_space_cases
 from tests.mixers.recurrences.aft import aft_conv, aft_full, aft_local, aft_simple
 from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.differential import differential
+from tests.mixers.recurrences.fox import fox
 from tests.mixers.recurrences.gated_delta import delta, gated_delta, kda
 from tests.mixers.recurrences.gla import gla
 from tests.mixers.recurrences.guards import GUARDS
+from tests.mixers.recurrences.hgrn2 import hgrn2
 from tests.mixers.recurrences.linear import linear
 from tests.mixers.recurrences.mamba2 import mamba2
+from tests.mixers.recurrences.mla import mla
 from tests.mixers.recurrences.mlstm import mlstm
 from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
 from tests.mixers.recurrences.retention import retention
 from tests.mixers.recurrences.rfa import rfa
+from tests.mixers.recurrences.rglru import rglru
 from tests.mixers.recurrences.rwkv import time_mixing
 from tests.mixers.recurrences.rwkv7 import rwkv7
+from tests.mixers.recurrences.slstm import slstm
 
 D, CONTEXT = 8, 32
 PROJECTIONS = {f"w_{name}.weight": f"w_{name}" for name in ("q", "k", "v", "out")}
@@ -34,6 +40,10 @@ NAMES: dict[str, dict[str, str]] = {
     "gla": {
         **{**PROJECTIONS, "w_g.weight": "w_r", "w_o.weight": "w_out", "norm.weight": "gain"},
         **{"w_1.weight": "w_a1", "w_2.weight": "w_a2", "w_2.bias": "b_a"},
+    },
+    "hgrn2": {
+        **{f"w_{name}.weight": f"w_{name}" for name in "qfi"},
+        **{"w_o.weight": "w_out", "norm.weight": "gain", "shared.table": "table"},
     },
     "gated_delta": {
         **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "a", "b", "g")},
@@ -53,6 +63,24 @@ NAMES: dict[str, dict[str, str]] = {
     "mlstm": {
         **{"w_up.weight": "w_up", "w_down.weight": "w_out", "conv.weight": "taps", "conv.bias": "b_taps"},
         **{"qkv": "qkv", "w_gates.weight": "w_gates", "w_gates.bias": "b_gates", "gain": "gain", "skip": "skip"},
+    },
+    "rglru": {
+        **{f"w_{name}.{part}": f"{of}_{name}" for name in "xy" for part, of in (("weight", "w"), ("bias", "b"))},
+        **{"w_o.weight": "w_out", "w_o.bias": "b_out", "conv.weight": "taps", "conv.bias": "b_taps"},
+        **{"gates.weight": "gates", "gates.bias": "b_gates", "rate": "rate"},
+    },
+    "differential": {
+        **{f"w_{name}.weight": f"w_{name}" for name in ("q", "k", "v", "share")},
+        **{"w_o.weight": "w_out", "norm.weight": "gain", "vectors": "vectors"},
+    },
+    "fox": {"w_qkv.weight": "w_qkv", "w_f.weight": "w_f", "w_f.bias": "b_f", "w_out.weight": "w_out"},
+    "mla": {
+        **{f"w_{name}.weight": f"w_{name}" for name in ("c", "r", "d", "q", "kv")},
+        **{"w_o.weight": "w_out", "norm.weight": "gain", "norm_d.weight": "gain_d"},
+    },
+    "slstm": {
+        **{"conv.weight": "taps", "conv.bias": "b_taps", "w_if.weight": "w_if", "w_zo.weight": "w_zo"},
+        **{"w_h.weight": "w_h", "w_h.bias": "b_h", "gain": "gain"},
     },
     "delta": {
         **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "b")},
@@ -141,6 +169,8 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "retention, 2 heads": ({"kind": "retention", "heads": 2}, retention_of(2)),
     "gla, 1 head": ({"kind": "gla", "heads": 1}, gla_of(1)),
     "gla, 2 heads": ({"kind": "gla", "heads": 2, "rank": 3, "tau": 1.0}, gla_of(2, 1.0)),
+    "hgrn2": ({"kind": "hgrn2", "heads": 2}, lambda x, w: hgrn2(x, w, 2, np.zeros(D))),
+    "hgrn2, 1 head": ({"kind": "hgrn2", "heads": 1}, lambda x, w: hgrn2(x, w, 1, np.zeros(D))),
     "gated_delta": ({"kind": "gated_delta", "heads": 2}, gated_delta_of(2, 2)),
     "gated_delta, shared keys": (
         {"kind": "gated_delta", "heads": 1, "value_heads": 2, "key_width": 3, "value_width": 5, "negative": True},
@@ -153,6 +183,26 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "mlstm, forget exp": (
         {"kind": "mlstm", "heads": 1, "forget": "exp"},
         lambda x, w: mlstm(x, w, 1, "exp"),
+    ),
+    "rglru": ({"kind": "rglru", "heads": 2}, rglru),
+    "rglru, wider": ({"kind": "rglru", "heads": 4, "width": 12, "kernel": 2}, rglru),
+    "slstm": ({"kind": "slstm", "heads": 2}, slstm),
+    "slstm, 1 head": ({"kind": "slstm", "heads": 1, "kernel": 2}, slstm),
+    "differential": ({"kind": "differential", "heads": 2}, lambda x, w: differential(x, w, 2, 1)),
+    "differential, version 2": (
+        {"kind": "differential", "heads": 2, "version": 2},
+        lambda x, w: differential(x, w, 2, 2),
+    ),
+    "fox": ({"kind": "fox", "heads": 2}, lambda x, w: fox(x, w, 2)),
+    "fox, 8 heads": ({"kind": "fox", "heads": 8}, lambda x, w: fox(x, w, 8)),
+    "mla": ({"kind": "mla", "heads": 2, "rank": 3, "base": 10.0}, lambda x, w: mla(x, w, 2, 10.0)),
+    "mla, small queries": (
+        {"kind": "mla", "heads": 2, "query_rank": 5, "rotary_width": 4},
+        lambda x, w: mla(x, w, 2, 1e4),
+    ),
+    "mla, not turned": (
+        {"kind": "mla", "heads": 4, "rotary": False, "rotary_width": 1},
+        lambda x, w: mla(x, w, 4, None),
     ),
     "delta": ({"kind": "delta", "heads": 2}, lambda x, w: delta(x, w, 2, strongest=1.0)),
     "delta, negative": ({"kind": "delta", "heads": 1, "negative": True}, lambda x, w: delta(x, w, 1, strongest=2.0)),

@@ -10,13 +10,14 @@ from seqloom.data.probes.induction import Induction
 from seqloom.data.probes.mqar import MQAR
 from seqloom.data.probes.needle import Needle
 from seqloom.data.probes.parity import Parity
+from seqloom.data.probes.permutations import Permutations
 from seqloom.data.probes.probe import HELD_OUT, Probe, Questions
 from seqloom.data.probes.selective_copying import SelectiveCopying
 
 __all__ = ["HARDEST", "HELD_OUT", "PROBES", "Probe", "Questions", "probe"]
 
 PROBES: dict[str, type[Probe]] = {
-    kind.name: kind for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Compression, Needle)
+    kind.name: kind for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Permutations, Compression, Needle)
 }
 HARDEST = 15
 """of the dial; beyond, rows would be longer than any machine here reads"""

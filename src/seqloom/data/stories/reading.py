@@ -69,8 +69,8 @@ def parse(text: str) -> Derivation | None:
 def log_probability(text: str) -> float:
     """Natural logarithm of the exact probability of one whole story; ValueError where the text is none.
 
-    Minus this, over the text's tokens, is a lower bound on achievable cost, in expectation: averaged over stories, no
-    model's cost is below the entropy of the source. On one story a model may be cheaper.
+    Minus this, over the text's tokens, is a lower bound on achievable loss, in expectation: averaged over stories, no
+    model's loss is below the entropy of the source. On one story a model's loss may be lower.
     """
     derivation = parse(text)
     if derivation is None:

@@ -1,7 +1,7 @@
 """The figures of the paper: 7 heads, 8 the six mixers, 9 the same batch by batch, 10 contexts, 11 depths.
 
 Source: the Extractor paper, section 6. Figures 7 and 8 show medians over 2,000 of 60,000 batches, 10 and 11 the median
-of the last 2,000 of 30,000. What differs: the held-out cost stands beside the training cost.
+of the last 2,000 of 30,000. What differs: the held-out loss stands beside the training loss.
 """
 
 from seqloom.experiments.paper.grid import Grid
@@ -29,7 +29,7 @@ def fig8(grid: Grid) -> Study:
 
 def fig9(grid: Grid) -> Study:
     """32 heads and SHE, batch by batch."""
-    says = "The cost of every training batch: 32-head self-attention and SHE, one seed."
+    says = "The loss of every training batch: 32-head self-attention and SHE, one seed."
     lines = (line(grid, HEADS32), line(grid, "she"))
     return Study("fig9", "Figure 9: each batch", says, "batches", lines, most_seeds=1)
 

@@ -71,7 +71,7 @@ class Grid:
 
     @cached_property
     def entropies(self) -> dict[str, float | None]:
-        """Costs of the held-out text, nats a token: of its tokens' frequencies alone, and its floor where known."""
+        """Losses of the held-out text, nats a token: of its tokens' frequencies alone, and its floor where known."""
         held = self.corpus.held
         return {"unigram": unigram_entropy(held), "floor": floor(held, self.corpus.tokenizer)}
 

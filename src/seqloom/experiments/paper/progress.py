@@ -11,10 +11,10 @@ from seqloom.runs.metrics import read
 @final
 @dataclass(frozen=True)
 class Progress:
-    """A cell's rows up to the batches that are asked for: (step, cost) of training, and of held-out text."""
+    """A cell's rows up to the batches that are asked for: (step, loss) of training, and of held-out text."""
 
     asked: int
-    costs: list[tuple[int, float]]
+    losses: list[tuple[int, float]]
     held_out: list[tuple[int, float]]
     seconds: float | None
     """of a batch, median; None before any"""
@@ -22,7 +22,7 @@ class Progress:
     @property
     def batches(self) -> int:
         """How many are done."""
-        return self.costs[-1][0] if self.costs else 0
+        return self.losses[-1][0] if self.losses else 0
 
     @property
     def finished(self) -> bool:
@@ -30,10 +30,10 @@ class Progress:
         return bool(self.held_out) and self.held_out[-1][0] == self.asked
 
     def medians(self, stretch: int) -> list[tuple[int, int, float]]:
-        """(first step, last step, median cost) of each whole stretch of batches; stretches do not overlap."""
-        parts = [self.costs[first : first + stretch] for first in range(0, len(self.costs), stretch)]
+        """(first step, last step, median loss) of each whole stretch of batches; stretches do not overlap."""
+        parts = [self.losses[first : first + stretch] for first in range(0, len(self.losses), stretch)]
         whole = [part for part in parts if len(part) == stretch]
-        return [(part[0][0], part[-1][0], statistics.median(cost for _, cost in part)) for part in whole]
+        return [(part[0][0], part[-1][0], statistics.median(loss for _, loss in part)) for part in whole]
 
 
 def progress(folder: Path, asked: int) -> Progress:
@@ -48,6 +48,6 @@ def progress(folder: Path, asked: int) -> Progress:
     if len(within) < len(rows) and (not held or held[-1][0] < asked):
         there = rows[-1]["step"]
         raise ValueError(f"{folder} was trained for {there:,} batches, not {asked:,}: ask for as many or another --out")
-    costs = [(row["step"], float(row["cost"])) for row in within if row.get("cost") is not None]
+    losses = [(row["step"], float(row["loss"])) for row in within if row.get("loss") is not None]
     times = [float(row["seconds"]) for row in within if row.get("seconds") is not None]
-    return Progress(asked, costs, held, statistics.median(times) if times else None)
+    return Progress(asked, losses, held, statistics.median(times) if times else None)

@@ -1,10 +1,10 @@
 """A study's rows in OUT/NAME.jsonl, all that its picture and its tables are drawn from.
 
 {"row": "figure", …}   once: what it is, at which size, on which text, from where
-{"row": "cell", …}     each cell: how far it is, its size, its costs at the end
-{"row": "median", …}   each whole stretch of batches of a cell: first, last, cost
-{"row": "held-out", …} each scoring of the held-out text: step, cost
-{"row": "batches", …}  Figure 9: all costs of a cell, from the first batch on
+{"row": "cell", …}     each cell: how far it is, its size, its losses at the end
+{"row": "median", …}   each whole stretch of batches of a cell: first, last, loss
+{"row": "held-out", …} each scoring of the held-out text: step, loss
+{"row": "batches", …}  Figure 9: all losses of a cell, from the first batch on
 """
 
 import json
@@ -74,16 +74,16 @@ def _cells(
             mark = {"cell": cell.name, "line": number, "seed": seed}
             stretch = study.batches(found.asked)
             yield {"row": "cell", **mark, **_cell(one, found, stretch, failed.get(cell.name)), **sizes}
-            for first, last, cost in found.medians(stretch):
-                yield {"row": "median", **mark, "first": first, "last": last, "cost": cost}
-            for step, cost in found.held_out:
-                yield {"row": "held-out", **mark, "step": step, "cost": cost}
-            if study.kind == "batches" and found.costs:
+            for first, last, loss in found.medians(stretch):
+                yield {"row": "median", **mark, "first": first, "last": last, "loss": loss}
+            for step, loss in found.held_out:
+                yield {"row": "held-out", **mark, "step": step, "loss": loss}
+            if study.kind == "batches" and found.losses:
                 yield {
                     "row": "batches",
                     **mark,
-                    "steps": [s for s, _ in found.costs],
-                    "costs": [c for _, c in found.costs],
+                    "steps": [s for s, _ in found.losses],
+                    "losses": [c for _, c in found.losses],
                 }
 
 

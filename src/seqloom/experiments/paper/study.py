@@ -9,7 +9,7 @@ from seqloom.experiments.contenders import contender
 from seqloom.experiments.paper.grid import Cell, Grid, Model
 
 Kind: TypeAlias = Literal["curves", "batches", "sweep", "points"]
-"""medians over batches; each batch; the end of training over a setting; held-out cost against size and time"""
+"""medians over batches; each batch; the end of training over a setting; held-out loss against size and time"""
 
 
 @final

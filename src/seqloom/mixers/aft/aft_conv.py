@@ -3,43 +3,47 @@
     q = x W_q,  v = x W_v                  (T, D)       k = x W_k     (T, H): one key a head, shared by its D/H channels
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + b_{t-j}} v_j) / (Σ_{j≤t} e^{k_j + b_{t-j}})           per head; b_l = 0 for l ≥ L
     b_l = γ (w_l - mean w) / √(var w + 1e-5) + β      L = `window`, mean and variance over the lags; per head
-    out = y W_out
+    out = y W_out                                     bidirectional: sums to T, b_l for |l| < L, 2L-1 of them per head
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 5 in one dimension and "Parameterization": γ
 and β begin at 0, so that it begins as AFT-simple. The paper writes the sum as all tokens and a convolution with e^b - 1
 beside them; `seqloom.ops.biased_average` takes the window out of the one and 1 out of the other, which is the same and
-cancels nothing, and reads to t, not to T. Beside the variance 1e-5 is ours: a window of 1 has none. W_out is in none of
+cancels nothing. Beside the variance 1e-5 is ours: a window of 1 has none. W_out is in none of
 its equations, but in the parameters that it counts.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops.biased_average import biases, memory, price
+from seqloom.ops.biased_average.whole import by_lag
+from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
 
-@final
-class AFTConv(PackedMixer):
-    """AFT-conv over `dim` channels in `heads`. State: the keys and values of the window, and one sum a head."""
+class DistanceBiases(Mixer, ABC):
+    """What both forms share: biases by distance for each head."""
 
-    traits = TRAITS
+    causal: ClassVar[bool]
 
     def __init__(self, dim: int, heads: int, window: int) -> None:
         super().__init__()
@@ -48,7 +52,7 @@ class AFTConv(PackedMixer):
         self.dim, self.heads, self.window = dim, heads, window
         self.w_q, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(3))
         self.w_k = Linear(dim, heads, bias=False)
-        self.w = nn.Parameter(torch.empty(window, heads))
+        self.w = nn.Parameter(torch.empty(window if self.causal else 2 * window - 1, heads))
         self.gain, self.shift = (nn.Parameter(torch.empty(heads)) for _ in range(2))
         self._draw()
 
@@ -56,6 +60,31 @@ class AFTConv(PackedMixer):
     def reset(self, std: float) -> None:
         super().reset(std)
         self._draw()
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_k, self._taps(span), self._averaged(span), gate(span.rows * self.dim), self.w_out
+
+    @abstractmethod
+    def _taps(self, span: Span) -> Cost:
+        """The price of the biases brought to their mean and deviation."""
+
+    @abstractmethod
+    def _averaged(self, span: Span) -> Cost:
+        """The price of the average."""
+
+    def _draw(self) -> None:
+        nn.init.normal_(self.w)  # their scale is γ's
+        nn.init.zeros_(self.gain)
+        nn.init.zeros_(self.shift)
+
+
+@final
+class AFTConv(DistanceBiases, PackedMixer):
+    """Causal AFT-conv over `dim` channels. State: the keys and values of the window, and one sum per head."""
+
+    traits = TRAITS
+    causal = True
 
     @property
     @override
@@ -88,15 +117,40 @@ class AFTConv(PackedMixer):
         return [View("biases", meaning, ("lag", "head"), taps)]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        D, H, L = self.dim, self.heads, self.window
-        taps = price.standard(span.rows, L, H)  # once for each token, as a step does
-        return self.w_k, taps, price.price(span, L, H, D), gate(span.rows * D), self.w_out
+    def _taps(self, span: Span) -> Cost:
+        return price.standard(span.rows, self.window, self.heads)  # once for each token, as a step does
 
-    def _draw(self) -> None:
-        nn.init.normal_(self.w)  # their scale is γ's
-        nn.init.zeros_(self.gain)
-        nn.init.zeros_(self.shift)
+    @override
+    def _averaged(self, span: Span) -> Cost:
+        return price.price(span, self.window, self.heads, self.dim)
+
+
+@final
+class BidirectionalAFTConv(DistanceBiases, WholeAverage):
+    """AFT-conv over whole rows."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+    causal = False
+
+    @override
+    def table(self, x: Stream) -> Tensor:
+        b = biases.standard(self.w, self.gain, self.shift, 1)[0, 0]
+        return by_lag(b, x.shape[1])
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        with torch.no_grad():
+            b = biases.standard(self.w, self.gain, self.shift, 1)[0, 0]
+        meaning = "what is added to the key of the token at each lag before the exponential, lag 0 in the middle"
+        return [View("biases", meaning, ("lag", "head"), b)]
+
+    @override
+    def _taps(self, span: Span) -> Cost:
+        return price.standard(min(span.rows, 1), 2 * self.window - 1, self.heads)
+
+    @override
+    def _averaged(self, span: Span) -> Cost:
+        return whole_price(span.rows, self.heads, self.dim, tables=self.heads)
 
 
 @register
@@ -106,9 +160,10 @@ class AFTConvConfig(MixerConfig):
     kind: Literal["aft_conv"] = "aft_conv"
     heads: int = Field(4, ge=1, description="heads, each with a key and biases of its own; divides dim")
     window: int = Field(32, ge=1, description="lags with a bias of their own, the current token's included")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = ({"heads": 2, "window": 3}, {"heads": 8, "window": 1}, {"heads": 4})
 
     @override
-    def make(self, layer: Layer) -> AFTConv:
-        return AFTConv(layer.dim, self.heads, self.window)
+    def make(self, layer: Layer) -> DistanceBiases:
+        form = AFTConv if layer.causal else BidirectionalAFTConv
+        return form(layer.dim, self.heads, self.window)

@@ -3,14 +3,14 @@
     q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has a number a channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + w_{tj}} ∘ v_j) / (Σ_{j≤t} e^{k_j + w_{tj}})
     w_{tj} = u_t · r_j of width F = `bias_dim`, or a table of its own where that is 0;   t, j < context;   w = (u, r)
-    out = y W_out
+    out = y W_out                                                            bidirectional: the sums reach to T
 
-Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2 and "Parameterization", which calls r v. Its
-sums reach to T where it is not causal, ours to t. W_out is in none of its equations, but in the parameters that it
-counts. Factors begin at N(0, 0.1²), a table at 0: ours. Seed 001 makes k a scalar, seed 004 sums to T; both leave the
-factors out.
+Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2 and "Parameterization", which calls r v.
+W_out is in none of its equations, but in the parameters that it counts. Factors begin at N(0, 0.1²), a table at 0:
+ours. Seed 001 makes k a scalar, seed 004 sums to T; both leave the factors out.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Literal, final
@@ -23,28 +23,33 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops import ring
 from seqloom.ops.biased_average import average, biases, price
 from seqloom.ops.biased_average.memory import recall
+from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
+NEVER = Traits(causal="never", streams=False, state="none")
 
 
-@final
-class AFTFull(PackedMixer):
-    """AFT-full over `dim` channels and `context` places. State: keys and values of all that was read."""
+class PairBiases(Mixer, ABC):
+    """What both forms share: a bias for each pair of `context` positions."""
+
+    causal: ClassVar[bool]
 
     def __init__(self, dim: int, context: int, bias_dim: int) -> None:
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
-        self.traits = replace(TRAITS, longest=context)  # biases exist for so many places
+        form = TRAITS if self.causal else NEVER
+        self.traits = replace(form, longest=context)  # biases exist for so many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim))
 
@@ -53,6 +58,25 @@ class AFTFull(PackedMixer):
         super().reset(std)
         with torch.no_grad():
             self.w.copy_(biases.first(self.context, self.bias_dim))
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_k, self._biases(span), self._averaged(span), gate(span.rows * self.dim), self.w_out
+
+    @abstractmethod
+    def _biases(self, span: Span) -> Cost:
+        """The price of the biases that are formed of factors."""
+
+    @abstractmethod
+    def _averaged(self, span: Span) -> Cost:
+        """The price of the average."""
+
+
+@final
+class AFTFull(PairBiases, PackedMixer):
+    """Causal AFT-full over `dim` channels. State: keys and values of all that was read."""
+
+    causal = True
 
     @property
     @override
@@ -87,10 +111,12 @@ class AFTFull(PackedMixer):
         return [View("biases", meaning, ("query", "key"), table)]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        D = self.dim
-        bias = price.factors(span.terms(), self.bias_dim)
-        return self.w_k, bias, price.price(span, None, D, D), gate(span.rows * D), self.w_out
+    def _biases(self, span: Span) -> Cost:
+        return price.factors(span.terms(), self.bias_dim)
+
+    @override
+    def _averaged(self, span: Span) -> Cost:
+        return price.price(span, None, self.dim, self.dim)
 
     def _cached(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None, reuse: bool) -> Entries:
         """Keys and values after k and v; with `reuse` one token is written in place, and a full cache doubles."""
@@ -107,6 +133,27 @@ class AFTFull(PackedMixer):
         return entries
 
 
+@final
+class BidirectionalAFTFull(PairBiases, WholeAverage):
+    """AFT-full over whole rows of at most `context` tokens."""
+
+    causal = False
+
+    @override
+    def _biases(self, span: Span) -> Cost:
+        return price.factors(span.rows**2, self.bias_dim)
+
+    @override
+    def _averaged(self, span: Span) -> Cost:
+        return whole_price(span.rows, self.dim, self.dim)
+
+    @override
+    def table(self, x: Stream) -> Tensor:
+        """The biases of every query and key of a row, (T, T). Raises ValueError beyond `context`."""
+        T = biases.positions("aft_full", self.context, x).shape[1]
+        return biases.pairs(self.w, T)
+
+
 def _recalled(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The keys and values of a state in the order of time."""
     used = ring.held(state["k"].shape[1], length_of(state))
@@ -120,14 +167,15 @@ class AFTFullConfig(MixerConfig):
 
     kind: Literal["aft_full"] = "aft_full"
     bias_dim: int = Field(128, ge=0, description="width of the factors of the biases; 0 for a plain table of them")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = ({"bias_dim": 3}, {"bias_dim": 0})
 
     @override
-    def make(self, layer: Layer) -> AFTFull:
+    def make(self, layer: Layer) -> PairBiases:
         """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_full needs a context of 1 or more, the places that it has biases for, not {layer.context}"
             )
-        return AFTFull(layer.dim, layer.context, self.bias_dim)
+        form = AFTFull if layer.causal else BidirectionalAFTFull
+        return form(layer.dim, layer.context, self.bias_dim)

@@ -5,54 +5,87 @@
     w_{tj} = u_t · r_j of width F = `bias_dim`, or an entry of a table where that is 0, for t - j < `window`, else 0
     out = y W_out                                                            t, j < context;   w is (u, r), or the table
 
+Bidirectional, the sums reach to T, the window as far ahead as back: biases for |t - j| < `window`.
+
 What left the window needs no bias, so the state is the window and one sum, whatever was read.
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2, 3 and "Parameterization", which calls r v.
-Its sums reach to T where it is not causal, ours to t. W_out is in none of its equations, but in the parameters that it
+W_out is in none of its equations, but in the parameters that it
 counts. Factors begin at N(0, 0.1²), a table at 0: ours. The table has a column a lag, and does not hold the zeros.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops.biased_average import biases, memory, price
+from seqloom.ops.biased_average.whole import by_lag, in_reach
+from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
+NEVER = Traits(causal="never", streams=False, state="none")
 
 
-@final
-class AFTLocal(PackedMixer):
-    """AFT-local over `dim` channels and `context` places. State: the keys and values of the window, and one sum."""
+class WindowBiases(Mixer, ABC):
+    """What both forms share: biases for `context` positions inside a window."""
+
+    causal: ClassVar[bool]
 
     def __init__(self, dim: int, context: int, window: int, bias_dim: int) -> None:
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         self.window = min(window, context)
-        self.traits = replace(TRAITS, longest=context)  # biases exist for so many places
+        form = TRAITS if self.causal else NEVER
+        self.traits = replace(form, longest=context)  # biases exist for so many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
-        self.w = nn.Parameter(biases.first(context, bias_dim, self.window))
+        self.w = nn.Parameter(self._first())
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
         with torch.no_grad():
-            self.w.copy_(biases.first(self.context, self.bias_dim, self.window))
+            self.w.copy_(self._first())
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_k, self._biases(span), self._averaged(span), gate(span.rows * self.dim), self.w_out
+
+    @abstractmethod
+    def _biases(self, span: Span) -> Cost:
+        """The price of the biases that are formed of factors."""
+
+    @abstractmethod
+    def _averaged(self, span: Span) -> Cost:
+        """The price of the average."""
+
+    def _first(self) -> Tensor:
+        """The biases as they begin: a column for each lag, on both sides where it is bidirectional."""
+        lags = self.window if self.causal else 2 * self.window - 1
+        return biases.first(self.context, self.bias_dim, lags)
+
+
+@final
+class AFTLocal(WindowBiases, PackedMixer):
+    """Causal AFT-local over `dim` channels. State: the keys and values of the window, and one sum."""
+
+    causal = True
 
     @property
     @override
@@ -88,10 +121,35 @@ class AFTLocal(PackedMixer):
         return [View("biases", meaning, ("query", "key"), biases.by_key(bias[0, :, :, 0]))]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        D, L = self.dim, self.window
-        bias = price.factors(span.terms(L), self.bias_dim)
-        return self.w_k, bias, price.price(span, L, D, D), gate(span.rows * D), self.w_out
+    def _biases(self, span: Span) -> Cost:
+        return price.factors(span.terms(self.window), self.bias_dim)
+
+    @override
+    def _averaged(self, span: Span) -> Cost:
+        return price.price(span, self.window, self.dim, self.dim)
+
+
+@final
+class BidirectionalAFTLocal(WindowBiases, WholeAverage):
+    """AFT-local over whole rows of at most `context` tokens."""
+
+    causal = False
+
+    @override
+    def _biases(self, span: Span) -> Cost:
+        return price.factors(span.rows**2, self.bias_dim)
+
+    @override
+    def _averaged(self, span: Span) -> Cost:
+        return whole_price(span.rows, self.dim, self.dim)
+
+    @override
+    def table(self, x: Stream) -> Tensor:
+        """The biases of every query and key (T, T), 0 outside the window. Raises ValueError beyond `context` tokens."""
+        T = biases.positions("aft_local", self.context, x).shape[1]
+        if self.bias_dim:
+            return in_reach(biases.pairs(self.w, T), self.window)
+        return by_lag(self.w[:T, :, None], T)[0]
 
 
 @register
@@ -101,14 +159,15 @@ class AFTLocalConfig(MixerConfig):
     kind: Literal["aft_local"] = "aft_local"
     window: int = Field(32, ge=1, description="tokens with a bias of their own, the current one included")
     bias_dim: int = Field(128, ge=0, description="width of the factors of the biases; 0 for a plain table of them")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = ({"window": 2, "bias_dim": 3}, {"window": 3, "bias_dim": 0}, {"bias_dim": 2})
 
     @override
-    def make(self, layer: Layer) -> AFTLocal:
+    def make(self, layer: Layer) -> WindowBiases:
         """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
                 f"aft_local needs a context of 1 or more, the places that it has biases for, not {layer.context}"
             )
-        return AFTLocal(layer.dim, layer.context, self.window, self.bias_dim)
+        form = AFTLocal if layer.causal else BidirectionalAFTLocal
+        return form(layer.dim, layer.context, self.window, self.bias_dim)

@@ -2,13 +2,15 @@
 
     q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has a number a channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j} ∘ v_j) / (Σ_{j≤t} e^{k_j})
-    out = y W_out
+    out = y W_out                                                            bidirectional: the sums reach to T
 
-Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103: AFT-full without its biases w. Its sums
-reach to T where it is not causal, ours to t. W_out is in none of its equations, but in what it counts.
+Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103: AFT-full without its biases w. W_out is in none of
+its equations, but in what it counts.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
@@ -18,29 +20,44 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
 from seqloom.ops.wkv_average.price import price
+from seqloom.ops.wkv_average.whole import average
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
-@final
-class AFTSimple(PackedMixer):
-    """AFT-simple over `dim` channels. State: the two sums of each channel, and their scale."""
-
-    traits = TRAITS
+class Projections(Mixer, ABC):
+    """What both forms share."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim = dim
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        D = self.dim
+        return self.w_k, self._averaged(span), gate(span.rows * D), self.w_out
+
+    @abstractmethod
+    def _averaged(self, span: Span) -> Cost:
+        """The price of the average."""
+
+
+@final
+class AFTSimple(Projections, PackedMixer):
+    """Causal AFT-simple over `dim` channels. State: the two sums of each channel, and their scale."""
+
+    traits = TRAITS
 
     @property
     @override
@@ -73,9 +90,33 @@ class AFTSimple(PackedMixer):
         return [View("mean weights", meaning, ("query", "key"), mean)]
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        D = self.dim
-        return self.w_k, price(span, D, forgets=False), gate(span.rows * D), self.w_out
+    def _averaged(self, span: Span) -> Cost:
+        return price(span, self.dim, forgets=False)
+
+
+@final
+class BidirectionalAFTSimple(Projections, BidirectionalMixer):
+    """AFT-simple over whole rows."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        k = self.w_k(x)
+        v = self.w_v(x)
+        y = torch.sigmoid(self.w_q(x)) * average(k, v, lengths)
+        return self.w_out(y)
+
+    @override
+    def _averaged(self, span: Span) -> Cost:
+        n, rows = span.rows * self.dim, min(span.rows, 1)  # one average for all tokens
+        return Cost(
+            mul=n,
+            add=2 * (n - rows * self.dim),
+            div=rows * self.dim,
+            exp=n,
+            path=("exponentiation", "multiplication", "cumulation", "division"),
+        )
 
 
 @register
@@ -83,8 +124,8 @@ class AFTSimpleConfig(MixerConfig):
     """AFT without positional biases. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["aft_simple"] = "aft_simple"
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
 
     @override
-    def make(self, layer: Layer) -> AFTSimple:
-        return AFTSimple(layer.dim)
+    def make(self, layer: Layer) -> Projections:
+        return AFTSimple(layer.dim) if layer.causal else BidirectionalAFTSimple(layer.dim)

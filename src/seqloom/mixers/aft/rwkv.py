@@ -79,9 +79,13 @@ class RWKV(PackedMixer):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; C averages a token in one call, and the token before is there already.
-        r, k, v = self._projected(x, state["last"].to(x.dtype))
+        earlier = state["last"].to(x.dtype)
+        moved = x - earlier
+        r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))
+        k = self.w_k.token(torch.addcmul(earlier, moved, self.mu_k))
+        v = self.w_v.token(torch.addcmul(earlier, moved, self.mu_v))
         a, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
-        y = self.w_out(torch.sigmoid(r) * a)
+        y = self.w_out.token(torch.sigmoid(r) * a)
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last, "sums": sums}
 

@@ -7,9 +7,9 @@ Global are the first and the last `global_blocks` of the text (the paper's ITC);
 drawn by `seed`, layer, head and block. The causal form is the pattern and j ≤ i, with the first blocks
 alone as global ones.
 
-Source: Zaheer et al., arXiv:2007.14062, section 2; blocks of 64, 3 of window, 3 random, 2 global. The causal form is
-ours and not in the paper.
-Its other form (ETC), with global tokens of their own, is the mixer `etc`.
+Source: Zaheer et al., arXiv:2007.14062, section 2; blocks of 64, 3 of window, 3 random, 2 global. Of its two forms this
+is ITC; the other, with global tokens that are no part of the text, is ETC: the mixer `etc`, without random blocks. The
+causal form is ours and not in the paper.
 """
 
 from typing import ClassVar, Literal
@@ -21,7 +21,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import register
 from seqloom.mixers.patterned import EITHER, PatternConfig
-from seqloom.ops.attention.block_patterns import RandomBlocks
+from seqloom.ops.attention.patterns import RandomBlocks
 
 
 @register
@@ -38,6 +38,10 @@ class BigBirdConfig(PatternConfig):
     seed: int = Field(0, ge=0, description="of the random blocks")
     traits: ClassVar = EITHER
     examples: ClassVar = ({"heads": 2, "block": 2, "window": 1, "random": 1},)
+    drawings: ClassVar = (
+        {"heads": 2, "block": 3, "window": 3, "random": 1, "causal": False},
+        {"heads": 2, "block": 3, "window": 3, "random": 1},
+    )
 
     @model_validator(mode="after")
     def _odd(self) -> "BigBirdConfig":

@@ -22,7 +22,7 @@ from seqloom.mixers.patterned import (
     BidirectionalPatternAttention,
     PatternConfig,
 )
-from seqloom.ops.attention.block_patterns import Permuted
+from seqloom.ops.attention.patterns import Permuted
 
 
 @register
@@ -36,6 +36,7 @@ class BlockwiseConfig(PatternConfig):
     )
     traits: ClassVar = BIDIRECTIONAL
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "permutations": [[1, 0], [0, 1]]})
+    drawings: ClassVar = ({"heads": 3, "blocks": 3, "causal": False},)
 
     @model_validator(mode="after")
     def _permutes(self) -> "BlockwiseConfig":

@@ -19,8 +19,7 @@ from typing_extensions import override
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
 from seqloom.mixers.patterned import PatternAttention, PatternConfig
-from seqloom.ops.attention.block_patterns import Raster
-from seqloom.ops.attention.patterns import Pattern, blocks_before
+from seqloom.ops.attention.patterns import Pattern, Raster, blocks_before
 
 
 @register
@@ -39,6 +38,10 @@ class ImageConfig(PatternConfig):
     examples: ClassVar = (
         {"heads": 2, "block": 2, "memory": 1},
         {"heads": 2, "dimensions": 2, "width": 3, "rows": 1, "columns": 2, "above": 1, "side": 1},
+    )
+    drawings: ClassVar = (
+        {"heads": 1, "block": 6, "memory": 4},
+        {"heads": 1, "dimensions": 2, "width": 6, "rows": 2, "columns": 3, "above": 1, "side": 2},
     )
 
     @model_validator(mode="after")

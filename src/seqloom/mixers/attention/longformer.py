@@ -92,6 +92,10 @@ class LongformerConfig(PatternConfig):
     global_tokens: Ints = Field((), description="tokens, from 0, that look at all and that all look at")
     traits: ClassVar = EITHER
     examples: ClassVar = ({"heads": 2, "window": 2, "dilation": 2, "dilated_heads": [1]},)
+    drawings: ClassVar = (
+        {"heads": 2, "window": 4, "dilation": 3, "dilated_heads": [1]},
+        {"heads": 1, "window": 6, "global_tokens": [0, 15], "causal": False},
+    )
 
     @model_validator(mode="after")
     def _covers(self) -> "LongformerConfig":
@@ -101,6 +105,17 @@ class LongformerConfig(PatternConfig):
         if min(self.global_tokens, default=0) < 0:
             raise ValueError(f"global token {min(self.global_tokens)} is before the text: count from 0")
         return self
+
+    @property
+    @override
+    def has_window(self) -> bool:
+        return True
+
+    @override
+    def with_window(self, window: int) -> "LongformerConfig":
+        """The windows of all layers grow by the same factor."""
+        first = None if self.first_window is None else max(1, round(self.first_window * window / self.window))
+        return self.model_copy(update={"window": window, "first_window": first})
 
     @override
     def distinct(self, depth: int) -> int:

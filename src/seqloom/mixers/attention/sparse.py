@@ -35,6 +35,11 @@ class SparseConfig(PatternConfig):
         {"heads": 2, "length": 2, "summary": 1},
         {"heads": 2, "pattern": "fixed", "length": 3, "summary": 1, "use": "merged"},
     )
+    drawings: ClassVar = (
+        {"heads": 2, "length": 5},
+        {"heads": 2, "pattern": "fixed", "length": 6, "summary": 2},
+        {"heads": 1, "length": 5, "use": "merged"},
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "SparseConfig":

@@ -7,15 +7,20 @@
     SHE  1 group, adjusted             HE  D groups, W_in, adjusted       HE's extraction  D groups, W_in
     WE   D groups, adjusted            ME  one tap shared by all channels
 
+Bidirectional, the sum reaches as far ahead: k = -(L-1) … L-1, with 2L-1 taps.
+
 `groups` between 1 and D is a spectrum from SHE to WE that the paper does not have: channels mix inside a group only.
 Taps beyond the context are zero, so that any length is read.
 
 Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 24, 25, ME 29), HE's extraction section
 5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights begin at N(0, 0.01²) as in the paper; a mixer that stands
-alone begins at 1/√fan-in instead, so that it is as loud as its input. Nothing else differs.
+alone begins at 1/√fan-in instead, so that it preserves the variance of its input. The bidirectional form is ours.
+Nothing else differs.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -27,41 +32,65 @@ from seqloom.core.arguments import deviation
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.lag_sum import online, taps
+from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops.lag_sum import centered, online, taps
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
 
-@final
-class Extractor(PackedMixer):
-    """A lag sum with or without input projection, adjustment, output projection. State: see `ops.lag_sum.online`."""
+class Extraction(Mixer, ABC):
+    """A lag sum with or without input projection, adjustment, output projection, over one side or both."""
 
-    traits = TRAITS
+    sides: ClassVar[Literal[1, 2]]
+    """2 where later tokens are read as well"""
 
     def __init__(
         self, dim: int, context: int, groups: taps.Groups, in_proj: bool, adjust: bool, out_proj: bool
     ) -> None:
         super().__init__()
         self.dim, self.context = dim, context
-        self.w_ext = nn.Parameter(torch.empty(context, *taps.shape(dim, groups)))
+        lags = context if self.sides == 1 else 2 * context - 1
+        self.w_ext = nn.Parameter(torch.empty(lags, *taps.shape(dim, groups)))
         self.w_in, self.w_adj, self.w_out = (
             Linear(dim, dim, bias=False) if wanted else None for wanted in (in_proj, adjust, out_proj)
         )
-        terms = context * taps.inside(self.w_ext)
-        nn.init.normal_(self.w_ext, std=terms**-0.5)  # as loud as its input, whatever the context
+        terms = lags * taps.inside(self.w_ext)
+        nn.init.normal_(self.w_ext, std=terms**-0.5)  # variance-preserving, whatever the context
 
     @override
     def reset(self, std: float) -> None:
         deviation(std)
         nn.init.normal_(self.w_ext, std=std)
         super().reset(std)
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        extracted = self._extraction(span, taps.inside(self.w_ext))
+        adjusted = Cost(mul=span.rows * self.dim, path=("multiplication",)) if self.w_adj is not None else None
+        return self.w_in, extracted, adjusted, self.w_out
+
+    @abstractmethod
+    def _extraction(self, span: Span, inside: int) -> Cost:
+        """The price of the sum, with so many products in a tap."""
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        return [taps.view(self.w_ext)]
+
+
+@final
+class Extractor(Extraction, PackedMixer):
+    """A causal Extractor. State: see `ops.lag_sum.online`."""
+
+    traits = TRAITS
+    sides = 1
 
     @property
     @override
@@ -79,21 +108,39 @@ class Extractor(PackedMixer):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; `online.advance` adds all other lags before the token comes.
-        z = x if self.w_in is None else self.w_in(x)
+        w_in, w_adj, w_out = self.w_in, self.w_adj, self.w_out
+        z = x if w_in is None else w_in.token(x)
         e, entries = online.advance(z, self.w_ext, state, reuse)
-        y = e if self.w_adj is None else self.w_adj(x) * e
-        out = y if self.w_out is None else self.w_out(y)
+        y = e if w_adj is None else w_adj.token(x) * e
+        out = y if w_out is None else w_out.token(y)
         return out, entries
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        extracted = taps.price(span, self.dim, len(self.w_ext), taps.inside(self.w_ext))
-        adjusted = Cost(mul=span.rows * self.dim, path=("multiplication",)) if self.w_adj is not None else None
-        return self.w_in, extracted, adjusted, self.w_out
+    def _extraction(self, span: Span, inside: int) -> Cost:
+        return taps.price(span, self.dim, self.context, inside)
+
+
+@final
+class BidirectionalExtractor(Extraction, BidirectionalMixer):
+    """An Extractor that reads as far ahead as it reads back."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+    sides = 2
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        z = x if self.w_in is None else self.w_in(x)
+        e = centered.centered(z, self.w_ext)
+        y = e if self.w_adj is None else self.w_adj(x) * e
+        return y if self.w_out is None else self.w_out(y)
+
+    @override
+    def _extraction(self, span: Span, inside: int) -> Cost:
+        return centered.price(span, self.dim, self.context, inside)
 
     @override
     def views(self, x: Stream) -> list[View]:
-        return [taps.view(self.w_ext)]
+        return [centered.view(self.w_ext)]
 
 
 OUT = Field(True, description="whether the output projection W_out follows (the paper calls it optional)")
@@ -102,17 +149,18 @@ OUT = Field(True, description="whether the output projection W_out follows (the 
 class _ExtractorConfig(MixerConfig):
     """A member of the family: what it fixes, and as fields what it leaves open. `groups` is dim where neither says."""
 
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     fixed: ClassVar[dict[str, Any]] = {}
 
     @override
-    def make(self, layer: Layer) -> Extractor:
+    def make(self, layer: Layer) -> Extraction:
         if layer.context is None:
             raise ValueError(f"{self.kind} needs a context: the number of lags that it has weights for")
         if layer.context < 1:
             raise ValueError(f"context must be at least 1, not {layer.context}")
         paper = {"groups": layer.dim, "in_proj": False, "adjust": True}
-        return Extractor(layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind"})})
+        form = Extractor if layer.causal else BidirectionalExtractor
+        return form(layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind"})})
 
 
 @register

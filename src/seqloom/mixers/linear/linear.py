@@ -4,6 +4,8 @@
     S_t = S_{t-1} + k_tᵀ v_t,   z_t = z_{t-1} + k_t
     y_t = q_t S_t / (q_t · z_t + eps),   out = concat_h(y) W_out
 
+Bidirectional, every query reads the sums over all tokens, S_T and z_T.
+
 Equal to attention with the weights a_ij = q_i · k_j / (Σ_{j'≤i} q_i · k_j' + eps). z is kept as one more column of S,
 whose values are 1; the price counts those products by 1.
 
@@ -11,7 +13,9 @@ Source: Katharopoulos et al., arXiv:2006.16236, Eq. 7-12 and 16-20. eps is that 
 the feature of q_m where that of q_n belongs, and sums the denominator to N. Nothing differs.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -22,13 +26,14 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.linear_decay import decay
+from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops.linear_decay import decay, total
 from seqloom.ops.linear_decay.price import price
 from seqloom.ops.linear_decay.quotient import parts, quotient
 from seqloom.ops.projection import Linear
@@ -36,11 +41,8 @@ from seqloom.ops.projection import Linear
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
-@final
-class LinearAttention(PackedMixer):
-    """Causal linear attention over `dim` channels. State: the sum S with its normaliser (B, H, K, K+1)."""
-
-    traits = TRAITS
+class LinearFeatures(Mixer, ABC):
+    """What both forms share: projections into H heads and their features."""
 
     def __init__(self, dim: int, heads: int, eps: float) -> None:
         super().__init__()
@@ -49,9 +51,42 @@ class LinearAttention(PackedMixer):
         self.dim, self.heads, self.eps = dim, heads, eps
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
 
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
+        features = Cost(  # of q and k; relu and the bound of φ are counted in `other`
+            add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition")
+        )
+        divided = Cost(add=rows * H, div=rows * D, path=("addition", "division"))
+        return self.w_q, features, self._summed(rows, H, K, K + 1), divided, self.w_out
+
+    @staticmethod
+    @abstractmethod
+    def _summed(rows: int, H: int, K: int, V: int) -> Cost:
+        """The price of S, z and what queries read of them."""
+
+    def _read(self, sums: Tensor) -> Stream:
+        """The outputs, given what each query read (B, H, T, K+1)."""
+        s, z = parts(sums)
+        y = quotient(s, z + self.eps)
+        return self.w_out(y.transpose(1, 2).flatten(2))
+
+    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The features of queries and keys, and the values: (B, H, T, K) each."""
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        return _feature(q), _feature(k), v
+
+
+@final
+class LinearAttention(LinearFeatures, PackedMixer):
+    """Causal linear attention over `dim` channels. State: the sum S with its normaliser (B, H, K, K+1)."""
+
+    traits = TRAITS
+    _summed = staticmethod(price)
+
     @property
+    @override
     def memory(self) -> Memory:
-        """See `Mixer.memory`."""
         K = self.dim // self.heads
         return {"sum": Entry((self.heads, K, K + 1), "wide")}
 
@@ -60,29 +95,38 @@ class LinearAttention(PackedMixer):
         q, k, v = self._projected(x)
         ones = torch.ones_like(v[..., :1])
         sums, after = decay(q, k, torch.cat([v, ones], -1), None, state["sum"] if state else None, lengths=lengths)
-        s, z = parts(sums)
-        y = quotient(s, z + self.eps)
-        return self.w_out(y.transpose(1, 2).flatten(2)), {"sum": after}
+        return self._read(sums), {"sum": after}
 
+    @override
     def views(self, x: Stream) -> list[View]:
-        """See `Mixer.views`: the weights of each head, after their mean where there are several."""
+        """The weights of each head, after their mean where there are several."""
         q, k, _ = self._projected(x[:1])
         products = (q @ k.mT)[0].tril()
         return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
 
-    @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, D, H, K = span.rows, self.dim, self.heads, self.dim // self.heads
-        features = Cost(  # of q and k; relu and the bound of φ are counted in `other`
-            add=2 * rows * D, exp=2 * rows * D, other=4 * rows * D, path=("exponentiation", "addition")
-        )
-        divided = Cost(add=rows * H, div=rows * D, path=("addition", "division"))
-        return self.w_q, features, price(rows, H, K, K + 1), divided, self.w_out
 
-    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The features of queries and keys, and the values: (B, H, T, K) each."""
-        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
-        return _feature(q), _feature(k), v
+@final
+class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
+    """Linear attention over whole rows."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+    _summed = staticmethod(total.price)
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        q, k, v = self._projected(x)
+        ones = torch.ones_like(v[..., :1])
+        sums = total.total(q, k, torch.cat([v, ones], -1), lengths)
+        if lengths is not None:  # a row without tokens has 0, and its output is not used
+            sums = torch.where((lengths > 0)[:, None, None, None], sums, 1.0)
+        return self._read(sums)
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        """The weights of each head, after their mean where there are several."""
+        q, k, _ = self._projected(x[:1])
+        products = (q @ k.mT)[0]
+        return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
 
 
 def _feature(x: Tensor) -> Tensor:
@@ -114,12 +158,13 @@ class LinearConfig(MixerConfig):
     kind: Literal["linear"] = "linear"
     heads: int = Field(4, ge=1, description="heads; divides dim")
     eps: float = Field(1e-6, ge=0, description="what is added to each denominator")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(
         150, "a head of one channel divides by what it multiplies, so its query's gradient is 0 but for rounding"
     )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 8})
 
-    def make(self, layer: Layer) -> LinearAttention:
-        """See `MixerConfig.make`."""
-        return LinearAttention(layer.dim, self.heads, self.eps)
+    @override
+    def make(self, layer: Layer) -> LinearFeatures:
+        form = LinearAttention if layer.causal else BidirectionalLinearAttention
+        return form(layer.dim, self.heads, self.eps)

@@ -5,18 +5,22 @@
     S_t = S_{t-1} + φ(k_t)ᵀ v_t,   z_t = z_{t-1} + φ(k_t)
     y = concat_h(φ(q_t) S_t / φ(q_t)·z_t) W_out
 
+Bidirectional, every query reads the sums over all tokens, and M is the largest exponent of all keys.
+
 z is a column of S, whose value is 1. S and z are held divided by e^M, M a head's largest exponent of a key so far.
 Directions are orthogonal in each block of K (`seqloom.ops.random_features.draws`), and rounded to bfloat16.
 
 Source: Choromanski et al., Rethinking Attention with Performers, arXiv:2009.14794, Eq. 4-9 and 13. Seed 004 leaves out
-1/√R, K^¼ and in its Eq. 11 the normaliser. Ours: no 1e-4 is added to each feature, keys are stabilised by the maximum
-so far instead of over the whole sequence, which looks ahead, and each head has directions of its own; for the ReLU
-kernel, which is no softmax, ε = 1e-3 is the authors'. A normaliser below 1e-25, where no key so far answers the query
-in any direction, is taken for 1e-25, so that y fades to 0.
+1/√R, K^¼ and in its Eq. 11 the normaliser. Ours: no 1e-4 is added to each feature, causal keys are stabilised by the
+maximum so far instead of over the whole sequence, which looks ahead, and each head has directions of its own; for the
+ReLU kernel, which is no softmax, ε = 1e-3 is the authors'. A normaliser below 1e-25, where no key so far answers the
+query in any direction, is taken for 1e-25, so that y fades to 0.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
@@ -27,23 +31,22 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.random_features import LOWEST, average, draws, features, positive, price
+from seqloom.ops.random_features import LOWEST, average, draws, features, positive, positive_whole, price, whole
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
-@final
-class Performer(PackedMixer):
-    """Random-feature attention over `dim` channels, with R = `rows` directions a head. State: S, z and M."""
+class RandomFeatures(Mixer, ABC):
+    """What both forms share: R = `rows` directions per head, drawn from a seed and drawn again in training."""
 
-    traits = TRAITS
     directions: Tensor
     seed: Tensor
 
@@ -60,6 +63,38 @@ class Performer(PackedMixer):
         """New directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.orthogonal)
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, (H, R, K) = span.rows, self.directions.shape
+        feature = Cost(div=rows * self.dim, path=("division",)) + price.features(rows, self.kernel, H, R, K)
+        return self.w_q, feature, feature.parallel(), self._averaged(rows, H, self._per_head, K), self.w_out
+
+    @staticmethod
+    @abstractmethod
+    def _averaged(n: int, H: int, F: int, V: int) -> Cost:
+        """The price of the sums, of what queries read of them, and of the division."""
+
+    @property
+    def _per_head(self) -> int:
+        """F, the features of a head."""
+        return self.directions.shape[1] * (2 if self.kernel == "hyperbolic" else 1)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+
+    def _scaled(self, x: Stream) -> tuple[Tensor, Tensor]:
+        """q and k over K^¼, (B, H, T, K)."""
+        q, k = (features.exact(self._heads(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
+        return q, k
+
+
+@final
+class Performer(RandomFeatures, PackedMixer):
+    """Causal random-feature attention over `dim` channels. State: S, z and M."""
+
+    traits = TRAITS
+    _averaged = staticmethod(price.average)
 
     @property
     @override
@@ -84,29 +119,44 @@ class Performer(PackedMixer):
         weights, _ = average(q, k, values, log_decay)
         return of_heads(weights[0], ", as estimated by the features")
 
-    @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, (H, R, K) = span.rows, self.directions.shape
-        feature = Cost(div=rows * self.dim, path=("division",)) + price.features(rows, self.kernel, H, R, K)
-        return self.w_q, feature, feature.parallel(), price.average(rows, H, self._per_head, K), self.w_out
-
-    @property
-    def _per_head(self) -> int:
-        """F, the features of a head."""
-        return self.directions.shape[1] * (2 if self.kernel == "hyperbolic" else 1)
-
-    def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
-
     def _features(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """φ(q) and φ(k) (B, H, T, F), and log e^{M_{t-1} - M_t} and M of `positive`: None for the ReLU kernel."""
-        q, k = (features.exact(self._heads(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
+        q, k = self._scaled(x)
         if self.kernel == "relu":
             return features.relu(q, self.directions), features.relu(k, self.directions), None, None
         q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))
         return positive(q, k, state["peak"] if state else None, lengths=lengths)
+
+
+@final
+class BidirectionalPerformer(RandomFeatures, BidirectionalMixer):
+    """Random-feature attention over whole rows."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+    _averaged = staticmethod(price.whole)
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        q, k = self._features(x, lengths)
+        y = whole(q, k, self._heads(self.w_v(x)), lengths=lengths)
+        return self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        """The weights of each head, after their mean where there are several."""
+        q, k = self._features(x[:1])
+        values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        return of_heads(whole(q, k, values)[0], ", as estimated by the features")
+
+    def _features(self, x: Stream, lengths: Lengths | None = None) -> tuple[Tensor, Tensor]:
+        """φ(q) and φ(k) (B, H, T, F)."""
+        q, k = self._scaled(x)
+        if self.kernel == "relu":
+            return features.relu(q, self.directions), features.relu(k, self.directions)
+        q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))
+        return positive_whole(q, k, lengths=lengths)
 
 
 @register
@@ -125,7 +175,7 @@ class PerformerConfig(MixerConfig):
     redraw_every: int = Field(
         1000, ge=0, description="training steps from one draw of directions to the next; 0: never"
     )
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(2800, "a query whose few features are all near 0 divides by their sum")
     examples: ClassVar = (
         {"heads": 2},
@@ -134,11 +184,12 @@ class PerformerConfig(MixerConfig):
     )
 
     @override
-    def make(self, layer: Layer) -> Performer:
+    def make(self, layer: Layer) -> RandomFeatures:
         """Raises ValueError where the heads do not divide dim."""
         if layer.dim % self.heads:
             fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
             raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
         K = layer.dim // self.heads
         rows = self.features or max(1, round(K * math.log(K)))
-        return Performer(layer.dim, self.heads, rows, self.kernel, self.redraw_every)
+        form = Performer if layer.causal else BidirectionalPerformer
+        return form(layer.dim, self.heads, rows, self.kernel, self.redraw_every)

@@ -6,6 +6,8 @@
     S_t = g_t S_{t-1} + (1 - g_t) φ(k_t)ᵀ v_t,   z_t = g_t z_{t-1} + (1 - g_t) φ(k_t)
     y = concat_h(φ(q_t) S_t / max(φ(q_t)·z_t, 0.1 s_t)) W_out      s_t the weight in z_t: 1 - Π_{j≤t} g_j, ungated t
 
+Bidirectional, without the gate alone, which has an order: every query reads the sums over all T tokens, s_t = T.
+
 z is a column of S, whose value is 1. For σ = (s, …, s) the product of two features is e^{s² (q̂·k̂ - 1)} in the mean.
 
 Source: Peng et al., Random Feature Attention, arXiv:2103.02143, Eq. 2-7, section 3.3 and its learned σ. Seed 002 misses
@@ -16,7 +18,9 @@ within 1e-24 of 1). Directions are rounded to bfloat16 and drawn anew after each
 200 draws made beforehand; the last draw is what is evaluated.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -27,23 +31,22 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.random_features import average, counted, draws, features, gated, price
+from seqloom.ops.random_features import SHARE, average, counted, draws, features, gated, price, whole
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
-@final
-class RandomFeatureAttention(PackedMixer):
-    """Attention by R = `rows` trigonometric features a head, over `dim` channels. State: S, z and Σ log g."""
+class TrigonometricFeatures(Mixer, ABC):
+    """What both forms share: R = `rows` directions per head, drawn from a seed and drawn again in training, and σ."""
 
-    traits = TRAITS
     directions: Tensor
     seed: Tensor
 
@@ -74,6 +77,32 @@ class RandomFeatureAttention(PackedMixer):
         """New directions every `redraw_every` steps, from the seed in the checkpoint."""
         if self.redraw_every and step % self.redraw_every == 0:
             draws.redraw(self.directions, self.seed, draws.independent)
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, D, (H, R, K) = span.rows, self.dim, self.directions.shape
+        scaled = price.unit(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))
+        feature = scaled + price.features(rows, "trigonometric", H, R, K)
+        return self.w_q, feature, feature.parallel(), *self._averaged(rows, H, 2 * R, K), self.w_out
+
+    @abstractmethod
+    def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
+        """The prices of the sums and of what queries read of them, and of the weights."""
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+
+    def _features(self, x: Stream) -> tuple[Tensor, Tensor]:
+        """φ(q) and φ(k) (B, H, T, 2R)."""
+        q, k = (features.unit(self._heads(w(x))) * self.sigma[:, None] for w in (self.w_q, self.w_k))
+        return features.trigonometric(q, self.directions), features.trigonometric(k, self.directions)
+
+
+@final
+class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
+    """Causal attention by trigonometric features over `dim` channels. State: S, z and Σ log g."""
+
+    traits = TRAITS
 
     @property
     @override
@@ -106,20 +135,9 @@ class RandomFeatureAttention(PackedMixer):
         return shown
 
     @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, D, (H, R, K) = span.rows, self.dim, self.directions.shape
-        scaled = price.unit(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))
-        feature = scaled + price.features(rows, "trigonometric", H, R, K)
-        weights = price.even(rows, H) if self.w_gate is None else price.gates(rows, H, 2 * R, K)
-        return self.w_q, feature, feature.parallel(), price.average(rows, H, 2 * R, K), weights, self.w_out
-
-    def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
-
-    def _features(self, x: Stream) -> tuple[Tensor, Tensor]:
-        """φ(q) and φ(k) (B, H, T, 2R)."""
-        q, k = (features.unit(self._heads(w(x))) * self.sigma[:, None] for w in (self.w_q, self.w_k))
-        return features.trigonometric(q, self.directions), features.trigonometric(k, self.directions)
+    def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
+        weights = price.even(n, H) if self.w_gate is None else price.gates(n, H, F, V)
+        return price.average(n, H, F, V), weights
 
     def _gates(
         self, x: Stream, q: Tensor, state: State | None = None, lengths: Lengths | None = None
@@ -130,6 +148,35 @@ class RandomFeatureAttention(PackedMixer):
         before = state["log_kept"] if state else None
         log_gate, weight, least, log_kept = gated(self.w_gate(x).mT, before, lengths=lengths)
         return log_gate, weight, least, {"log_kept": log_kept}
+
+
+@final
+class BidirectionalRandomFeatureAttention(TrigonometricFeatures, BidirectionalMixer):
+    """Attention by trigonometric features over whole rows."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        q, k = self._features(x)
+        y = whole(q, k, self._heads(self.w_v(x)), self._least(x, lengths), lengths=lengths)
+        return self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        """The weights of each head, after their mean."""
+        q, k = self._features(x[:1])
+        values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        return of_heads(whole(q, k, values, self._least(x[:1]))[0], "; may be negative")
+
+    @override
+    def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
+        return price.whole(n, H, F, V), Cost(mul=min(n, 1), other=n * H)  # `least` is one number for a row
+
+    def _least(self, x: Stream, lengths: Lengths | None = None) -> Tensor:
+        """0.1 T of each row, (B, 1, 1, 1)."""
+        tokens = x.new_full((len(x),), x.shape[1]) if lengths is None else lengths.to(x.dtype)
+        return SHARE * features.exact(tokens)[:, None, None, None]
 
 
 @register
@@ -144,16 +191,20 @@ class RFAConfig(MixerConfig):
     features: int = Field(0, ge=0, description="random directions a head, two numbers each; 0 for the width of a head")
     gate: bool = Field(True, description="whether each head forgets by a gate that the token sets")
     redraw_every: int = Field(1, ge=0, description="training steps from one draw of directions to the next; 0: never")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(3000, "a query whose few random features nearly cancel divides by their sum")
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "features": 5, "gate": False, "redraw_every": 0}, {"heads": 8})
 
+    @property
     @override
-    def make(self, layer: Layer) -> RandomFeatureAttention:
+    def has_bidirectional(self) -> bool:
+        return not self.gate
+
+    @override
+    def make(self, layer: Layer) -> TrigonometricFeatures:
         """Raises ValueError where the heads do not divide dim."""
         if layer.dim % self.heads:
             fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
             raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
-        return RandomFeatureAttention(
-            layer.dim, self.heads, self.features or layer.dim // self.heads, self.gate, self.redraw_every
-        )
+        form = RandomFeatureAttention if layer.causal else BidirectionalRandomFeatureAttention
+        return form(layer.dim, self.heads, self.features or layer.dim // self.heads, self.gate, self.redraw_every)

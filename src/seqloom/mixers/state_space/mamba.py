@@ -93,12 +93,13 @@ class Mamba(PackedMixer):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """`read` of one token by native code made for it, which skips the dispatch of whole sequences."""
-        u, z = project(x, self.in_proj.weight).chunk(2, 1)
+        u, z = self.in_proj.token(x).chunk(2, 1)
         u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], length_of(state), reuse)
-        rank, B, C = self._chosen(project(u, self.x_proj.weight))
-        delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
-        y, h = scan_token(u, delta, self.a_log, B, C, state["h"], bias, self.d, z, reuse)
-        return project(y, self.out_proj.weight), {"window": window, "h": h}
+        rank, B, C = self._chosen(self.x_proj.token(u))
+        step = self.dt_proj
+        delta = project(rank, step.weight)  # the scan adds its bias
+        y, h = scan_token(u, delta, self.a_log, B, C, state["h"], step.bias, self.d, z, reuse)
+        return self.out_proj.token(y), {"window": window, "h": h}
 
     @override
     def views(self, x: Stream) -> list[View]:

@@ -85,7 +85,7 @@ class Mamba2(PackedMixer):
         convolved, window = self.conv(given, state, lengths)
         u, B, C = convolved.split((self.inner, self.groups * self.N, self.groups * self.N), -1)
         u = u.unflatten(-1, (self.heads, self.width)).transpose(1, 2)  # (B, H, T, P)
-        B, C = (self._of_heads(each) for each in (B, C))  # (B, H, T, N)
+        B, C = (each.unflatten(-1, (self.groups, self.N)).transpose(1, 2) for each in (B, C))  # (B, groups, T, N)
         step, g = (each.transpose(1, 2) for each in self._steps(logits))  # (B, H, T)
         y, S = decay(C, B, step[..., None] * u, g, state["S"] if state else None, lengths=lengths)
         y = y + self.d[:, None, None] * u
@@ -113,10 +113,6 @@ class Mamba2(PackedMixer):
         """Δ and g (…, H)."""
         step = softplus(logits + self.step_bias)
         return step, -self.a_log.expand_as(step).exp() * step
-
-    def _of_heads(self, x: Tensor) -> Tensor:
-        """What a group has, for each of its heads: (B, T, groups N) → (B, H, T, N)."""
-        return x.unflatten(-1, (self.groups, self.N)).transpose(1, 2).repeat_interleave(self.heads // self.groups, 1)
 
     @torch.no_grad()
     def _init(self) -> None:

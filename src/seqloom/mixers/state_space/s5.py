@@ -5,20 +5,27 @@
                                                                     state's own
     out = z ∘ σ(z W_gate),   z = GELU(y)                            y Φ(y), Φ by the error function
 
+Bidirectional, with x' the states of the same system that reads the row from its end, and C of twice the states:
+
+    y_t = 2 Re(C [x_t, x'_t]) + D ∘ u_t
+
 Λ begins as the eigenvalues of J blocks of HiPPO-N (the normal part of HiPPO-LegS) of P/J states each, B and C as real
 matrices N(0, 1/P) in the basis of their eigenvectors, D as N(0, 1), e^`log_step` log-uniform from `dt_min` to `dt_max`.
 
 Source: Smith et al., S5, arXiv:2208.04933, section 3, appendices B and G. Real parts of Λ are at most -10^-4, which is
 `clip_eigs` of the authors' code. B is drawn by the variance of that code, as the paper names none; there C begins
-complex, GELU is an approximation by tanh, and W_gate has a bias. Out are the bidirectional form, which is not causal,
-and steps that differ from token to token. B̄ u is computed as Λ^-1 (Λ̄ - 1) ∘ (B u), which is the same.
+complex, GELU is an approximation by tanh, and W_gate has a bias. Steps that differ from token to token are left out.
+B̄ u is computed as Λ^-1 (Λ̄ - 1) ∘ (B u), which is the same.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import torch
+from jaxtyping import Complex, Float
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import gelu
@@ -28,12 +35,13 @@ from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.cost import gelu as price_gelu
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.scans.hold import continuous, held
 from seqloom.ops.scans.price import price
@@ -42,18 +50,18 @@ from seqloom.ops.state_space.hippo import normal
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
-@final
-class S5(PackedMixer):
-    """A state of `state_dim` P over `dim` channels. State: x, real and imaginary parts (B, P/2, 2)."""
+class System(Mixer, ABC):
+    """What both forms share: a state of `state_dim` P over `dim` channels, read in one direction or in both."""
 
-    traits = TRAITS
+    directions: ClassVar[int]
+    """1, or 2 where the states of both directions are written"""
 
     def __init__(self, dim: int, config: "S5Config") -> None:
         super().__init__()
         self.dim, self.config, self.states = dim, config, config.state_dim // 2
-        N = self.states
+        N, written = self.states, self.directions * self.states
         self.log_step, self.eigenvalues = nn.Parameter(torch.empty(N)), nn.Parameter(torch.empty(N, 2))
-        self.b, self.c = nn.Parameter(torch.empty(N, dim, 2)), nn.Parameter(torch.empty(dim, N, 2))
+        self.b, self.c = nn.Parameter(torch.empty(N, dim, 2)), nn.Parameter(torch.empty(dim, written, 2))
         self.d, self.w_gate = nn.Parameter(torch.empty(dim)), Linear(dim, dim, bias=False)
         self._begin()
 
@@ -72,23 +80,12 @@ class S5(PackedMixer):
         rest = [self.c, self.d, self.w_gate.weight]
         return [{"params": rest}, {"params": [self.log_step, self.eigenvalues, self.b], "weight_decay": 0.0}]
 
-    @property
-    @override
-    def memory(self) -> Memory:
-        return {"x": Entry((self.states, 2), "wide")}
-
-    @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        y, after = self._system(x, state["x"] if state else None, lengths)
-        z = gelu(y).to(x.dtype)
-        return z * torch.sigmoid(self.w_gate(z)), {"x": after}
-
     @override
     def views(self, x: Stream) -> list[View]:
         """How long each state remembers, how fast it turns, and what comes of it."""
         rates, step = continuous(self.log_step, self.eigenvalues, self.config.step_scale)
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
-        z = gelu(self._system(x[:1])[0])[0].to(x.dtype)
+        z = self._activated(x[:1])[0]
         return [
             View("memory", "tokens in which each state fades to 1/e", ("state",), -1 / (rates.real * step)),
             View("frequency", "turns of each state in a token", ("state",), rates.imag * step / (2 * math.pi)),
@@ -115,30 +112,51 @@ class S5(PackedMixer):
             path=("exponentiation", "multiplication", "exponentiation", "addition", "division"),
         )
         read = Cost(  # B u and its gain
-            mul=rows * N * (2 * D + 4),
-            add=rows * N * (2 * (D - 1) + 2),
+            mul=rows * N * (2 * D + 4 * self.directions),
+            add=rows * N * (2 * (D - 1) + 2 * self.directions),
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
+        written = self.directions * N
         write = Cost(  # 2 Re(C x) + D ∘ u
-            mul=rows * D * (2 * N + 2),
-            add=rows * D * (2 * N - 1 + 1),
+            mul=rows * D * (2 * written + 2),
+            add=rows * D * (2 * written - 1 + 1),
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
         gated = sigmoid(rows * D) + Cost(mul=rows * D, path=("multiplication",))
-        turn = price(rows * N, is_complex=True)
+        turn = price(rows * N, is_complex=True) + (self.directions - 1) * price(rows * N, is_complex=True).parallel()
         return discrete, read, turn, write, price_gelu(rows * D), self.w_gate, gated
 
-    def _system(self, u: Stream, x: Tensor | None = None, lengths: Lengths | None = None) -> tuple[Tensor, Tensor]:
-        """y (B, T, D) and the states after it, in float32 at least."""
-        exact = torch.promote_types(torch.promote_types(u.dtype, self.dtype), torch.float32)
-        u, b, c, d, log_step, eigenvalues = (
-            each.to(exact) for each in (u, self.b, self.c, self.d, self.log_step, self.eigenvalues)
-        )
-        drive = torch.view_as_complex((u @ b.transpose(1, 2).flatten(0, 1).mT).to(exact).unflatten(-1, (-1, 2)))
+    @abstractmethod
+    def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T M"]:
+        """The states (B, T, directions · P/2) that are written for a whole sequence."""
+
+    def _drive(self, u: Stream) -> Complex[Tensor, "B T N"]:
+        """B u, in float32 at least."""
+        b = self.b.to(self._exact(u))
+        parts = u.to(b.dtype) @ b.transpose(1, 2).flatten(0, 1).mT
+        return torch.view_as_complex(parts.to(b.dtype).unflatten(-1, (-1, 2)))
+
+    def _held(
+        self,
+        drive: Complex[Tensor, "B T N"],
+        x: Float[Tensor, "B N 2"] | None = None,
+        lengths: Lengths | None = None,
+    ) -> tuple[Complex[Tensor, "B T N"], Complex[Tensor, "B N"]]:
+        """Every state after its token, and the one after the last."""
+        exact = drive.real.dtype
         before = None if x is None else torch.view_as_complex(x.to(exact))
-        states, after = held(drive, log_step, eigenvalues, before, scale=self.config.step_scale, lengths=lengths)
-        y = torch.view_as_real(states.conj().resolve_conj()).flatten(2) @ c.flatten(1).mT
-        return 2 * y.to(exact) + d * u, torch.view_as_real(after)
+        log_step, eigenvalues = self.log_step.to(exact), self.eigenvalues.to(exact)
+        return held(drive, log_step, eigenvalues, before, scale=self.config.step_scale, lengths=lengths)
+
+    def _activated(self, u: Stream, states: Complex[Tensor, "B T M"] | None = None) -> Stream:
+        """z = GELU(2 Re(C x) + D ∘ u), of the states given or of those of u as a whole sequence."""
+        states = self._states(self._drive(u)) if states is None else states
+        exact = states.real.dtype
+        y = torch.view_as_real(states.conj().resolve_conj()).flatten(2) @ self.c.to(exact).flatten(1).mT
+        return gelu(2 * y.to(exact) + self.d.to(exact) * u.to(exact)).to(u.dtype)
+
+    def _exact(self, u: Stream) -> torch.dtype:
+        return torch.promote_types(torch.promote_types(u.dtype, self.dtype), torch.float32)
 
     @torch.no_grad()
     def _begin(self) -> None:
@@ -146,11 +164,54 @@ class S5(PackedMixer):
         values, V, _, _ = normal(P // J)
         basis = torch.block_diag(*[V] * J)  # (P, P/2)
         self.eigenvalues.copy_(torch.view_as_real(values.repeat(J)))
-        B, C = (torch.randn(*shape, dtype=torch.float64) / math.sqrt(P) for shape in ((P, D), (D, P)))
+        B = torch.randn(P, D, dtype=torch.float64) / math.sqrt(P)
+        C = torch.randn(self.directions, D, P, dtype=torch.float64) / math.sqrt(P)
         self.b.copy_(torch.view_as_real(basis.mH @ B.to(basis)))
-        self.c.copy_(torch.view_as_real(C.to(basis) @ basis))
+        self.c.copy_(torch.view_as_real(torch.cat([*(C.to(basis) @ basis)], -1)))
         nn.init.normal_(self.d)
         nn.init.uniform_(self.log_step, math.log(self.config.dt_min), math.log(self.config.dt_max))
+
+
+@final
+class S5(System, PackedMixer):
+    """Causal S5. State: x, real and imaginary parts (B, P/2, 2)."""
+
+    traits = TRAITS
+    directions = 1
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        return {"x": Entry((self.states, 2), "wide")}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        states, after = self._held(self._drive(x), state["x"] if state else None, lengths)
+        z = self._activated(x, states)
+        return z * torch.sigmoid(self.w_gate(z)), {"x": torch.view_as_real(after)}
+
+    @override
+    def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T N"]:
+        return self._held(drive)[0]
+
+
+@final
+class BidirectionalS5(System, BidirectionalMixer):
+    """S5 over whole rows: the states of both directions are written by one C."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+    directions = 2
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        z = self._activated(x)
+        return z * torch.sigmoid(self.w_gate(z))
+
+    @override
+    def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T M"]:
+        # Padding drives nothing (its u is 0), so a state that reads it first is still 0 at the last token.
+        earlier, later = self._held(torch.cat([drive, drive.flip(1)]))[0].chunk(2)
+        return torch.cat([earlier, later.flip(1)], -1)
 
 
 @register
@@ -163,7 +224,7 @@ class S5Config(MixerConfig):
     dt_min: float = Field(1e-3, gt=0, description="shortest step that a state begins with, in units of time")
     dt_max: float = Field(1e-1, gt=0, description="longest step that a state begins with")
     step_scale: float = Field(1.0, gt=0, description="what all steps are multiplied by, for data at another rate")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(
         9000, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
     )
@@ -181,5 +242,5 @@ class S5Config(MixerConfig):
         return self
 
     @override
-    def make(self, layer: Layer) -> S5:
-        return S5(layer.dim, self)
+    def make(self, layer: Layer) -> System:
+        return S5(layer.dim, self) if layer.causal else BidirectionalS5(layer.dim, self)

@@ -9,8 +9,7 @@ Source: Zuo et al., Efficient Long Sequence Modeling via State Space Augmented T
 a bias in W_out, in the authors' code; local attention there looks back on 512 tokens and has relative positions.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -22,14 +21,11 @@ from seqloom.core import extras
 from seqloom.core.cost import Cost, Span
 from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, register
-from seqloom.core.position import Place, PositionConfig
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import Entries, State, bounded, counted, length_of
-from seqloom.core.view import View
-from seqloom.mixers.handing import HandingMixer
+from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -39,7 +35,7 @@ FAR, NEAR = {"kind": "s4"}, {"kind": "attention", "window": 128}
 
 
 @final
-class Spade(Mixer):
+class Spade(ComposedMixer):
     """Two mixers of `dim` channels side by side. State: that of both, under `far.` and `near.`, and one `length`."""
 
     def __init__(self, far: Mixer, near: Mixer) -> None:
@@ -50,65 +46,35 @@ class Spade(Mixer):
         self.w_out = Linear(2 * far.dim, far.dim, bias=False)
 
     @property
-    def both(self) -> dict[str, Mixer]:
-        """The two mixers by name."""
+    @override
+    def mixers(self) -> dict[str, Mixer]:
         return {"far": self.far, "near": self.near}
-
-    @override
-    def reset(self, std: float) -> None:
-        """Each of the two has the last word on its own."""
-        super().reset(std)
-        for mixer in self.both.values():
-            mixer.reset(std)
-
-    @override
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The groups of both, then its own."""
-        own = [*self.norm_far.parameters(), *self.norm_near.parameters(), *self.w_out.parameters()]
-        return [*(group for mixer in self.both.values() for group in mixer.param_groups()), {"params": own}]
-
-    @property
-    @override
-    def loss_weights(self) -> dict[str, float]:
-        return {f"{name}.{loss}": w for name, mixer in self.both.items() for loss, w in mixer.loss_weights.items()}
-
-    @override
-    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        for name, mixer in self.both.items():
-            mixer.after_update(step, extras.within(statistics, name))
 
     @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
         x = self.check_input(x, keep, 3)
-        return self._mixed([mixer(x, keep) for mixer in self.both.values()], keep)
+        return self._mixed([mixer(x, keep) for mixer in self.mixers.values()], keep)
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
         x = self.check_input(x, keep, 3)
-        read = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.both.items()}
+        read = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.mixers.items()}
         of_both = extras.merged(own.under(name) for name, (_, own) in read.items())
         return self._mixed([y for y, _ in read.values()], keep), of_both
-
-    @property
-    @override
-    def memory(self) -> Memory:
-        return {
-            f"{name}.{entry}": declared for name, mixer in self.both.items() for entry, declared in mixer.memory.items()
-        }
 
     @override
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         state = bounded(state)
-        read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.both.items()}
+        read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
         return self._mixed([y for y, _ in read.values()], keep), joined({name: read[name][1] for name in read})
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
-        read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.both.items()}
+        read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
         of_both = extras.merged(own.under(name) for name, (_, _, own) in read.items())
         after = joined({name: then for name, (_, then, _) in read.items()})
         return self._mixed([y for y, _, _ in read.values()], keep), after, of_both
@@ -117,20 +83,12 @@ class Spade(Mixer):
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         x = self.check_step(x, state, reuse)  # before one of them writes
         state = bounded(state)
-        read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.both.items()}
+        read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.mixers.items()}
         return self._mixed([y for y, _ in read.values()], None), joined({name: read[name][1] for name in read})
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        return [
-            View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
-            for name, mixer in self.both.items()
-            for view in mixer.views(x)
-        ]
-
-    @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        longer = max(self.both.values(), key=lambda mixer: len(mixer.price(span).path))
+        longer = max(self.mixers.values(), key=lambda mixer: len(mixer.price(span).path))
         return longer, self.norm_far, self.w_out
 
     def _mixed(self, read: list[Tensor], keep: Tensor | None) -> Tensor:
@@ -166,17 +124,8 @@ def parted(state: State, name: str) -> State:
     return counted(entries, length_of(state))
 
 
-def chosen(value: Any, usual: dict[str, Any]) -> MixerConfig:
-    """The mixer of some settings; those without a kind change the usual ones. ValueError for anything else."""
-    if isinstance(value, dict):
-        return mixer_config(value if "kind" in value else {**usual, **value})
-    if isinstance(value, MixerConfig):
-        return value
-    raise ValueError("a mixer is given by its settings, such as {kind: rwkv}")
-
-
 @register
-class SpadeConfig(MixerConfig):
+class SpadeConfig(ComposedConfig):
     """SPADE's bottom layer: one mixer that reads far and one that reads near, side by side."""
 
     kind: Literal["spade"] = "spade"
@@ -202,38 +151,22 @@ class SpadeConfig(MixerConfig):
     def _near(cls, value: Any) -> Any:
         return chosen(value, NEAR)
 
+    @property
     @override
-    def make(self, layer: Layer) -> Spade:
-        """Both stand in the same layer."""
-        parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
-
-        def part(name: str, config: MixerConfig) -> Mixer:
-            position = _position(config, layer)
-            mixer = config.build(
-                layer.dim, layer.context, layer.causal, layer.number, layer.depth, parts.get(name), position
-            )
-            if isinstance(mixer, HandingMixer):
-                raise ValueError(f"spade cannot pass on what {config.kind} hands over to later layers: choose another")
-            return mixer
-
-        return Spade(part("far", self.far), part("near", self.near))
+    def inner(self) -> dict[str, MixerConfig]:
+        return {"far": self.far, "near": self.near}
 
     @property
     @override
-    def places(self) -> frozenset[Place]:
-        return self.far.places | self.near.places
+    def has_window(self) -> bool:
+        return self.near.has_window
 
     @override
-    def shared(self, layer: Layer) -> nn.Module | None:
-        """What each of the two shares."""
-        configs: dict[str, MixerConfig] = {"far": self.far, "near": self.near}
-        parts = {
-            name: config.shared(replace(layer, position=_position(config, layer))) for name, config in configs.items()
-        }
-        made = {name: part for name, part in parts.items() if part is not None}
-        return nn.ModuleDict(made) if made else None
+    def with_window(self, window: int) -> "SpadeConfig | None":
+        """That of the mixer that reads near."""
+        near = self.near.with_window(window)
+        return None if near is None else self.model_copy(update={"near": near})
 
-
-def _position(config: MixerConfig, layer: Layer) -> PositionConfig | None:
-    """The layer's position, where a part has a place for it."""
-    return layer.position if layer.position is not None and layer.position.place in config.places else None
+    @override
+    def make(self, layer: Layer) -> Spade:
+        return Spade(self.made("far", layer), self.made("near", layer))

@@ -10,8 +10,8 @@ The kernel's own backward is right with sinks, given l and y with them.
 Σ_j dz_ij = 0 with the sink, since softmax does not see a common shift. So of a bias that is constant from some distance
 on, as T5's, a causal backward forms dz near the diagonal only: the rest is what is missing to 0.
 
-A key whose weight is below eps² of the query's own, by the lengths of queries and keys, is left out: numbers that small
-are denormal, and multiplying them takes up to 8 times as long (docs/log.md).
+A key whose weight is below eps² of the query's own, by the lengths of queries and keys, is left out: it changes no
+number, and a tile of such keys in all heads is not computed. `exp` of them can be slow, too (docs/log.md).
 """
 
 import math

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from seqloom.ops.attention.scores import Scores
@@ -107,6 +107,10 @@ def _attend(
     is_causal: bool = False,
 ) -> Tensor:
     """Torch's kernel, in float32 where that is faster."""
+    K, V = q.shape[-1], v.shape[-1]
+    if K != V and q.device.type == "cpu":  # whose flash kernel takes one width
+        q, k, v = (pad(each, (0, max(K, V) - each.shape[-1])) for each in (q, k, v))
+        return _attend(q, k, v, K**-0.5 if scale is None else scale, attn_mask, is_causal)[..., :V]
     grouped = q.shape[1] != k.shape[1]
     if grouped and attn_mask is not None and q.device.type != "cpu":  # for which no kernel of a GPU takes groups
         k, v, grouped = of_queries(q, k), of_queries(q, v), False

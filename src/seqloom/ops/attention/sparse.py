@@ -17,8 +17,20 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths
 from seqloom.ops import attention, backends
 from seqloom.ops.attention import native, portable, price, tiled
-from seqloom.ops.attention.block_patterns import Permuted, RandomBlocks, Raster
-from seqloom.ops.attention.patterns import Columns, Pattern, Union, around, blocks_before, fixed, local, merged, strided
+from seqloom.ops.attention.patterns import (
+    Columns,
+    Pattern,
+    Permuted,
+    RandomBlocks,
+    Raster,
+    Union,
+    around,
+    blocks_before,
+    fixed,
+    local,
+    merged,
+    strided,
+)
 from seqloom.ops.attention.plan import plan
 from seqloom.ops.native import Argument, Signature, watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op

@@ -12,7 +12,13 @@
 
 int omp_get_thread_num(void);
 
+#ifdef __AVX512F__
 #define BYTES 64 /* of a vector */
+#define WIDE 4   /* vectors of a row of C that are summed at once: with 4 rows as many as there are registers for */
+#else
+#define BYTES 32
+#define WIDE 2
+#endif
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
@@ -62,35 +68,35 @@ static void NAME(product_)(int rows, int columns, int inner, const REAL *A, int6
                            const REAL *B, int64_t b_row, REAL *C, int64_t c_row, int fresh)
 {
     int j = 0;
-    for (; j + 4 * LANES <= columns; j += 4 * LANES) {
+    for (; j + WIDE * LANES <= columns; j += WIDE * LANES) {
         int i = 0;
         for (; i + 4 <= rows; i += 4) {
-            VECTOR sums[4][4];
+            VECTOR sums[4][WIDE];
             for (int r = 0; r < 4; r++)
-                for (int t = 0; t < 4; t++)
+                for (int t = 0; t < WIDE; t++)
                     sums[r][t] = fresh ? (VECTOR){0} : *(const VECTOR *)(C + (i + r) * c_row + j + t * LANES);
             for (int n = 0; n < inner; n++) {
-                VECTOR line[4];
-                for (int t = 0; t < 4; t++)
+                VECTOR line[WIDE];
+                for (int t = 0; t < WIDE; t++)
                     line[t] = *(const VECTOR *)(B + n * b_row + j + t * LANES);
                 for (int r = 0; r < 4; r++) {
                     REAL a = A[(i + r) * a_row + n * a_column];
-                    for (int t = 0; t < 4; t++)
+                    for (int t = 0; t < WIDE; t++)
                         sums[r][t] += a * line[t];
                 }
             }
             for (int r = 0; r < 4; r++)
-                for (int t = 0; t < 4; t++)
+                for (int t = 0; t < WIDE; t++)
                     *(VECTOR *)(C + (i + r) * c_row + j + t * LANES) = sums[r][t];
         }
         for (; i < rows; i++) {
-            VECTOR sums[4];
-            for (int t = 0; t < 4; t++)
+            VECTOR sums[WIDE];
+            for (int t = 0; t < WIDE; t++)
                 sums[t] = fresh ? (VECTOR){0} : *(const VECTOR *)(C + i * c_row + j + t * LANES);
             for (int n = 0; n < inner; n++)
-                for (int t = 0; t < 4; t++)
+                for (int t = 0; t < WIDE; t++)
                     sums[t] += A[i * a_row + n * a_column] * *(const VECTOR *)(B + n * b_row + j + t * LANES);
-            for (int t = 0; t < 4; t++)
+            for (int t = 0; t < WIDE; t++)
                 *(VECTOR *)(C + i * c_row + j + t * LANES) = sums[t];
         }
     }

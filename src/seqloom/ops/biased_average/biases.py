@@ -76,6 +76,11 @@ def over_lags(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1
     return over_keys(w, places, lags) if w.ndim == 3 else w[places.clamp(max=len(w) - 1), :lags][..., None]
 
 
+def pairs(w: Absolute, T: int) -> Float[Tensor, "T T"]:
+    """The biases of the first T queries and keys, from factors (2, N, F) or a table over queries and keys."""
+    return w[0, :T] @ w[1, :T].mT if w.ndim == 3 else w[:T, :T]
+
+
 def by_key(bias: Float[Tensor, "T L"]) -> Float[Tensor, "T T"]:
     """Biases by place and lag turned to (query, key), 0 for keys after the query and beyond the last lag."""
     place = torch.arange(len(bias), device=bias.device)

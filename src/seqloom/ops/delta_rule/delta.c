@@ -2,22 +2,32 @@
    the cache.
 
    Inputs are (B, T, H, ·), states (B, H, K, V), all without gaps. `write` may be NULL, which means k; `decay` too, which
-   means 1; and `erase`, with `u` and `derase`, which means 0. decay is e^g, G numbers for each token of a head, 1 or K. Inside, rows of V numbers are filled up with zeros to
-   NV vectors of LANES. The file includes itself once for each type of number. */
+   means 1; and `erase`, with `u` and `derase`, which means 0. decay is e^g, G numbers for each token of a head, 1 or K.
+   Inside, rows of V numbers are filled up with zeros to NV blocks of 64 bytes, which are computed by vectors of as many
+   bytes as this CPU has: wider ones the compiler would keep in memory. The file includes itself once for each type of
+   number. */
 #ifndef REAL
 
 #include <stddef.h>
 #include <string.h>
 
-/* Tokens between two states that the forward leaves for the backward, and rows of a state that the backward takes at
-   once; native.py has the first. */
-enum { CHUNK = 32, ROWS = 4 };
+/* Bytes of a vector, and rows of a state that the backward takes at once. */
+#if defined(__AVX512F__)
+enum { BYTES = 64, ROWS = 4 };
+#elif defined(__AVX__)
+enum { BYTES = 32, ROWS = 2 };
+#else
+enum { BYTES = 16, ROWS = 2 };
+#endif
+
+/* Tokens between two states that the forward leaves for the backward; native.py has it too. */
+enum { CHUNK = 32 };
 
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
 #define VEC NAME(vec_)
-#define LANES ((int)(64 / sizeof(REAL)))
+#define LANES ((int)(BYTES / sizeof(REAL)))
 #define INLINE static inline __attribute__((always_inline))
 
 #define REAL float
@@ -29,16 +39,16 @@ enum { CHUNK = 32, ROWS = 4 };
 
 #else
 
-typedef REAL VEC __attribute__((vector_size(64)));
-typedef REAL NAME(half_) __attribute__((vector_size(32)));
-typedef REAL NAME(quarter_) __attribute__((vector_size(16)));
+typedef REAL VEC __attribute__((vector_size(BYTES)));
+typedef REAL NAME(least_) __attribute__((vector_size(16)));
 
 /* The sum of a vector's numbers. */
 INLINE REAL NAME(total_)(VEC x)
 {
-    const union { VEC all; NAME(half_) parts[2]; } whole = {x};
-    const union { NAME(half_) all; NAME(quarter_) parts[2]; } half = {whole.parts[0] + whole.parts[1]};
-    const NAME(quarter_) last = half.parts[0] + half.parts[1];
+    const union { VEC all; NAME(least_) parts[BYTES / 16]; } whole = {x};
+    NAME(least_) last = whole.parts[0];
+    for (int i = 1; i < BYTES / 16; i++)
+        last += whole.parts[i];
     REAL sum = last[0];
     for (size_t i = 1; i < 16 / sizeof(REAL); i++)
         sum += last[i];
@@ -131,6 +141,7 @@ void NAME(forward_)(
     const REAL *erase, const REAL *write, const REAL *decay, const REAL *state, REAL *y, REAL *u, REAL *after, VEC *marks,
     VEC *scratch)
 {
+    NV *= 64 / BYTES;
     const size_t size = (size_t)K * V, vectors = (size_t)K * NV, chunks = ((size_t)T + CHUNK - 1) / CHUNK;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int task = 0; task < B * H; task++) {
@@ -273,6 +284,8 @@ void NAME(backward_)(
     const REAL *erase, const REAL *write, const REAL *decay, const REAL *u, const VEC *marks, const REAL *dy, REAL *dq,
     REAL *dk, REAL *dv, REAL *derase, REAL *dwrite, REAL *dg, REAL *dstate, VEC *scratch)
 {
+    NV *= 64 / BYTES;
+    room *= 64 / BYTES;
     const size_t size = (size_t)K * V, vectors = (size_t)K * NV, chunks = ((size_t)T + CHUNK - 1) / CHUNK;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int task = 0; task < B * H; task++) {

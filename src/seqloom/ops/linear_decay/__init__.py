@@ -19,7 +19,6 @@ from torch import Tensor, autocast, promote_types
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
-from seqloom.ops.delta_rule.native import available, lacking
 from seqloom.ops.linear_decay import chunked, gpu, native, price, reference
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
@@ -28,8 +27,8 @@ from seqloom.ops.pack import within
 SIGNATURES = {
     ndim: Signature(
         "linear_decay",
-        Argument("q", "B H T K", "real"),
-        Argument("k", "B H T K", "real"),
+        Argument("q", "B G T K", "real"),
+        Argument("k", "B G T K", "real"),
         Argument("v", "B H T V", "real"),
         Argument("log_decay", sizes, "real", optional=True),
         Argument("state", "B H K V", "real", optional=True),
@@ -41,8 +40,8 @@ SIGNATURES = {
 
 
 def decay(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
+    q: Float[Tensor, "B G T K"],
+    k: Float[Tensor, "B G T K"],
     v: Float[Tensor, "B H T V"],
     log_decay: Tensor | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
@@ -51,24 +50,30 @@ def decay(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the number type of v, and the state S (B, H, K, V) after the last token.
 
-    `log_decay` is g: None, (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S
-    before the first token, None for zeros. Sums are kept in float32 or better, so the state is too. With `lengths`
-    (B,) a row holds so many tokens, then padding, and its state is that after them. Raises ValueError where shapes
-    do not agree.
+    q and k may have fewer heads than v: each of their G serves H/G neighbouring heads of v. `log_decay` is g: None,
+    (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S before the first token,
+    None for zeros. Sums are kept in float32 or better, so the state is too. With `lengths` (B,) a row holds so many
+    tokens, then padding, and its state is that after them. Raises ValueError where shapes do not agree.
 
     Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
-    twice too; `native` token by token in C, on a CPU; `triton` the chunks on a GPU, for one decay per head. Later
-    inputs move no output even in the last bit, unless they are infinite.
+    twice too; `native` in C on a CPU, by chunks or, where each channel decays apart, token by token; `triton` the
+    chunks on a GPU, for one decay per head. Later inputs move no output even in the last bit, unless they are infinite.
     """
     ndim = log_decay.ndim if isinstance(log_decay, Tensor) else 3
     if ndim not in SIGNATURES:
         raise ValueError(f"log_decay must be (H,), (B, H, T) or (B, H, T, K), not {ndim} dimensions")
     SIGNATURES[ndim].bind(q, k, v, log_decay, state, lengths)
-    B, H, T, _ = q.shape
+    B, H, T, _ = v.shape
     by_channel = ndim == 4
+    G = q.shape[1]
+    if G != H and (G == 0 or H % G):
+        raise ValueError(f"linear_decay: {H} heads of v are no multiple of {G} heads of q and k")
     kind = v.dtype
     exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
-    run = OP[OP.choose(q, by_channel)]
+    name = OP.choose(q, by_channel)
+    if G < H and (name != "native" or by_channel):
+        q, k = (x.repeat_interleave(H // G, 1) for x in (q, k))
+    run = OP[name]
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
     g = None if log_decay is None else log_decay.to(exact)
     if lengths is not None:  # what is added there is 0, and nothing fades
@@ -89,7 +94,7 @@ def by_size(q: Tensor, by_channel: bool) -> str:
     """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay."""
     if q.shape[2] == 1:
         return "reference"
-    if by_channel and q.device.type == "cpu" and not torch.compiler.is_exporting() and available():
+    if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
     return "triton" if device.best(q.device) and not by_channel else "chunked"
 
@@ -135,7 +140,7 @@ OP = Op(
         "reference": Backend(reference.decay),
         "chunked": Backend(chunked.decay),
         "parallel": Backend(chunked.parallel),
-        "native": Backend(native.decay, lacking, lambda q, by_channel: q.device.type == "cpu"),
+        "native": Backend(native.decay, native.lacking, lambda q, by_channel: q.device.type == "cpu"),
         "triton": Backend(gpu.decay, device.lacking, lambda q, by_channel: device.able(q.device) and not by_channel),
     },
     rule=by_size,

@@ -22,7 +22,7 @@ def library(source: Path) -> ctypes.CDLL | None:
 
     What was found is remembered, good or bad, until `forget`.
     """
-    found = _look(source)
+    found = _found.get(source) or _look(source)
     return None if isinstance(found, str) else found
 
 

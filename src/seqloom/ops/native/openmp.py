@@ -25,7 +25,7 @@ def runtime() -> Path | None:
 
 def threads(numbers: int, least: int = 32_768) -> int:
     """How many threads torch would give to so many numbers; one in a forked process, where GNU's runtime hangs."""
-    return 1 if _forked else max(1, min(torch.get_num_threads(), numbers // least))
+    return 1 if _forked or numbers < 2 * least else min(torch.get_num_threads(), numbers // least)
 
 
 def _fork() -> None:

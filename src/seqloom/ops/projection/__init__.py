@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from seqloom.core import cost
-from seqloom.ops import backends
+from seqloom.core.hooks import hooked
+from seqloom.core.shapes import Token
+from seqloom.ops.backends import forced
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.projection import onednn, reference
 
@@ -28,7 +30,7 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
 
     Small ones, captured graphs, autocast and other number types are torch's own, and not remembered as a choice.
     """
-    asked = x.numel() * weight.shape[0] >= LEAST or backends.forced("projection") is not None
+    asked = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
     if not asked or torch.compiler.is_compiling() or not onednn.able(x, weight, bias):
         return linear(x, weight, bias)
     y: Tensor = OP[OP.choose()](x, weight, bias)
@@ -37,8 +39,8 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
 
 def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:
     """Σ_r a_r b_rᵀ, what the weights of a projection receive. It is for a backward, and has none of its own."""
-    forced = backends.forced("projection")
-    asked = forced == "onednn" or (forced is None and a.numel() * b.shape[1] >= LEAST and onednn.faster())
+    named = forced("projection")
+    asked = named == "onednn" or (named is None and a.numel() * b.shape[1] >= LEAST and onednn.faster())
     return onednn.outer(a, b) if asked and onednn.able(a, b, None) else a.T @ b
 
 
@@ -50,6 +52,15 @@ class Linear(nn.Linear):
         """(…, in_features) → (…, out_features)."""
         own = self._parameters  # an attribute of a module takes longer than a product of one token
         return project(input, own["weight"], own["bias"])  # type: ignore[arg-type]  # a weight is never None
+
+    def token(self, input: Token) -> Float[Tensor, "B N"]:
+        """`self(input)` of one token per row, by the shortest way unless there are hooks or a forced backend."""
+        own = self._parameters
+        weight = own["weight"]
+        if hooked(self) or weight is None or forced("projection") or input.numel() * self.out_features >= LEAST:
+            found: Tensor = self(input)
+            return found
+        return linear(input, weight, own["bias"])
 
 
 def by_size() -> str:

@@ -13,7 +13,8 @@ sum of `seqloom.ops.linear_decay` can take back, and that cancels where that sum
 
 Source: Choromanski et al., arXiv:2009.14794, Lemma 1, Theorem 2 and section 3; trigonometric: Rahimi and Recht, 2007,
 and Peng et al., arXiv:2103.02143, Eq. 2. Performer's authors divide keys by the maximum over the whole sequence, which
-looks ahead, and add 1e-4 to each exponential, which is biased: neither is done here.
+looks ahead and is done here for bidirectional rows alone. They add 1e-4 to each exponential, which is biased and not
+done here.
 """
 
 from typing import Any
@@ -26,20 +27,23 @@ from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
 from seqloom.ops.random_features import price, reference, stable
 from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
-from seqloom.ops.random_features.reading import average, counted, gated
+from seqloom.ops.random_features.reading import SHARE, average, counted, gated, whole
 from seqloom.ops.random_features.stable import LOWEST
 
 __all__ = [
     "LOWEST",
+    "SHARE",
     "average",
     "counted",
     "gated",
     "hyperbolic_log",
     "positive",
+    "positive_whole",
     "relu",
     "softmax_log",
     "trigonometric",
     "unit",
+    "whole",
 ]
 
 
@@ -65,6 +69,18 @@ def positive(
     keep = None if lengths is None else within(lengths, k.shape[2])
     features, keys, decay, after = OP[OP.choose()](q, k, peak, keep)
     return features, keys, decay, after
+
+
+def positive_whole(
+    q: Float[Tensor, "B H T F"], k: Float[Tensor, "B H T F"], *, lengths: Lengths | None = None
+) -> tuple[Float[Tensor, "B H T F"], Float[Tensor, "B H T F"]]:
+    """Features of queries and keys of whole rows from their logarithms, as `positive` but without an order.
+
+    All keys of a head are divided by the largest of the row, as Performer's authors do.
+    """
+    if OP.choose() == "reference":
+        return q.exp(), k.exp()
+    return stable.whole(q, k, None if lengths is None else within(lengths, k.shape[2]))
 
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:

@@ -4,6 +4,7 @@ z is priced as the value 1 that it is computed with. The maximum that stabilises
 """
 
 from seqloom.core.cost import Cost
+from seqloom.ops.linear_decay import total
 from seqloom.ops.linear_decay.price import price as summed
 
 
@@ -30,6 +31,11 @@ def features(n: int, kernel: str, H: int, R: int, K: int) -> Cost:
 def average(n: int, H: int, F: int, V: int) -> Cost:
     """The sum of F features times values of width V, and its reading, without decay, weights or `least`."""
     return summed(n, H, F, V + 1) + Cost(div=n * H * V, other=n * H, path=("division",))
+
+
+def whole(n: int, H: int, F: int, V: int) -> Cost:
+    """The sum over whole rows and its reading, without weights or `least`."""
+    return total.price(n, H, F, V + 1) + Cost(div=n * H * V, other=n * H, path=("division",))
 
 
 def gates(n: int, H: int, F: int, V: int) -> Cost:

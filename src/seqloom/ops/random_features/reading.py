@@ -17,6 +17,7 @@ from torch.nn.functional import softplus
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops.linear_decay import decay
+from seqloom.ops.linear_decay.total import total
 from seqloom.ops.pack import within
 from seqloom.ops.random_features.features import exact
 
@@ -54,6 +55,22 @@ def average(
     y, after = decay(q, k, v, log_decay, state)
     z = y[..., -1:] if least is None else torch.maximum(y[..., -1:], least[..., None])
     return y[..., :-1] / z.clamp_min(SMALLEST), after
+
+
+def whole(
+    q: Float[Tensor, "B H T F"],
+    k: Float[Tensor, "B H T F"],
+    v: Float[Tensor, "B H T V"],
+    least: Float[Tensor, "..."] | None = None,
+    *,
+    lengths: Lengths | None = None,
+) -> Float[Tensor, "B H T V"]:
+    """The outputs of queries that read all tokens of their row: one sum S for all of them, without decay or weights."""
+    v = v.to(q.dtype)
+    ones = torch.ones_like(v[..., :1])
+    y = total(q, k, torch.cat([v, ones], -1), lengths)
+    z = y[..., -1:] if least is None else torch.maximum(y[..., -1:], least)
+    return y[..., :-1] / z.clamp_min(SMALLEST)
 
 
 def gated(

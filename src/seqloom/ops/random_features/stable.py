@@ -36,3 +36,12 @@ def exponentials(
     if keep is not None:
         k = torch.where(keep[:, None, :, None], k, 0.0)
     return q, k, before - M, M[:, :, -1]
+
+
+def whole(q: Tensor, k: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The same over whole rows (B, H, T, F): M is the largest exponent of all kept keys of a head."""
+    highest = k.detach().amax(-1, keepdim=True)
+    if keep is not None:
+        highest = torch.where(keep[:, None, :, None], highest, LOWEST)
+        k = torch.where(keep[:, None, :, None], k, LOWEST)
+    return (q - q.detach().amax(-1, keepdim=True)).exp(), (k - highest.amax(2, keepdim=True)).exp()

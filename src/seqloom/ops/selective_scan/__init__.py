@@ -93,11 +93,11 @@ def by_size(u: Tensor) -> str:
     Native code wins at every size, but an exported graph must run where there is none. Of the others, a token at a time
     is no way to use another device or a graph.
     """
-    cpu = u.device.type == "cpu"
+    cpu = u.is_cpu
+    if cpu and kernels.available() and not torch.compiler.is_exporting():
+        return "native"
     if device.best(u.device):
         return "triton"
-    if cpu and not torch.compiler.is_exporting() and kernels.available():
-        return "native"
     return "sequential" if cpu and not torch.compiler.is_compiling() else "doubling"
 
 

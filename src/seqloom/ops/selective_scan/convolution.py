@@ -1,6 +1,6 @@
 """The short convolution before a selective scan, each channel by itself, and what it passes on.
 
-    y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})
+    y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})            or without silu
 
 The window (B, W-1, D) holds the last inputs, the latest last; before the first token they are 0.
 
@@ -41,13 +41,12 @@ def signature(op: str, T: str) -> Signature:
 SEQUENCE = signature("convolve", "T")
 
 
-def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None) -> Stream:
+def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, silu: bool = True) -> Stream:
     """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D), by `lag_sum`; no bias is 0."""
     SEQUENCE.bind(x, taps, bias, window)
     exact = torch.promote_types(x.dtype, torch.float32)
     before = None if window is None else window.to(exact)
-    y = lags(x.to(exact), taps.to(exact), before)
-    return F.silu(y if bias is None else y + bias.to(exact)).to(x.dtype)
+    return _shifted(lags(x.to(exact), taps.to(exact), before), bias, silu).to(x.dtype)
 
 
 def moved(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
@@ -61,7 +60,9 @@ def moved(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
     return ring.pick(inputs, lengths[:, None] + torch.arange(size, device=x.device))
 
 
-def after_one(x: Token, taps: Taps, bias: Bias, window: Window, length: Length) -> tuple[Token, Window]:
+def after_one(
+    x: Token, taps: Taps, bias: Bias, window: Window, length: Length, silu: bool = True
+) -> tuple[Token, Window]:
     """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
     size = window.shape[1]
     held = ring.held(size, length)
@@ -71,4 +72,9 @@ def after_one(x: Token, taps: Taps, bias: Bias, window: Window, length: Length) 
     if held:  # what is not there yet costs nothing
         y = y + (window[:, size - held :].to(exact) * w[1 : held + 1].flip(0)).sum(1)
     after = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
-    return F.silu(y if bias is None else y + bias.to(exact)).to(x.dtype), after
+    return _shifted(y, bias, silu).to(x.dtype), after
+
+
+def _shifted(y: Tensor, bias: Bias, silu: bool) -> Tensor:
+    y = y if bias is None else y + bias.to(y.dtype)
+    return F.silu(y) if silu else y

@@ -19,13 +19,13 @@ def scan(rows: int, dim: int, states: int, gate: bool) -> Cost:
     )
 
 
-def convolution(span: Span, dim: int, width: int, bias: bool = True) -> Cost:
+def convolution(span: Span, dim: int, width: int, bias: bool = True, silu: bool = True) -> Cost:
     """The first tokens have fewer inputs before them."""
     rows, terms = span.rows, span.terms(width)
     return Cost(
         mul=terms * dim,
-        add=(terms + rows * bias) * dim,  # with the bias, and the sum in silu
-        div=rows * dim,
-        exp=rows * dim,
-        path=("multiplication", "cumulation", "exponentiation", "division"),
+        add=(terms + rows * (bias + silu - 1)) * dim,  # with the bias, and the sum in silu
+        div=rows * dim * silu,
+        exp=rows * dim * silu,
+        path=("multiplication", "cumulation", *(("exponentiation", "division") if silu else ())),
     )

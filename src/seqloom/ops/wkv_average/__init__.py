@@ -120,11 +120,11 @@ def by_size(k: Tensor) -> str:
     Native code wins at every size, but an exported graph must run where there is none. Of the others, a token at a time
     costs the same for few channels as for many, and is no way to use another device or a graph.
     """
-    cpu = k.device.type == "cpu"
+    cpu = k.is_cpu
+    if cpu and native.available() and not torch.compiler.is_exporting():
+        return "native"
     if device.best(k.device):
         return "triton"
-    if cpu and not torch.compiler.is_exporting() and native.available():
-        return "native"
     narrow = len(k) * k.shape[-1] <= 128
     return "doubling" if narrow or not cpu or torch.compiler.is_compiling() else "sequential"
 

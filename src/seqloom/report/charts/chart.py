@@ -47,6 +47,8 @@ class Axis:
     column: str
     label: str
     log: bool = False
+    marked: Sequence[float] = ()
+    """the only numbers that are written along it, where there are any"""
 
 
 @final

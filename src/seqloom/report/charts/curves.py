@@ -27,14 +27,15 @@ def curves(
     levels: Sequence[tuple[str, float]] = (),
     raw: Mapping[str, float] | None = None,
     marks: bool = False,
+    borders: Sequence[tuple[str, float]] = (),
     height: int = HEIGHT,
 ) -> Spec:
     """Lines of `y` over `x`, one for each value of the column `model`, of data called `rows`.
 
     Where the rows have the columns "lowest seed" and "highest seed", a band goes from one to the other. With `raw`,
     data called `raw` (model, batches, loss) are drawn faintly; it has the amount of `x` per batch, by model.
-    `levels` are horizontal lines; `marks` shows each point. Of more than eight models, bands and raw values are shown
-    of the one that is pointed at.
+    `levels` are horizontal lines, `borders` vertical ones; `marks` shows each point. Of more than eight models, bands
+    and raw values are shown of the one that is pointed at.
     """
     shown = set(table.column("model"))
     looks = {name: look for name, look in looks.items() if name in shown}
@@ -56,6 +57,7 @@ def curves(
     )
     layers.append(points.add_params(hover, pick))
     layers += [_level(name, at, y, room, height) for name, at in levels]
+    layers += [_border(name, at, x, along) for name, at in borders]
     if len(looks) <= FEW:
         layers.append(_names(table, x, y, room, height, looks))
     return alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
@@ -143,6 +145,14 @@ def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerC
     return alt.LayerChart(
         layer=[text.encode(x=alt.value(0), y=edge, text=alt.value(f"{'↓' if below else '↑'} {name} {at:.3g}"))]
     )
+
+
+def _border(name: str, at: float, x: Axis, along: Sequence[float]) -> alt.LayerChart:
+    """A vertical line with its name to the right of its upper end."""
+    one = alt.Chart(alt.InlineData(values=[{"x": at}])).encode(across("x", x, along))
+    line = one.mark_rule(color=MUTED, strokeDash=[2, 3])
+    text = one.mark_text(align="left", baseline="top", dx=4, color=MUTED, fontSize=SIZE - 1)
+    return alt.LayerChart(layer=[line, text.encode(y=alt.value(0), text=alt.value(name))])
 
 
 def _names(table: Table, x: Axis, y: Axis, room: Room, height: int, looks: Mapping[str, Look]) -> alt.LayerChart:

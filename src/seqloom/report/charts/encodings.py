@@ -34,6 +34,8 @@ def ticks(x: Axis, numbers: Sequence[float]) -> alt.Axis:
     """Few numbers along an axis, short where they are large: 20k, 3M; powers of ten where there are several."""
     low, high = min(numbers), max(numbers)
     form: dict[str, Any] = {"format": "~s"} if high >= 10_000 else {}
+    if x.marked:
+        return alt.Axis(values=list(x.marked), **form)
     powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1) if x.log else range(0)
     if len(powers) > 1:
         return alt.Axis(values=[10.0**power for power in powers], **form)

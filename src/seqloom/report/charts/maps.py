@@ -13,8 +13,9 @@ def grid(x: str, y: str, value: str, count: int, *, decades: int) -> Spec:
     The colour is the logarithm of `value`, from 1 down to 10^-decades; less is palest, and cells without a row blank.
     """
     scale = alt.Scale(type="log", domain=[10.0**-decades, 1], range=list(DEPTHS), clamp=True)
-    cells = alt.Scale(domain=list(range(count)))
-    ticks = alt.Axis(values=list(range(0, count, max(1, count // 4))), labelAngle=0, domain=False)
+    names = [str(at) for at in range(count)]  # as text, as CSV has them; numbers would match none
+    cells = alt.Scale(domain=names)
+    ticks = alt.Axis(values=names[:: max(1, count // 4)], labelAngle=0, domain=False)
     legend = alt.Legend(
         orient="right", format=".3~f", values=[10.0**-at for at in range(decades + 1)], gradientLength=200
     )

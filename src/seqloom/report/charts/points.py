@@ -17,6 +17,10 @@ SIDES: dict[str, dict[str, Any]] = {
     "left": {"align": "right", "baseline": "middle", "dx": -9, "dy": 0},
     "above": {"align": "center", "baseline": "bottom", "dx": 0, "dy": -9},
     "below": {"align": "center", "baseline": "top", "dx": 0, "dy": 9},
+    "above left": {"align": "right", "baseline": "bottom", "dx": 9, "dy": -9},
+    "below left": {"align": "right", "baseline": "top", "dx": 9, "dy": 9},
+    "above right": {"align": "left", "baseline": "bottom", "dx": -9, "dy": -9},
+    "below right": {"align": "left", "baseline": "top", "dx": -9, "dy": 9},
 }
 Box = tuple[float, float, float, float]
 """left, top, right, bottom in pixels; y grows downwards"""
@@ -88,6 +92,10 @@ def _boxes(name: str, x: float, y: float) -> dict[str, Box]:
         "left": (x - 9 - wide, y - tall / 2, x - 9, y + tall / 2),
         "above": (x - wide / 2, y - 9 - tall, x + wide / 2, y - 9),
         "below": (x - wide / 2, y + 9, x + wide / 2, y + 9 + tall),
+        "above left": (x + 9 - wide, y - 9 - tall, x + 9, y - 9),
+        "below left": (x + 9 - wide, y + 9, x + 9, y + 9 + tall),
+        "above right": (x - 9, y - 9 - tall, x - 9 + wide, y - 9),
+        "below right": (x - 9, y + 9, x - 9 + wide, y + 9 + tall),
     }
 
 

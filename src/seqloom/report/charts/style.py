@@ -38,6 +38,12 @@ COLOURS = {
     for kind in kinds.split()
 }  # fmt: skip
 """the number of each mixer's colour, by its kind; kinds that are not listed have one by their name alone"""
+POSITIONS = (
+    "", "learned", "shaw", "transformer_xl", "alibi", "rotary",
+    "xpos", "sinusoidal", "", "da", "t5", "learned_each_layer",
+)  # fmt: skip
+"""the position of each colour, of models that differ in their positions alone"""
+COLOURS |= {kind: colour for colour, kind in enumerate(POSITIONS) if kind}
 DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3), (14, 4), (5, 2, 1, 2, 1, 2), (1, 5), (12, 3, 3, 3, 3, 3))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif"

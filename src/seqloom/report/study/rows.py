@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, final
 
 FORMAT = 1
-LOSS, LOSSES = "cost", "costs"
+LOSS, LOSSES = "loss", "losses"
 """the loss of a row, in nats per token, and those of a row of many batches"""
 
 

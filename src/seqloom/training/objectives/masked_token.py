@@ -40,6 +40,7 @@ class MaskedTokenConfig(ObjectiveConfig):
     kind: Literal["masked_token"] = "masked_token"
     share: float = Field(0.15, gt=0, lt=1, description="part of the tokens that are chosen")
     causal: ClassVar = False
+    resizes: ClassVar = True
 
     @override
     def vocab(self, tokens: int) -> int:
@@ -57,17 +58,21 @@ class MaskedToken(Objective):
 
     def __init__(self, tokens: Tokens | None, model: ModelConfig, rows: int, share: float, data: DataConfig) -> None:
         super().__init__()
-        self.rows = rows
+        self.rows, self.context = rows, model.context
         self.share = share
         self.mask = model.vocab - 1
         self.seed = data.seed
 
         @cache
-        def windows(seed: int) -> Windows:
+        def windows(seed: int, context: int) -> Windows:
             assert tokens is not None, "it was built to score"
-            return Windows(tokens, model.context - 1, seed, data.within_documents)
+            return Windows(tokens, context - 1, seed, data.within_documents, data.disjoint)
 
         self._windows = windows
+
+    @override
+    def resize(self, context: int) -> None:
+        self.context = context
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
@@ -75,7 +80,7 @@ class MaskedToken(Objective):
 
         As each row has T tokens, n is the same for all.
         """
-        ids = self._windows(seed).batch(step, self.rows).numpy()
+        ids = self._windows(seed, self.context).batch(step, self.rows).numpy()
         inputs, chosen = self._hidden(ids, np.ones_like(ids, bool), seed, step * self.rows)
         positions = np.nonzero(chosen)[1].reshape(len(ids), -1)
         targets = np.take_along_axis(ids, positions, 1)

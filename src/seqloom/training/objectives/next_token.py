@@ -35,20 +35,25 @@ class NextTokenConfig(ObjectiveConfig):
 
     kind: Literal["next_token"] = "next_token"
     packs: ClassVar = True
+    resizes: ClassVar = True
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ScoredByToken":
         if data.packed:
             return PackedNextToken(tokens, model.context, rows)
-        return NextToken(tokens, model.context, rows, data.within_documents)
+        return NextToken(tokens, model.context, rows, data.within_documents, data.disjoint)
 
 
 class ScoredByToken(Objective, ABC):
-    """What is scored by the mean loss of every held-out token; `rows` per step."""
+    """What is scored by the mean loss of every held-out token; `rows` of `context` tokens per step."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, context: int) -> None:
         super().__init__()
-        self.rows = rows
+        self.rows, self.context = rows, context
+
+    @override
+    def resize(self, context: int) -> None:
+        self.context = context
 
     @override
     def score(self, model: Any, held_out: Any) -> Row:
@@ -57,28 +62,35 @@ class ScoredByToken(Objective, ABC):
 
     @override
     def summary(self, row: Row) -> str:
-        """The held-out cost, by token and by byte."""
-        return f"held-out cost {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
+        """The held-out loss, by token and by byte."""
+        return f"held-out loss {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
 
 
 @final
 class NextToken(ScoredByToken):
     """Windows of `context` + 1 ids of a text, `rows` per step."""
 
-    def __init__(self, tokens: Tokens | None, context: int, rows: int, within_documents: bool = False) -> None:
-        super().__init__(rows)
+    def __init__(
+        self,
+        tokens: Tokens | None,
+        context: int,
+        rows: int,
+        within_documents: bool = False,
+        disjoint: bool = False,
+    ) -> None:
+        super().__init__(rows, context)
 
         @cache
-        def windows(seed: int) -> Windows:
+        def windows(seed: int, context: int) -> Windows:
             assert tokens is not None, "it was built to score"
-            return Windows(tokens, context, seed, within_documents)
+            return Windows(tokens, context, seed, within_documents, disjoint)
 
         self._windows = windows
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T + 1)."""
-        return {"ids": self._windows(seed).batch(step, self.rows)}
+        return {"ids": self._windows(seed, self.context).batch(step, self.rows)}
 
     @override
     def targets(self, batch: Batch) -> int:
@@ -98,10 +110,10 @@ class PackedNextToken(ScoredByToken):
     """Whole documents in rows of `context` + 1 ids, `rows` per step."""
 
     def __init__(self, tokens: Tokens | None, context: int, rows: int) -> None:
-        super().__init__(rows)
+        super().__init__(rows, context)
 
         @cache
-        def packed(seed: int) -> PackedRows:
+        def packed(seed: int, context: int) -> PackedRows:
             assert tokens is not None, "it was built to score"
             return PackedRows(tokens, context, seed)
 
@@ -110,12 +122,12 @@ class PackedNextToken(ScoredByToken):
     @override
     def description(self, seed: int) -> str:
         """Documents, rows, and the share of padding."""
-        return self._packed(seed).description
+        return self._packed(seed, self.context).description
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T + 1) and `document` (B, T + 1), its number in the row from 0, or -1 at padding."""
-        ids, document = self._packed(seed).batch(step, self.rows)
+        ids, document = self._packed(seed, self.context).batch(step, self.rows)
         return {"ids": ids, "document": document}
 
     @override

@@ -50,18 +50,33 @@ class ProbeConfig(ObjectiveConfig):
     kind: Literal["probe"] = "probe"
     probe: str = Field("mqar", description="the probe, as mqar or mqar:pairs=8")
     difficulty: int = Field(1, ge=1, le=HARDEST, description="the dial: each doubles what is remembered")
+    test: str | None = Field(
+        None,
+        min_length=1,
+        description="settings of the rows that the trained model is asked about, as length=160; unset, those it learns",
+    )
+    solved: float = Field(SOLVED, gt=0, le=1, description="share of right answers at which training ends")
     reads_text: ClassVar = False
     uses_length: ClassVar = True
+    later: ClassVar = ("test", "solved")
 
     @model_validator(mode="after")
     def _known(self) -> "ProbeConfig":
-        _ = self.questions
+        if self.asked.vocab != self.questions.vocab:
+            raise ValueError(f"test={self.test} has other tokens than {self.probe}: change lengths alone")
         return self
 
     @cached_property
     def questions(self) -> Probe:
         """The probe with its settings at this difficulty."""
         return probe(self.probe, self.difficulty)
+
+    @cached_property
+    def asked(self) -> Probe:
+        """The rows that the trained model is asked about."""
+        if self.test is None:
+            return self.questions
+        return probe(f"{self.probe}{',' if ':' in self.probe else ':'}{self.test}", self.difficulty)
 
     @property
     @override
@@ -71,12 +86,13 @@ class ProbeConfig(ObjectiveConfig):
 
     @override
     def sized(self, model: ModelConfig) -> ModelConfig:
-        """As many ids, and as many tokens of context, as the rows have."""
-        return model.model_copy(update={"vocab": self.questions.vocab, "context": reads(self.questions)})
+        """As many ids, and as many tokens of context, as the longest rows have."""
+        context = max(reads(self.questions), reads(self.asked))
+        return model.model_copy(update={"vocab": self.questions.vocab, "context": context})
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ProbeObjective":
-        return ProbeObjective(self.questions, model.dim, rows, data.seed)
+        return ProbeObjective(self.questions, model.dim, rows, data.seed, self.asked, self.solved)
 
 
 def reads(probe: Probe) -> int:
@@ -88,11 +104,17 @@ def reads(probe: Probe) -> int:
 class ProbeObjective(Objective):
     """The questions of a probe, `rows` per step; `seed` is that of the questions that the model is judged by."""
 
-    def __init__(self, probe: Probe, dim: int, rows: int, seed: int) -> None:
+    def __init__(
+        self, probe: Probe, dim: int, rows: int, seed: int, asked: Probe | None = None, solved: float = SOLVED
+    ) -> None:
         super().__init__()
         self.probe = probe
+        self.asked = probe if asked is None else asked
+        self.solved = solved
         self.rows = rows
         self.seed = seed
+        if probe.summary is not None and self.asked != probe:
+            raise ValueError(f"{probe.name} answers from one place, whose row cannot be longer: leave out test")
         self.unpack = None if probe.summary is None else Unpack(dim, probe.places - reads(probe))
 
     @override
@@ -127,7 +149,7 @@ class ProbeObjective(Objective):
     @override
     def score(self, model: nn.Module, held_out: Any) -> Row:
         """The loss of a question, the share of right answers, and both counts by distance (`answers`)."""
-        return self._score(model, ROWS, 0).row()
+        return self._score(model, self.asked, ROWS, 0).row()
 
     @override
     def summary(self, row: Row) -> str:
@@ -139,10 +161,10 @@ class ProbeObjective(Objective):
         """Every `CHECK` steps the share of right answers, to questions that `score` does not ask."""
         if step % CHECK:
             return None
-        accuracy = self._score(model, CHECKED, ROWS).accuracy
-        return Check(f"right {accuracy:.1%}", accuracy >= SOLVED)
+        accuracy = self._score(model, self.probe, CHECKED, ROWS).accuracy
+        return Check(f"right {accuracy:.1%}", accuracy >= self.solved)
 
-    def _score(self, model: nn.Module, rows: int, first: int) -> Any:
+    def _score(self, model: nn.Module, asked: Probe, rows: int, first: int) -> Any:
         device = next(model.parameters()).device
 
         def predict(ids: Tensor) -> Tensor:
@@ -152,7 +174,7 @@ class ProbeObjective(Objective):
         for part in learning:
             part.eval()
         try:
-            return score(predict, self.probe, self.seed, rows, batch=self.rows, first=first)
+            return score(predict, asked, self.seed, rows, batch=self.rows, first=first)
         finally:
             for part in learning:
                 part.train()

@@ -1,0 +1,73 @@
+"""The board for the docs: the five decisions that docs/choose.md opens with, its table, README's lines and pictures.
+
+    python -m docs.making.board        writes docs/images/board.svg, board-state.svg and board-recall.svg
+
+All are made of results/board.jsonl, results/board_times.jsonl and results/recall_trained.jsonl, as far as they are
+there: `section` and `lines` are None without a finished run.
+"""
+
+from pathlib import Path
+
+from docs.making.tables import table as markdown
+from seqloom.cli.boarding import lineup
+from seqloom.experiments.board.rows import read_kept, read_times
+from seqloom.report.board import table
+from seqloom.report.board.charts import charts
+from seqloom.report.board.standing import Board
+from seqloom.report.charts.chart import Chart
+from seqloom.report.charts.draw import svg
+
+ROOT = Path(__file__).parents[2]
+RESULTS, IMAGES = ROOT / "results", ROOT / "docs" / "images"
+FILES = ("board.jsonl", "board_times.jsonl", "recall_trained.jsonl")
+
+
+def rows(results: Path = RESULTS) -> tuple[Board, table.Times] | None:
+    """The board and its times; None without a finished run."""
+    kept = list(read_kept(results / FILES[0]).values())
+    board = Board.of(kept, lineup()) if kept else None
+    if board is None or not board.standings:
+        return None
+    return board, table.Times([*read_times(results / FILES[1])])
+
+
+def section(results: Path = RESULTS) -> str | None:
+    """What docs/choose.md opens with: the decisions with their evidence, the table, and what stands below it."""
+    found = rows(results)
+    if found is None:
+        return None
+    board, times = found
+    parts = [
+        "## Five decisions",
+        "Written down before the runs, at equal parameters, each row at its best learning rate, on books of authors "
+        f"that were not trained on ([rows](../results/{FILES[0]})).",
+        "\n".join(f"{number}. {answer}" for number, answer in enumerate(lines(results), 1)),
+        "## The board",
+        markdown(tuple(table.head(times)), [tuple(line) for line in table.lines(board, times)]),
+        "\n".join(f"- {note}" for note in table.notes(board)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def lines(results: Path = RESULTS) -> list[str]:
+    """Each question with its answer, a line each; none without a finished run."""
+    found = rows(results)
+    if found is None:
+        return []
+    board, _ = found
+    return [f"{answer.question.text} {answer.sentence(board.lineup.titles)}" for answer in board.answers]
+
+
+def pictures(results: Path = RESULTS) -> dict[str, Chart]:
+    """The charts by the name of their files; none without a finished run."""
+    found = rows(results)
+    if found is None:
+        return {}
+    made = charts(*found, recalled=read_times(results / FILES[2]))
+    return {f"{chart.name}.svg": chart for chart in made}
+
+
+if __name__ == "__main__":
+    for name, chart in pictures().items():
+        (IMAGES / name).write_text(svg(chart), encoding="utf-8")
+        print(f"docs/images/{name} is written")

@@ -1,0 +1,78 @@
+"""When to use a mixer and when not: from its traits, and from the rows of the comparison of all mixers.
+
+A need of docs/choose.md names a mixer where its row is the best or tied with it, unless most mixers are; of losses that
+were observed once, only the lowest is named. A probe speaks against one where fewer than half of the answers are right.
+"""
+
+from collections.abc import Sequence
+
+from docs.making.needs import PROBES, Need, Row, needs
+from docs.making.results import rows
+from seqloom.core.mixer import Traits
+
+FEW = 0.5
+"""of the answers right, below which a probe speaks against a mixer"""
+MANY = 0.5
+"""of the mixers, above which a need speaks for none of them"""
+NOTHING = ["nothing that was measured yet"]
+FOR = {
+    "constant": "texts of any length, token by token: its state has one size",
+    "window": "a fixed window: its state never holds more than its context",
+    "grows": "tasks that must look back at every earlier token: its state keeps them all",
+}
+AGAINST = {
+    "window": "what lies further back than its context",
+    "grows": "endless texts: its state and the time of a token grow with the text",
+    "none": "writing token by token: it has no state",
+}
+
+
+def use(kind: str, traits: Traits) -> str:
+    """The section of a mixer's page, in Markdown."""
+    known = [row for row in rows("all") if "left_out" not in row]
+    own = [row for row in known if row["kind"] == kind]
+    good, bad = [FOR[traits.state]] if traits.state in FOR else [], _limits(traits)
+    told = [need for need in needs(known) if len(_best(need)) <= MANY * len(known)]
+    good += [_said(need) for need in told if any(row in _best(need) for row in own)]
+    bad += _failed(own)
+    source = (
+        "What is measured is of one comparison of all mixers at a small size ([Choose](../choose.md))."
+        if own
+        else "No row compares it with the others yet: "
+        f"`seqloom compare attention:heads=4 {kind} --data books/ --out runs/compare`."
+    )
+    lists = _list("Good for", good or NOTHING), _list("Not for", bad or NOTHING)
+    return "\n\n".join(("## When to use it", *lists, source))
+
+
+def _limits(traits: Traits) -> list[str]:
+    """What its traits exclude."""
+    said = ["writing text: it reads whole sequences"] if traits.causal == "never" else []
+    if traits.longest is not None:
+        said.append("texts longer than its context")
+    if traits.state in AGAINST and (traits.causal != "never" or traits.state != "none"):
+        said.append(AGAINST[traits.state])
+    return said
+
+
+def _best(need: Need) -> Sequence[Row]:
+    return need.taken[:1] if need.observed_once else need.taken
+
+
+def _said(need: Need) -> str:
+    tied = len(_best(need)) - 1
+    return need.name + (f" (tied with {tied} other{'s' * (tied > 1)})" if tied else "")
+
+
+def _failed(own: Sequence[Row]) -> list[str]:
+    """The probes that none of its rows answers, with the share of right answers of the best."""
+    said = []
+    for probe, words in PROBES.items():
+        right = [row[f"{probe} right"] for row in own if row.get(f"{probe} right") is not None]
+        if right and max(right) < FEW:
+            said.append(f"{words} ({max(right):.0%} of the answers right)")
+    return said
+
+
+def _list(head: str, lines: Sequence[str]) -> str:
+    return f"**{head}**\n\n" + "\n".join(f"- {line}" for line in lines)

@@ -1,0 +1,95 @@
+"""What `seqloom study board` does: it announces, plans, trains or times, and shows where the board stands."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from seqloom.cli.comparing import typed
+from seqloom.experiments.board.announced import announced
+from seqloom.experiments.board.lineup import BELOW, BESIDE, DECISIONS, HOST, ROWS, title
+from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, read_kept, read_times
+from seqloom.experiments.board.study import Board
+from seqloom.experiments.plan import plan
+from seqloom.experiments.runner import Workers, run
+from seqloom.experiments.study import Stopped
+from seqloom.experiments.summary import failures
+from seqloom.report.board import page, table
+from seqloom.report.board.standing import Board as Standings
+from seqloom.report.board.standing import Lineup, Question
+
+RECALLED = Path("results/recall_trained.jsonl")
+"""rows of probes that were trained to their end"""
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command."""
+
+    data: str | None
+    changes: Sequence[str]
+    kept: Path
+    merge: bool
+    race: bool
+    plan: bool
+
+    @property
+    def times(self) -> Path:
+        """The file of times, next to that of rows."""
+        return self.kept.with_name(f"{self.kept.stem}_{TIMES}.jsonl")
+
+
+def boarded(asked: Asked, out: Path, workers: Workers) -> int:
+    """The exit code: of a signal if one stopped it, 2 where a run failed."""
+    if asked.merge:
+        new, whole = merge(out, asked.kept)
+        raced = merge_times(out, asked.times)
+        print(f"{new:,} new rows, {raced:,} times; {asked.kept} holds {whole:,} rows")
+        show(out, asked)
+        return 0
+    if asked.data is None:
+        raise ValueError("give --data, a folder of texts whose authors are named")
+    board = Board(asked.data, tuple(asked.changes), read_kept(asked.kept))
+    print(announced(board), flush=True)
+    study = board.race if asked.race else board.study
+    if asked.plan:
+        print(f"\n{plan(study, out, workers)}")
+        return 0
+    code = 0
+    try:
+        for line in failures(run(study, out, workers, command=typed())):
+            print(f"seqloom: {line}", file=sys.stderr)
+            code = 2
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        code = stopped.code
+    show(out, asked)
+    return code
+
+
+def show(out: Path, asked: Asked) -> None:
+    """Prints the table and the decisions by the rows so far, of this folder and kept, and writes OUT/board.html."""
+    rows = list({**read_kept(asked.kept), **finished(out)}.values())
+    if not rows:
+        print("no run is finished yet")
+        return
+    board, times = Standings.of(rows, lineup()), table.Times([*read_times(asked.times)])
+    if not board.standings:
+        print("no run has ended with a loss yet")
+        return
+    print(f"\n{table.text(board, times)}")
+    print(f"\nthe page is {page.write(out / 'board.html', page.report(board, times, recalled()))}")
+
+
+def recalled() -> list[dict[str, Any]]:
+    """The kept rows of probes."""
+    return read_times(RECALLED)
+
+
+def lineup() -> Lineup:
+    """What was written down before the runs."""
+    names = [each.name for each in (*ROWS, *BESIDE)] + list(BELOW)
+    questions = [Question(each.question, each.first, each.second) for each in DECISIONS]
+    return Lineup({name: title(name) for name in names}, HOST, tuple(BELOW), questions)

@@ -1,0 +1,81 @@
+"""`seqloom study extrapolate`: trained models on texts longer than those of their training, a table and a report."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seqloom.cli.folder import folder
+
+if TYPE_CHECKING:
+    from seqloom.experiments.extrapolate import Longer
+
+
+def extrapolate(
+    runs: Annotated[list[Path], typer.Argument(help="folders of runs: the --out of their training", metavar="RUN...")],
+    out: Annotated[
+        Path,
+        typer.Option(help="the folder for the rows; the same command goes on there", parser=folder, metavar="PATH"),
+    ],
+    lengths: Annotated[str, typer.Option(help="tokens of a window, as 32,64,128")] = "32,64,128,256,512",
+    data: Annotated[
+        str | None, typer.Option(help="the text to predict; what each training held out unless given")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="models that read at once, with a share of the cores each")] = 1,
+) -> int:
+    """Loss against length beyond training, for each run; one whose positions end there has a row with the reason."""
+    numbers = tokens(lengths)
+    from seqloom.cli.comparing import typed
+    from seqloom.experiments.extrapolate import Extrapolate, Longer
+    from seqloom.experiments.results import RESULTS
+    from seqloom.experiments.runner import Workers, run
+    from seqloom.experiments.study import Stopped
+    from seqloom.experiments.summary import failures
+    from seqloom.report.extrapolate import write
+
+    study = Extrapolate(runs, numbers, data)
+    try:
+        results = run(study.study, out, Workers(jobs), command=typed())
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.code
+    for line in failures(results):
+        print(f"seqloom: {line}", file=sys.stderr)
+    rows = results.of(Longer)
+    if rows:
+        print("\n" + printed(rows))
+        print(f"\nthe report is {write(out)}: open it in a browser; the rows are in {out / RESULTS}")
+    return 2 if results.failed else 0
+
+
+def tokens(text: str) -> list[int]:
+    """The lengths that `32,64,128` names. ValueError for anything else."""
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and len(word) < 10 and int(word) > 0 for word in words):
+        raise ValueError(f"--lengths is some numbers of tokens, as 32,64,128, not {text[:100]!r}")
+    return [int(word) for word in words]
+
+
+def printed(rows: "Sequence[Longer]") -> str:
+    """Losses by length, of all tokens and of those beyond the trained length, and what could not be read."""
+    from seqloom.core.table import table
+
+    lengths = sorted({row.length for row in rows})
+    found = {(row.run, row.length): row for row in rows}
+    named = [next(row for row in rows if row.run == run) for run in dict.fromkeys(row.run for row in rows)]
+
+    def losses(beyond: bool) -> str:
+        cells = []
+        for one in named:
+            own = [found.get((one.run, length)) for length in lengths]
+            values = [None if row is None else row.beyond if beyond else row.loss for row in own]
+            cells.append([one.run, one.mixer, one.position, one.context, *values])
+        return table(["run", "mixer", "position", "trained on", *map(str, lengths)], cells)
+
+    reasons = {f"{row.run}: {row.refused}": None for row in rows if row.refused is not None}
+    parts = ["nats per token, by the tokens of a window", "", losses(False)]
+    if any(row.beyond is not None for row in rows):
+        parts += ["", "the same, of the tokens that follow more tokens than training had", "", losses(True)]
+    return "\n".join([*parts, *(["", "not read:", *reasons] if reasons else [])])

@@ -1,0 +1,172 @@
+"""A text divided by author: no author of the training texts is in validation or test.
+
+    author of a document    the column `author` of the row of the folder's manifest.csv whose column `file` is its name;
+                            else the line "Author: …" of its first 100, as Project Gutenberg's files begin;
+                            else what stands before " - " in its file's name
+    one author              people of the same last and first name: "Wiggin, Kate Douglas" and "Kate D. Wiggin";
+                            documents that share one of several authors, between which stands ";" or " and ", share all
+    division                authors in the order of sha256(name): each goes to test until `part` of all characters is
+                            there, and is passed over where it would bring it beyond 1.25 `part`; then, of those that
+                            are left, to validation by the same rule; the others are trained on
+
+The division depends on the text and its authors alone, so that every model and every seed has the same.
+"""
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import final
+
+from seqloom.data.documents import Document, Documents
+from seqloom.data.split import side
+
+PARTS = ("training", "validation", "test")
+MANIFEST = "manifest.csv"
+HEADER = 100
+"""lines of a text in which its author is looked for"""
+MOST = 1.25
+"""of `part`, beyond which an author is passed over"""
+_LINE = re.compile(r"^\s*Author:\s*(\S.*?)\s*$", re.IGNORECASE | re.MULTILINE)
+
+
+@final
+@dataclass(frozen=True)
+class Side:
+    """One part of a division."""
+
+    name: str
+    authors: tuple[str, ...]
+    documents: int
+    characters: int
+
+    def __str__(self) -> str:
+        size = f"{self.documents:,} documents of {len(self.authors):,} authors, {self.characters:,} characters"
+        return f"{self.name}: {size}: {'; '.join(self.authors)}"
+
+
+@final
+@dataclass(frozen=True)
+class Division:
+    """Which document is in which part."""
+
+    parts: bytes
+    """of each document in order, the index in `PARTS`"""
+    sides: tuple[Side, ...]
+
+    def side(self, documents: Documents, name: str) -> Documents:
+        """The documents of a part, in their order."""
+        return side(documents, self.parts, PARTS.index(name))
+
+    def __str__(self) -> str:
+        return "\n".join(str(side) for side in self.sides)
+
+
+def divide(documents: Documents, folder: Path, part: float) -> Division:
+    """Divides by author. ValueError, in one line, where an author is unknown, and where a part would be empty."""
+    manifest = _manifest(folder)
+    names: list[tuple[str, ...]] = []
+    sizes: list[int] = []
+    for document in documents:
+        names.append(authors(document, manifest, str(folder)))
+        sizes.append(len(document.text))
+    groups = _together(names)
+    characters: dict[str, int] = {}
+    for group, size in zip(groups, sizes, strict=True):
+        characters[group] = characters.get(group, 0) + size
+    part_of = _chosen(characters, part, str(folder))
+    parts = bytes(part_of[group] for group in groups)
+    shown = {group: " with ".join(sorted(_spelled(group, groups, names))) for group in characters}
+    sides = tuple(
+        Side(
+            name,
+            tuple(sorted(shown[group] for group in characters if part_of[group] == number)),
+            parts.count(number),
+            sum(size for group, size in characters.items() if part_of[group] == number),
+        )
+        for number, name in enumerate(PARTS)
+    )
+    return Division(parts, sides)
+
+
+def authors(document: Document, manifest: Mapping[str, str], source: str) -> tuple[str, ...]:
+    """The authors of a document, as they are written. ValueError where they are not said."""
+    header = "\n".join(document.text.split("\n", HEADER)[:HEADER])
+    before, dash, _ = PurePosixPath(document.name).stem.partition(" - ")
+    line = _LINE.search(header)
+    found = manifest.get(document.name) or (line[1] if line else None) or (before.strip() if dash else None)
+    people = [re.sub(r"\(.*?\)", "", one).strip() for one in re.split(r";|\band\b", found or "")]
+    if not any(people):
+        raise ValueError(
+            f"{source}: nobody is named as the author of {document.name}: write {MANIFEST} with the columns file and "
+            'author, a line "Author: …" into its header, or call it "AUTHOR - TITLE.txt"'
+        )
+    return tuple(person for person in people if person)
+
+
+def key(author: str) -> str:
+    """The last and the first name, by which people are compared: "Carroll, Lewis" and "Lewis Carroll" are one."""
+    last, comma, first = author.casefold().partition(",")
+    words = (f"{first} {last}" if comma else author.casefold()).split()
+    return " ".join(dict.fromkeys((words[-1], words[0])))
+
+
+def _manifest(folder: Path) -> dict[str, str]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        return {}
+    try:
+        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a readable table ({error})") from None
+    if rows and not {"file", "author"} <= rows[0].keys():
+        raise ValueError(f"{path}: it has no columns file and author")
+    return {row["file"]: row["author"] for row in rows if row["file"] and row["author"]}
+
+
+def _together(names: Iterable[tuple[str, ...]]) -> list[str]:
+    """A group for each document: the same where documents share an author, directly or through others."""
+    listed = [[key(name) for name in people] for people in names]
+    group: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while group.setdefault(name, name) != name:
+            name = group[name]
+        return name
+
+    for first, *others in listed:
+        for other in others:
+            low, high = sorted((root(first), root(other)))
+            group[high] = low
+    return [root(people[0]) for people in listed]
+
+
+def _spelled(group: str, groups: list[str], names: list[tuple[str, ...]]) -> set[str]:
+    """One spelling of each author of a group."""
+    spelled = {key(name): name for of, people in zip(groups, names, strict=True) if of == group for name in people}
+    return set(spelled.values())
+
+
+def _chosen(characters: Mapping[str, int], part: float, source: str) -> dict[str, int]:
+    """The index in `PARTS` of each group."""
+    if not 0 < part < 0.5:
+        raise ValueError(f"held_out is taken twice, for validation and for test: it must be below 0.5, not {part}")
+    wanted = part * sum(characters.values())
+    order = sorted(characters, key=lambda group: hashlib.sha256(group.encode()).digest())
+    chosen = dict.fromkeys(order, 0)
+    for number in (2, 1):
+        held = 0
+        for group in order:
+            if chosen[group] == 0 and held < wanted and held + characters[group] <= MOST * wanted:
+                chosen[group] = number
+                held += characters[group]
+    empty = [name for number, name in enumerate(PARTS) if number not in chosen.values()]
+    if empty:
+        raise ValueError(
+            f"{source}: {len(order)} authors cannot be divided so that {empty[0]} has about {part:.0%} of the text: "
+            "add texts of other authors, or choose a larger data.held_out"
+        )
+    return chosen

@@ -1,0 +1,69 @@
+"""Permutations: after each permutation of a few things, the composition of all so far.
+
+    p1 p2 p3 …  → p1, p2∘p1, p3∘p2∘p1, …        ids: the n! permutations of n things in lexicographic order;
+                                                 the first place asks nothing that is not in its own permutation
+
+The word problem of the group S_n: of five things it is not solvable, and whoever keeps a state that only fades, or a
+sum, cannot follow it at any length. Every permutation so far matters, so that the distance of a question is that of the
+first. Source: Merrill et al., The Illusion of State in State-Space Models, arXiv:2404.08819; Grazzi et al.,
+arXiv:2411.12537. Asked at every place as there.
+"""
+
+from functools import cached_property
+from itertools import permutations
+from math import factorial
+from typing import ClassVar, final
+
+import numpy as np
+from pydantic import Field
+from typing_extensions import override
+
+from seqloom.data.probes.draws import Draws, Ints
+from seqloom.data.probes.probe import LONGEST, Probe, Questions
+
+
+@final
+class Permutations(Probe):
+    """Where is everything now?"""
+
+    name: ClassVar = "permutations"
+    length: int = Field(ge=2, le=LONGEST, description="permutations of a row")
+    things: int = Field(5, ge=2, le=5, description="things that are permuted")
+
+    @classmethod
+    @override
+    def at(cls, difficulty: int) -> dict[str, int]:
+        """8, 16, 32, … permutations."""
+        return {"length": 2 ** (difficulty + 2)}
+
+    @property
+    @override
+    def vocab(self) -> int:
+        return factorial(self.things)
+
+    @property
+    @override
+    def places(self) -> int:
+        return self.length
+
+    @property
+    @override
+    def chance(self) -> float:
+        """Without a single one of the permutations, all compositions are equally likely."""
+        return 1 / self.vocab
+
+    @cached_property
+    def after(self) -> Ints:
+        """(n!, n!): the id of p∘q, in row p and column q."""
+        listed = list(permutations(range(self.things)))
+        ids = {order: number for number, order in enumerate(listed)}
+        return np.array([[ids[tuple(p[place] for place in q)] for q in listed] for p in listed])
+
+    @override
+    def drawn(self, draws: Draws) -> Questions:
+        tokens = draws.below(self.vocab, self.length)
+        composed = tokens.copy()
+        for place in range(1, self.length):
+            composed[:, place] = self.after[tokens[:, place], composed[:, place - 1]]
+        composed[:, 0] = 0
+        return Questions(tokens, composed, np.broadcast_to(np.arange(self.length), tokens.shape).copy())

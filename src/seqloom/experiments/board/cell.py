@@ -1,0 +1,175 @@
+"""One run of the board: a training, then the test books read by the trained model.
+
+    bits per byte of a span of positions = Σ -log2 p over its tokens / its tokens / bytes per token of the whole text
+
+so that the spans, weighted by their tokens, add up to the whole. At `LONG` tokens a window is read in pieces, with the
+state handed on.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, final
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from seqloom.analysis.match import quantity
+from seqloom.core.device import chosen
+from seqloom.core.model import Model
+from seqloom.core.state import nbytes
+from seqloom.data.authors import PARTS
+from seqloom.data.tokens import Tokens
+from seqloom.data.windows import held_out
+from seqloom.evaluation.scores import widened
+from seqloom.experiments.board.lineup import RATES
+from seqloom.experiments.board.rows import BoardRow
+from seqloom.experiments.compare import last_tenth
+from seqloom.experiments.study import RunCell
+from seqloom.ops.backends import use
+from seqloom.runs import checkpoint
+from seqloom.runs.layout import Run, identity
+from seqloom.runs.metrics import read
+from seqloom.runs.model import load
+from seqloom.training.config import RunConfig
+from seqloom.training.preparation import with_text
+
+LONG = 2048
+"""tokens of a window beyond the context that was trained"""
+EDGES = (0, 64, 256, 512, 1024, 2048)
+SCORES = ("training", "validation", "loss", "bits_per_byte", "by_position", "bits_per_byte_long", "by_position_long")
+"""fields of a row that a run without an end does not have"""
+PIECE = 512
+"""tokens that are read at once from a state"""
+LENGTHS = (512, 2048, 8192)
+"""tokens of a text after which the state is measured"""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class BoardCell(RunCell):
+    """A contender trained at a learning rate from a seed."""
+
+    schema: ClassVar = BoardRow
+    contender: str
+    board: str
+    """digest of what all runs of the study share"""
+
+    @property
+    def digest(self) -> str:
+        """What its row is known by."""
+        return identity(self.settings)
+
+    def read(self, run: Run, failed: str | None) -> list[BoardRow]:
+        """One row: losses on the validation and the test books, sizes, state, backends, seconds."""
+        config, training = self.config.model, self.config.training
+        rows = read(run.metrics)
+        losses = [row["loss"] for row in rows if "loss" in row]
+        _, corpus = with_text(self.config)
+        assert corpus.test is not None
+        assert corpus.division is not None
+        with torch.device("meta"):
+            embedding = config.build(layers=1).token.weight.numel()
+        saved = checkpoint.peek(run.checkpoints)
+        surroundings = saved.meta["surroundings"] if saved is not None else {}
+        shared = {
+            "contender": self.contender,
+            "digest": self.digest,
+            "board": self.board,
+            "tokens": dict(zip(PARTS, map(len, (corpus.train, corpus.held, corpus.test)), strict=True)),
+            "authors": {side.name: side.authors for side in corpus.division.sides[1:]},
+            "lr": training.lr,
+            "seed": training.seed,
+            "batches": training.batches,
+            "ffn": config.ffn,
+            "parameters": quantity(config, "params"),
+            "embedding": embedding,
+            "backends": surroundings.get("backends", {}),
+            "seconds": round(sum(row["seconds"] for row in rows if "loss" in row), 1),
+        }
+        if failed is not None:
+            nothing = dict.fromkeys(SCORES)
+            return [BoardRow.model_validate({**shared, **nothing, "state_bytes": {}, "failed": failed})]
+        model, _ = load(run.folder, device=chosen(training.device))
+        with use(**self.config.backends), torch.no_grad():
+            near = Spans(model, corpus.test, config.context, training.batch)
+            goes_on = model.traits.streams and model.traits.longest is None
+            far = Spans(model, corpus.test, LONG, max(1, training.batch * config.context // LONG)) if goes_on else None
+            held = state_bytes(model, corpus.test) if goes_on else {}
+        return [
+            BoardRow.model_validate(
+                {
+                    **shared,
+                    "training": statistics.median(losses[-last_tenth(len(losses)) :]),
+                    "validation": [row for row in rows if "held_out" in row][-1]["held_out"],
+                    "loss": near.loss,
+                    "bits_per_byte": near.bits_per_byte,
+                    "by_position": near.by_position,
+                    "bits_per_byte_long": far.bits_per_byte if far else None,
+                    "by_position_long": far.by_position if far else None,
+                    "state_bytes": held,
+                }
+            )
+        ]
+
+    def steps(self) -> list[tuple[RunConfig, float]]:
+        """As of a run; rates and seeds take the same time, and are one line of the plan."""
+        training = self.config.training.model_copy(update={"lr": RATES[1], "seed": 0})
+        data = self.config.data.model_copy(update={"seed": 0})
+        config = self.config.model_copy(update={"training": training, "data": data})
+        return [(config, training.batches + self.scoring)]
+
+    def text(self, rows: Sequence[BoardRow]) -> str:
+        """The losses."""
+        (row,) = rows
+        return row.failed or f"validation {row.validation:.4f}, test {row.bits_per_byte:.4f} bits a byte"
+
+
+@final
+class Spans:
+    """Every token of a text predicted once, in windows of `length` tokens, `rows` at a time."""
+
+    def __init__(self, model: Model, tokens: Tokens, length: int, rows: int) -> None:
+        sums, counts = (torch.zeros(length, dtype=torch.float64) for _ in range(2))
+        for inputs, targets, keep in held_out(tokens, length, rows):
+            nats = torch.where(keep, _nats(model, inputs.to(model.device), targets.to(model.device)).cpu(), 0.0)
+            sums += nats.double().sum(0)
+            counts += keep.sum(0)
+        total, count = float(sums.sum()), int(counts.sum())
+        self.loss = total / count
+        """nats a token"""
+        bits = count / int(tokens.sizes.sum()) / math.log(2)
+        self.bits_per_byte = self.loss * bits
+        self.by_position = {
+            f"{first + 1}-{last}": float(sums[first:last].sum() / counts[first:last].sum()) * bits
+            for first, last in pairwise(EDGES)
+            if last <= length and counts[first:last].sum()
+        }
+        """bits per byte of the tokens predicted from so many of their window"""
+
+
+def _nats(model: Model, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The loss of each target (B, T), read in pieces where there are more than the context."""
+    if inputs.shape[1] <= model.config.context:
+        return cross_entropy(widened(model(inputs)).transpose(1, 2), targets, reduction="none")
+    state = model.start(len(inputs))
+    parts = []
+    for piece, wanted in zip(inputs.split(PIECE, 1), targets.split(PIECE, 1), strict=True):
+        logits, state = model.extend(piece, state)
+        parts.append(cross_entropy(widened(logits).transpose(1, 2), wanted, reduction="none"))
+    return torch.cat(parts, 1)
+
+
+def state_bytes(model: Model, tokens: Tokens) -> dict[str, int]:
+    """Bytes of the state of one row after it has read so many tokens of a text that is long enough."""
+    text = torch.from_numpy(tokens.ids[: LENGTHS[-1]].astype("int64"))[None].to(model.device)
+    state, read, found = model.start(1), 0, dict[str, int]()
+    while read < text.shape[1]:
+        until = min([length for length in (*LENGTHS, text.shape[1]) if length > read] + [read + PIECE])
+        _, state = model.read(text[:, read:until], state)
+        read = until
+        if read in LENGTHS:
+            found[str(read)] = nbytes(model.trim(state))
+    return found

@@ -1,0 +1,92 @@
+"""Who is on the board, and the five questions that it decides, written down before anything was trained.
+
+    ROWS        the twelve rows      three rates with seed 0, then more seeds at the best rate; equal parameters
+    BESIDE      the same, for scale: no mixing at all, and the smaller Extractors
+    BELOW       at its own size: what cannot be made equal; one run at the best rate of another
+    DECISIONS   tested together (Holm); their rows have five seeds. Every other difference is exploratory
+
+Needs no torch.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+from seqloom.experiments.contender import Contender
+
+ATTENTION = "{kind: attention, heads: 4, kv_heads: 2}"
+"""the mixer of board/small"""
+RATES = (1e-3, 2e-3, 4e-3)
+"""learning rates that every row is trained at; further ones by factors of 2 until the best lies inside"""
+SEEDS = 3
+DECIDED_SEEDS = 5
+"""of the rows that a decision is about"""
+
+
+def _three_to_one(kind: str) -> tuple[str, ...]:
+    return (f"model.mixer=[{', '.join([f'{{kind: {kind}}}'] * 3)}, {ATTENTION}]",)
+
+
+def _kind(kind: str) -> Contender:
+    return Contender(kind, (f"model.mixer.kind={kind}",))
+
+
+HOST = "attention"
+ROWS = (
+    Contender(HOST, ()),
+    _kind("he"),
+    _kind("gated_delta"),
+    Contender("he-3-1", _three_to_one("he")),
+    Contender("gated_delta-3-1", _three_to_one("gated_delta")),
+    Contender("attention-convolution", ("model.mixer.kernel=4",)),
+    Contender("attention-window", ("model.mixer.window=64",)),
+    _kind("gla"),
+    _kind("mamba2"),
+    _kind("rwkv7"),
+    _kind("mlstm"),
+    _kind("gru"),
+)
+BESIDE = (_kind("identity"), _kind("we"), _kind("me"))
+BELOW = {"she": "he"}
+"""the contender at its own size, and the one whose best rate it is trained at"""
+TITLES = {
+    "attention": "llama attention",
+    "he": "HE",
+    "he-3-1": "HE 3 : attention 1",
+    "gated_delta-3-1": "gated_delta 3 : attention 1",
+    "attention-convolution": "llama attention, convolution of 4 on q, k, v",
+    "attention-window": "llama attention, window 64",
+    "we": "WE",
+    "me": "ME",
+    "she": "SHE (own size)",
+}
+"""what a contender is called where it is not by its kind"""
+
+
+@final
+@dataclass(frozen=True)
+class Decision:
+    """A question between two rows: whose bits per byte on the test books are lower, at equal parameters."""
+
+    question: str
+    first: str
+    second: str
+
+
+DECISIONS = (
+    Decision("HE or llama attention at equal parameters?", "he", "attention"),
+    Decision("gated_delta or llama attention at equal parameters?", "gated_delta", "attention"),
+    Decision("HE in three of four layers, or attention in all?", "he-3-1", "attention"),
+    Decision("gated_delta in three of four layers, or attention in all?", "gated_delta-3-1", "attention"),
+    Decision("HE or gated_delta at equal parameters?", "he", "gated_delta"),
+)
+DECIDED = frozenset(name for decision in DECISIONS for name in (decision.first, decision.second))
+
+
+def seeds(name: str) -> int:
+    """How many seeds a row has."""
+    return DECIDED_SEEDS if name in DECIDED else SEEDS
+
+
+def title(name: str) -> str:
+    """What a contender is called in tables."""
+    return TITLES.get(name, name)

@@ -1,0 +1,143 @@
+"""The rows of the board, and the file in which they are kept when the folder of the runs is gone.
+
+    results/board.jsonl           a line per finished run: {cell, …BoardRow, date, commit, command, machine}
+    results/board_times.jsonl     the last race: {contender, step or tokens and ms_per_token, …}
+
+A run is known by `digest`, of all settings that its result depends on and of the text. One whose row is kept is not
+run again, on whichever machine and in whichever folder the study goes on.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from pydantic import ValidationError
+
+from seqloom.core.files import read_text
+from seqloom.experiments.results import ROWS, document
+from seqloom.experiments.study import Row
+from seqloom.runs.durable import replace
+
+KEPT = Path("results/board.jsonl")
+TIMES = "times"
+"""the folder of what is timed, and the end of its file's name: results/board_times.jsonl"""
+LARGEST = 64 << 20
+"""bytes of the file at most"""
+ORIGIN = ("cell", "date", "commit", "command", "machine")
+
+
+@final
+class BoardRow(Row):
+    """A trained model of the board; losses are None where its loss became NaN, which is why it `failed`."""
+
+    contender: str
+    digest: str
+    board: str
+    """digest of what all runs of a board share: rows of another are not compared with them"""
+    tokens: dict[str, int]
+    """of the training, validation and test books"""
+    authors: dict[str, tuple[str, ...]]
+    """of the validation and test books; all others are trained on"""
+    lr: float
+    seed: int
+    """of the weights, of dropout and of the order of the batches"""
+    batches: int
+    ffn: int
+    parameters: int
+    """trainable numbers of the layers and their norms"""
+    embedding: int
+    """trainable numbers of the embedding, which is the head too"""
+    backends: dict[str, list[str]]
+    """what each op computed with"""
+    seconds: float
+    """of all training steps, on a machine that may have done other things"""
+    training: float | None
+    """nats a token, median over the last tenth of the batches"""
+    validation: float | None
+    """nats a token on the validation books: what the learning rate is chosen by"""
+    loss: float | None
+    """nats a token on the test books"""
+    bits_per_byte: float | None
+    """on the test books, read in windows of the context"""
+    by_position: dict[str, float] | None
+    """bits per byte of the tokens after so many others in their window"""
+    bits_per_byte_long: float | None
+    """the same in windows of `LONG` tokens, where a state goes on"""
+    by_position_long: dict[str, float] | None
+    state_bytes: dict[str, int]
+    """of one row after so many tokens that it really read"""
+    failed: str | None = None
+
+
+def read_kept(path: Path) -> dict[str, dict[str, Any]]:
+    """The lines of a file of rows, by digest; none where there is no file. ValueError for one that is no such row."""
+    if not path.is_file():
+        return {}
+    lines: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(read_text(path, LARGEST).splitlines(), 1):
+        try:
+            values = json.loads(line)
+            row = row_of(values)
+        except (ValueError, TypeError, AttributeError):
+            raise ValueError(f"{path}: line {number:,} is no row of the board: repair or remove it") from None
+        lines[row.digest] = values
+    return lines
+
+
+def row_of(values: Mapping[str, Any]) -> BoardRow:
+    """The row of a line. ValueError where it is none."""
+    try:
+        return BoardRow.model_validate({name: value for name, value in values.items() if name not in ORIGIN})
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+def finished(out: Path) -> dict[str, dict[str, Any]]:
+    """The lines of all finished runs below a study's folder, by digest; it may be at work."""
+    lines = {}
+    for path in sorted(out.rglob(ROWS)):
+        found = document(path)
+        for row in found["rows"]:
+            if "digest" not in row:  # a time
+                continue
+            lines[row["digest"]] = {"cell": path.parent.relative_to(out).as_posix(), **row, **found["origin"]}
+    return lines
+
+
+def merge(out: Path, path: Path) -> tuple[int, int]:
+    """Adds the rows of finished runs to the file; how many were new, and how many it holds now."""
+    before = read_kept(path)
+    lines = {**finished(out), **before}
+    if lines:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, written(list(lines.values())))
+    return len(lines) - len(before), len(lines)
+
+
+def merge_times(out: Path, path: Path) -> int:
+    """Puts the times that were raced in a study's folder in the place of those in the file; how many there are."""
+    lines = []
+    for each in sorted((out / TIMES).rglob(ROWS)):
+        found = document(each)
+        lines += [{**row, **found["origin"]} for row in found["rows"]]
+    if lines:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
+    return len(lines)
+
+
+def read_times(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of times; none where there is no file. ValueError where it is none."""
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in read_text(path, LARGEST).splitlines()]
+    except ValueError:
+        raise ValueError(f"{path} holds no times of the board: repair or remove it") from None
+
+
+def written(lines: Sequence[Mapping[str, Any]]) -> bytes:
+    """The lines in a fixed order: by contender, rate and seed."""
+    ordered = sorted(lines, key=lambda line: (line["contender"], line["lr"], line["seed"], line["digest"]))
+    return "".join(json.dumps(line, allow_nan=False) + "\n" for line in ordered).encode()

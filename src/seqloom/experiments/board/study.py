@@ -1,0 +1,199 @@
+"""The board as a study: which run is next, given the rows so far.
+
+    of each row: seed 0 at three rates → further rates by factors of 2 until the best lies inside → more seeds at it
+
+The rows of the decisions come first, and whatever has a row in `kept` is not run again. What is yielded depends on the
+rows alone, so that a study that was stopped, here or on another machine, goes on where it was.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+from typing import Any, final
+
+from seqloom.analysis.match import match
+from seqloom.analysis.origin import machine
+from seqloom.core.model import ModelConfig
+from seqloom.data.prepare import Corpus
+from seqloom.data.windows import Windows
+from seqloom.experiments.board.cell import BoardCell
+from seqloom.experiments.board.lineup import BELOW, BESIDE, DECIDED, RATES, ROWS, seeds
+from seqloom.experiments.board.rows import TIMES, BoardRow, row_of
+from seqloom.experiments.contender import Contender
+from seqloom.experiments.decoding import Decoding
+from seqloom.experiments.race import Race
+from seqloom.experiments.results import Results
+from seqloom.experiments.study import Cell, Study, scoring
+from seqloom.runs.layout import identity as digest
+from seqloom.training.config import RunConfig
+from seqloom.training.preparation import identity, with_text
+from seqloom.training.settings import resolve
+
+RECIPE = "board/small"
+FURTHEST = 6
+"""doublings or halvings beyond the first rates at most"""
+TOKENS = (512, 2048)
+"""of a text after which one more is timed"""
+LADDER = tuple(RATES[0] * 2.0**power for power in range(-FURTHEST, len(RATES) + FURTHEST))
+"""all rates that a row may be trained at"""
+
+
+@final
+@dataclass(frozen=True)
+class Board:
+    """The study. `changes` are settings of all models; `kept` the lines of runs that were trained before, by digest.
+
+    ValueError where the text is too short for its batches, or cannot be divided by author.
+    """
+
+    source: str
+    changes: Sequence[str] = ()
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def study(self) -> Study:
+        """Its folder belongs to what all runs share."""
+        return Study("board", self.shared, self.stages)
+
+    @property
+    def race(self) -> Study:
+        """What is timed, in the same folder, while the machine does nothing else: steps by turns, then tokens."""
+
+        def stages(results: Results) -> Iterator[list[Cell]]:
+            here = machine()
+            models = {name: config for name, config in self.models.items() if name not in BELOW}
+            race: list[Cell] = [Race(f"{TIMES}/steps", models, here)]
+            yield race + [
+                Decoding(f"{TIMES}/{name}-{tokens}", name, config, tokens, here)
+                for name, config in models.items()
+                for tokens in TOKENS
+            ]
+
+        return Study("board", self.shared, stages)
+
+    @cached_property
+    def shared(self) -> dict[str, Any]:
+        """The settings and the text of all runs, without what the rows differ in."""
+        shared = self.host.identity(self.corpus.identity)
+        del shared["model"]["mixer"], shared["training"]["seed"], shared["training"]["lr"], shared["data"]["seed"]
+        return shared
+
+    @cached_property
+    def _prepared(self) -> tuple[RunConfig, Corpus]:
+        config, corpus = with_text(resolve(RECIPE, self.changes, self.source))
+        training = config.training
+        windows = Windows(corpus.train, config.model.context, 0, disjoint=config.data.disjoint).starts
+        wanted = training.batches * training.batch
+        if windows < wanted:
+            raise ValueError(
+                f"{self.source}: the training books have {windows:,} windows of {config.model.context:,} tokens, and "
+                f"{training.batches:,} batches of {training.batch:,} read {wanted:,}, none twice: add text, or choose "
+                "fewer training.batches"
+            )
+        return config, corpus
+
+    @property
+    def host(self) -> RunConfig:
+        """The settings of the host with attention, with the vocabulary of the text."""
+        return self._prepared[0]
+
+    @property
+    def corpus(self) -> Corpus:
+        """The text, divided by author."""
+        return self._prepared[1]
+
+    @cached_property
+    def models(self) -> dict[str, RunConfig]:
+        """The settings of every contender, of equal parameters but those below the line."""
+        found = {}
+        for each in (*ROWS, *BESIDE, *(Contender(name, (f"model.mixer.kind={name}",)) for name in BELOW)):
+            config = resolve(RECIPE, [*self.changes, *each.changes], self.source)
+            model: ModelConfig = config.model.model_copy(update={"vocab": self.host.model.vocab})
+            if each.name not in BELOW:
+                model = match(model, self.host.model, equal="params", by="ffn").config
+            found[each.name] = config.model_copy(update={"model": model})
+        return found
+
+    def stages(self, results: Results) -> Iterator[list[Cell]]:
+        """Runs that do not need each other; the next follow from their rows."""
+        others = [each.name for each in ROWS if each.name not in DECIDED]
+        decided = [each.name for each in ROWS if each.name in DECIDED]
+        for group in (decided, others, [each.name for each in BESIDE], list(BELOW)):
+            yield from self._waves(group, results)
+
+    def row(self, cell: BoardCell, results: Results) -> BoardRow | None:
+        """The row of a run, of this folder or kept; None where it is not finished."""
+        rows = [row for row in results.rows.get(cell.name, []) if isinstance(row, BoardRow)]
+        if rows:
+            return rows[0]
+        line = self.kept.get(cell.digest)
+        return None if line is None else row_of(line)
+
+    def best(self, name: str, results: Results) -> float | None:
+        """The rate of the lowest validation loss so far; None where a run of the first rates has no row."""
+        rows = {rate: self.row(self.cell(name, rate, 0), results) for rate in LADDER}
+        losses = {rate: inf if row.validation is None else row.validation for rate, row in rows.items() if row}
+        if not losses.keys() >= set(RATES):
+            return None
+        return min(losses, key=lambda rate: (losses[rate], rate))
+
+    def _waves(self, names: Sequence[str], results: Results) -> Iterator[list[Cell]]:
+        while wanted := [cell for name in names for cell in self._rates(name, results)]:
+            yield [*wanted]
+            if all(self._waits(cell, results) for cell in wanted):
+                break  # nothing is run: the stages are only asked for
+        further = [self._seeds(name, results) for name in names]
+        for number in range(max(map(len, further), default=0)):
+            yield [cells[number] for cells in further if number < len(cells)]
+
+    def _rates(self, name: str, results: Results) -> list[BoardCell]:
+        """The runs of seed 0 that the choice of the rate still needs."""
+        if name in BELOW:
+            return []
+        first = [self.cell(name, rate, 0) for rate in RATES]
+        missing = [cell for cell in first if self._waits(cell, results)]
+        if missing:
+            return missing
+        best = self.best(name, results)
+        if best is None:
+            return []
+        beside = [self.cell(name, rate, 0) for rate in (best / 2, best * 2) if rate in LADDER]
+        return [cell for cell in beside if self._waits(cell, results)]
+
+    def _seeds(self, name: str, results: Results) -> list[BoardCell]:
+        """The runs at the best rate; while that is not known, at the middle one, for the plan."""
+        of = BELOW.get(name, name)
+        rate = self.best(of, results)
+        if rate is None and any(self.cell(of, each, 0).name in results.failed for each in RATES):
+            return []
+        rate = RATES[1] if rate is None else rate
+        numbers = range(1) if name in BELOW else range(1, seeds(name))
+        cells = [self.cell(name, rate, seed) for seed in numbers]
+        return [cell for cell in cells if self._waits(cell, results)]
+
+    def _waits(self, cell: BoardCell, results: Results) -> bool:
+        return self.row(cell, results) is None and cell.name not in results.failed
+
+    def cell(self, name: str, lr: float, seed: int) -> BoardCell:
+        """A run."""
+        config = self.models[name]
+        config = config.model_copy(
+            update={
+                "data": config.data.model_copy(update={"seed": seed}),
+                "training": config.training.model_copy(update={"lr": lr, "seed": seed}),
+            }
+        )
+        return BoardCell(
+            name=f"{name}/seed-{seed}-lr-{lr:g}",
+            config=config,
+            identity=identity(config, self.corpus),
+            scoring=scoring(config, len(self.corpus.held)) + self._tested(config),
+            contender=name,
+            board=digest(self.shared)[:16],
+        )
+
+    def _tested(self, config: RunConfig) -> float:
+        """Training steps that reading the test books twice takes."""
+        assert self.corpus.test is not None
+        return 2 * scoring(config, len(self.corpus.test))

@@ -1,0 +1,260 @@
+"""Beyond the trained length: trained models read texts that are longer than those that they were trained on.
+
+    study = Extrapolate((Path("runs/alibi"), Path("runs/t5")), (32, 64, 128), "held.txt")
+    rows = run(study.study, Path("runs/longer")).of(Longer)
+
+A text is cut into windows of each length, side by side, and every token is predicted once, with the weights as they
+are. Where a length is beyond the trained context, the model is built again with the length as its context, so that
+attention looks at all of the window. A model whose weights belong to its context (the taps of an Extractor) stays as it
+is and reads on; one that cannot read so far has a row with the reason.
+
+Source: Press et al., ALiBi, arXiv:2108.12409, section 2.2 and Figure 1 (nonoverlapping inference), which seed 002 shows
+as its Figure 11. What differs: the mean loss of the tokens beyond the trained context is a column of its own, as longer
+windows also have fewer tokens with little before them.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+
+from seqloom.core.model import Model, ModelConfig, require_generates
+from seqloom.core.table import written
+from seqloom.data.tokens import Tokens
+from seqloom.data.windows import cut
+from seqloom.evaluation.scores import Scores, score
+from seqloom.experiments.eval_text import eval_text
+from seqloom.experiments.results import Results
+from seqloom.experiments.study import Cell, Row, Study
+from seqloom.runs import model as stored
+from seqloom.runs import steps
+from seqloom.runs.layout import Run, find_run
+from seqloom.training.train import Say, Show
+
+TOKENS = 8192
+"""tokens that are read at once, or one window"""
+SAME = 1e-3
+"""largest difference of logits at which a model that was built again is still the same, in units of the largest"""
+
+
+@final
+class Longer(Row):
+    """How well a model predicts a text in windows of one length."""
+
+    run: str
+    mixer: str
+    position: str
+    dim: int
+    depth: int
+    parameters: int
+    context: int
+    """tokens of a window in training"""
+    batches: int
+    batch: int | None
+    seed: int | None
+    """None of a model that was saved without a training"""
+    text: str
+    length: int
+    """tokens of a window here"""
+    looks_back: int | None
+    """tokens that the model is built to look back on; None where it did not read the text"""
+    tokens: int
+    loss: float | None
+    """nats per token, of all tokens"""
+    beyond: float | None
+    """nats per token, of those after more tokens of their window than the trained context has"""
+    refused: str | None = None
+    """why there is no loss"""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LengthCell(Cell):
+    """One model at one length."""
+
+    schema: ClassVar = Longer
+    folder: str
+    step: int
+    length: int
+    data: str | None
+    digest: str
+    """of the run's identity, its weights' step and the text"""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The model, the text and the length."""
+        return {"read": self.digest, "length": self.length}
+
+    def run(self, folder: Path, say: Say, show: Show) -> Sequence[Longer]:
+        """One row; a model that cannot read so far has one without a loss."""
+        model, run = _loaded(self.folder, self.step)
+        tokens, text = _tokens(self.folder, self.step, self.data)
+        training = run.settings.get("training", {})
+        about = {
+            "run": Path(self.name).parent.name,
+            "mixer": " + ".join(sorted({mixer.kind for mixer in model.config.pattern})),
+            "position": model.config.position.kind,
+            "dim": model.config.dim,
+            "depth": model.config.depth,
+            "parameters": sum(weights.numel() for weights in model.parameters()),
+            "context": model.config.context,
+            "batches": self.step,
+            "batch": training.get("batch"),
+            "seed": training.get("seed"),
+            "text": text,
+            "length": self.length,
+            "tokens": len(tokens),
+        }
+        try:
+            longer = at_length(model, self.length)
+        except ValueError as error:
+            return [Longer(**about, looks_back=None, loss=None, beyond=None, refused=str(error))]
+        found = score(longer, tokens, batch=max(1, TOKENS // self.length), context=self.length)
+        past = beyond(found, tokens, self.length, model.config.context)
+        return [Longer(**about, looks_back=longer.config.context, loss=found.loss, beyond=past)]
+
+    def text(self, rows: Sequence[Longer]) -> str:
+        """The loss, or why there is none."""
+        row = rows[0]
+        return f"loss {written(row.loss)}" if row.loss is not None else f"refused: {row.refused}"
+
+
+@final
+@dataclass(frozen=True)
+class Extrapolate:
+    """The runs, the lengths in tokens, and the text; None for what each run's own training held out.
+
+    ValueError, in one line, for values that repeat, runs whose models predict no next token, and a text that cannot be
+    read; FileNotFoundError where there is no run.
+    """
+
+    runs: Sequence[Path]
+    lengths: Sequence[int]
+    data: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.runs or not self.lengths:
+            raise ValueError("extrapolate needs at least one run and one length")
+        if len(set(self.lengths)) < len(self.lengths) or min(self.lengths) < 1:
+            raise ValueError(f"--lengths are numbers of tokens that differ, not {', '.join(map(str, self.lengths))}")
+        names = [_name(run) for run in self.runs]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two runs are called {name!r}: give folders of different names")
+
+    @property
+    def study(self) -> Study:
+        """Its cells share nothing but the folder: other runs and lengths may be added to it."""
+        return Study("extrapolate", {}, self.stages)
+
+    def stages(self, results: Results) -> Iterator[list[Cell]]:
+        """All cells, none of which needs another."""
+        yield list(self.cells)
+
+    @cached_property
+    def cells(self) -> list[LengthCell]:
+        """Every run at each length, the shortest first."""
+        made = []
+        for path in self.runs:
+            step = _newest(find_run(path))
+            _, run = _loaded(str(path), step)
+            tokens, _ = _tokens(str(path), step, self.data)
+            digest = hashlib.sha256(f"{run.identity} {step} ".encode())
+            digest.update(tokens.ids.tobytes())
+            made += [
+                LengthCell(
+                    name=f"{_name(path)}/length-{length}",
+                    folder=str(path),
+                    step=step,
+                    length=length,
+                    data=self.data,
+                    digest=digest.hexdigest(),
+                )
+                for length in sorted(self.lengths)
+            ]
+        return made
+
+
+def at_length(model: Model, length: int) -> Model:
+    """A model of the same weights that reads windows of `length` tokens: itself, or one with that as its context.
+
+    ValueError, which names the reason, where it cannot.
+    """
+    config = model.config
+    if length <= config.context:
+        return model
+    reach = config.position.longest(config.context)
+    if reach is not None and reach < length:
+        raise ValueError(f"{config.position.kind} positions reach {reach:,} tokens")
+    longer = config.model_copy(update={"context": length})
+    if _shapes(longer) == _shapes(config):
+        built = longer.build().to(model.device, model.dtype).eval()
+        built.load_state_dict(model.state_dict())
+        if _same(model, built):
+            return built
+    longest = model.traits.longest
+    if longest is not None and longest < length:
+        kinds = ", ".join(sorted({half.kind for half in config.pattern}))
+        raise ValueError(f"{kinds} has weights for texts of {longest:,} tokens")
+    return model
+
+
+def beyond(found: Scores, tokens: Tokens, length: int, context: int) -> float | None:
+    """The mean loss of the tokens that follow more than `context` others of their window; None without any."""
+    losses = np.array(found.by_position)
+    sizes = cut(tokens, length)[1]
+    counts = np.array([(sizes > position).sum() for position in range(len(losses))])
+    past = slice(context, None)
+    return float((losses * counts)[past].sum() / counts[past].sum()) if counts[past].sum() else None
+
+
+def _same(model: Model, built: Model) -> bool:
+    """Whether both compute the same for a text of the trained length."""
+    config = model.config
+    ids = torch.randint(config.vocab, (1, config.context), generator=torch.Generator().manual_seed(0)).to(model.device)
+    with torch.no_grad():
+        here, there = model(ids), built(ids)
+    return bool((here - there).abs().max() <= SAME * here.abs().max())
+
+
+def _shapes(config: ModelConfig) -> dict[str, torch.Size]:
+    with torch.device("meta"):
+        return {name: tensor.shape for name, tensor in config.build().state_dict().items()}
+
+
+def _name(run: Path) -> str:
+    return run.resolve().name
+
+
+def _newest(run: Run) -> int:
+    """The step of the newest checkpoint. FileNotFoundError where there is none."""
+    there = steps.whole(run.checkpoints)
+    if not there:
+        raise FileNotFoundError(f"{run.folder} has no checkpoint: train it first")
+    return max(there)
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: str, step: int) -> tuple[Model, Run]:
+    model, run = stored.load(folder, step=step)
+    require_generates(model, "predict the next token")
+    if run.has_tokenizer():
+        from seqloom.data.tokenizer import Tokenizer
+
+        model.tokenizer = Tokenizer.load(run.tokenizer)
+    return model, run
+
+
+@lru_cache(maxsize=1)
+def _tokens(folder: str, step: int, data: str | None) -> tuple[Tokens, str]:
+    """The text for a run, and what it is. ValueError where there is none."""
+    model, run = _loaded(folder, step)
+    tokens, what = eval_text(run, model, data)
+    if tokens is None:
+        raise ValueError(f"{run.folder}: {what}")
+    return tokens, Path(what).name if data is not None else what

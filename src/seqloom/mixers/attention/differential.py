@@ -1,0 +1,216 @@
+"""Differential attention: what one softmax reads, less a share λ of what a second one reads.
+
+    version 1   q, k = x W_q, x W_k in 2H heads of width K = D/2H,   v = x W_v in H heads of width 2K
+                λ = e^{λ_q1·λ_k1} - e^{λ_q2·λ_k2} + λ_0,   λ_0 = 0.8 - 0.6 e^{-0.3 l} in layer l from 0
+                y_h = (softmax(q_2h k_2h) - λ softmax(q_2h+1 k_2h+1)) v_h
+                out = (norm(y) (1 - λ_0)) W_o           norm(y) = y / √(mean of y² + 1e-5) ∘ gain, per head
+    version 2   q = x W_q in 2H heads,   k, v = x W_k, x W_v in H heads, all of width K = D/H
+                λ = σ(x W_λ), one for each token and head
+                y_h = (softmax(q_2h k_h) - λ_h softmax(q_2h+1 k_h)) v_h,   out = y W_o
+
+Scores are divided by √K. With a `context` L, a token looks back on the L latest tokens, itself included. Before
+training λ_q1, λ_k1, λ_q2, λ_k2 are N(0, 0.01); they are not decayed.
+
+Source: Ye et al., Differential Transformer, arXiv:2410.05258, section 2, and the authors' programs (unilm), of which
+version 2 is published as one alone. l counts the layers of this kind. transformers' DiffLlama pairs head h with h + H,
+and its norm has no gain.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, cast, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, sigmoid
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.position import Place, QueriesKeysPosition
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.core.view import View, of_heads
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import ring
+from seqloom.ops.attention import attend, banded, weights
+from seqloom.ops.attention.price import fading, price
+from seqloom.ops.cache import extended, written
+from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+@final
+class Differential(PackedMixer):
+    """Differential attention over `dim` channels. State: keys and values, at most `context` of them."""
+
+    traits = TRAITS
+
+    def __init__(self, config: "DifferentialConfig", layer: Layer) -> None:
+        super().__init__()
+        D, H, first = layer.dim, config.heads, config.version == 1
+        if D % (2 * H if first else H):
+            pairs = f"{H} pairs of heads" if first else f"heads {H}"
+            raise ValueError(f"dim {D} is not divisible by {pairs}: choose heads that divide dim{' / 2' * first}")
+        self.dim, self.heads, self.context = D, H, layer.context
+        self.K, self.V, self.key_heads = (D // (2 * H), D // H, 2 * H) if first else (D // H, D // H, H)
+        self.w_q = Linear(D, 2 * H * self.K, bias=False)
+        self.w_k, self.w_v, self.w_o = (Linear(D, D, bias=False) for _ in range(3))
+        self.vectors = nn.Parameter(torch.empty(2, 2, self.K)) if first else None  # of each softmax, λ_q and λ_k
+        self.w_share = None if first else Linear(D, H, bias=False)
+        self.start_share = 0.8 - 0.6 * math.exp(-0.3 * layer.number)
+        self.norm = HeadNorm(H, self.V) if first else None
+        position = layer.position
+        built = None if position is None else position.build(self.K, layer.context, 2 * H, self.key_heads)
+        self.position = cast(QueriesKeysPosition | None, built)
+        self._init()
+
+    @override
+    def reset(self, std: float) -> None:
+        """λ's vectors are drawn again too."""
+        super().reset(std)
+        self._init()
+
+    @override
+    def rebuild(self) -> None:
+        if self.position is not None:
+            self.position.rebuild(self.device)
+
+    @override
+    def param_groups(self) -> list[dict[str, Any]]:
+        if self.vectors is None:
+            return super().param_groups()
+        rest = [parameter for parameter in self.parameters() if parameter is not self.vectors]
+        return [{"params": rest}, {"params": [self.vectors], "weight_decay": 0.0}]
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        sizes = {"k": (self.key_heads, 0, self.K), "v": (self.heads, 0, self.V)}
+        return {name: Entry(size, grows=True, axis=1, most=self.context) for name, size in sizes.items()}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        T = x.shape[1]
+        q, k, v = self._projected(x, state["length"] if state else None)
+        if state is None:
+            return self._differ(x, q, k, v, self._reach(T)), {}
+        size = state["k"].shape[2]
+        used = ring.held(size, length_of(state))
+        now = state["length"][:, None] + torch.arange(T, device=x.device)
+        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
+        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
+        room, length = self._room(used + T, size), state["length"]
+        entries = {name: extended(state[name], room, length, new, lengths) for name, new in (("k", k), ("v", v))}
+        return self._differ(x, q, keys, values, self.context, now, then), entries
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        length, size = length_of(state), state["k"].shape[2]
+        q, k, v = self._projected(x[:, None], length.tokens)
+        needed = self._room(ring.held(size, length) + 1, size)
+        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        count = length.bound if length.even else None
+        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
+        used = ring.held(room, length.after(1, 1))
+        then = ring.times(room, length.tokens + 1)[:, :used]
+        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+        y = self._differ(x[:, None], q, k, v, None, length.tokens[:, None], then)
+        return y[:, 0], {"k": keys, "v": values}
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        q, k, _ = self._projected(x[:1])
+        a = weights(q, k, pattern=banded(self._reach(x.shape[1])), fade=self._fade())[0]
+        return of_heads(a[0::2] - self._share(x[:1])[0] * a[1::2])
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        rows, terms, n = span.rows, span.terms(self.context), span.rows * self.dim
+        scores = price(rows, terms, 2 * self.heads * self.K, 2 * self.heads)
+        wider = 2 * self.heads * (self.V - self.K)
+        scores += Cost(mul=terms * wider, add=(terms - rows) * wider)
+        less = Cost(mul=n, add=n, path=("multiplication", "addition"))
+        fade = None if self._fade() is None else fading(rows, self.K, 2 * self.heads + self.key_heads)
+        if self.norm is None:
+            return self.w_q, fade, scores, sigmoid(rows * self.heads).parallel(), less, self.w_o
+        share = rows * Cost(mul=2 * self.K, add=2 * (self.K - 1) + 2, exp=2)
+        scaled = Cost(mul=n, path=("multiplication",))
+        return self.w_q, fade, scores, share, less, self.norm, scaled, self.w_o
+
+    def _projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, 2H, T, K), keys and values of tokens after `before` (B,) others; None for none."""
+        sizes = ((self.w_q, self.K), (self.w_k, self.K), (self.w_v, self.V))
+        q, k, v = (w(x).unflatten(-1, (-1, width)).transpose(1, 2) for w, width in sizes)
+        if self.position is not None:
+            time = torch.arange(x.shape[1], device=x.device)
+            q, k = self.position(q, k, time if before is None else before[:, None] + time)
+        return q, k, v
+
+    def _differ(
+        self,
+        x: Stream,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        window: int | None,
+        now: Tensor | None = None,
+        then: Tensor | None = None,
+    ) -> Stream:
+        """The output of x (B, T, D), whose queries look at these keys."""
+        if self.key_heads > self.heads:
+            v = v.repeat_interleave(2, 1)
+        both = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, fade=self._fade())
+        y = both[:, 0::2] - self._share(x) * both[:, 1::2]  # (B, H, T, V)
+        if self.norm is not None:
+            return self.w_o(self.norm(y) * (1 - self.start_share))
+        return self.w_o(y.transpose(1, 2).flatten(2))
+
+    def _share(self, x: Stream) -> Tensor:
+        """λ: (T, 1) at each token, or (B, H, T, 1)."""
+        if self.w_share is not None:
+            return torch.sigmoid(self.w_share(x)).transpose(1, 2)[..., None]
+        assert self.vectors is not None
+        of_first, of_second = self.vectors.expand(x.shape[1], -1, -1, -1).unbind(1)  # (T, 2, K)
+        powers = [(each[:, 0] * each[:, 1]).sum(-1, keepdim=True).exp() for each in (of_first, of_second)]
+        return powers[0] - powers[1] + self.start_share
+
+    def _fade(self) -> Tensor | None:
+        return None if self.position is None else self.position.fade
+
+    def _reach(self, T: int) -> int | None:
+        return None if self.context is None or self.context >= T else self.context
+
+    def _room(self, needed: int, already: int) -> int:
+        return max(already, needed if self.context is None else min(needed, self.context))
+
+    @torch.no_grad()
+    def _init(self) -> None:
+        if self.vectors is not None:
+            nn.init.normal_(self.vectors, std=0.1)
+
+
+@register
+class DifferentialConfig(MixerConfig):
+    """Differential attention, whose second softmax takes off what the first reads by chance."""
+
+    kind: Literal["differential"] = "differential"
+    heads: int = Field(4, ge=1, description="pairs of heads of queries; divides dim, in version 1 dim / 2")
+    version: Literal[1, 2] = Field(1, description="1: a share per layer, and a norm; 2: one per token and head")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2}, {"heads": 2, "version": 2}, {"heads": 1, "version": 2})
+
+    @property
+    @override
+    def places(self) -> frozenset[Place]:
+        return frozenset({"queries_keys"})
+
+    @override
+    def make(self, layer: Layer) -> Differential:
+        return Differential(self, layer)

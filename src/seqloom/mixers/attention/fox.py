@@ -1,0 +1,154 @@
+"""FoX, the Forgetting Transformer: attention whose scores fade with every token between a query and a key.
+
+    q = x W_q,   k = x W_k,   v = x W_v                     H heads of width K = D/H; no biases
+    g = log σ(x W_f + b_f)                                  per head
+    z_ij = q_i · k_j / √K + Σ_{j<s≤i} g_s,   y = concat_h(Σ_{j≤i} softmax_j(z_ij) v_j) W_out
+
+It needs no positions. With a `context` L, a token looks back on the L latest tokens, itself included.
+
+Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3, and the authors' layer without its options: the
+"Pro" block adds norms of queries and keys, an output gate and norm, and a shift of keys and values. Looking back on L
+is ours. A state holds for each key the sum of g after it, where the program adds up all gates again.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, pad
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, Rounding, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import ring
+from seqloom.ops.cache import extended, written
+from seqloom.ops.forgetting import forgetting
+from seqloom.ops.forgetting.price import price
+from seqloom.ops.forgetting.reference import weighted
+from seqloom.ops.pack import within
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+@final
+class FoX(PackedMixer):
+    """Attention that forgets, over `dim` channels. State: keys, values, and the sum of g after each of them."""
+
+    traits = TRAITS
+
+    def __init__(self, layer: Layer, heads: int) -> None:
+        super().__init__()
+        D = layer.dim
+        if D % heads:
+            raise ValueError(f"dim {D} is not divisible by heads {heads}: choose heads that divide dim")
+        self.dim, self.heads, self.K, self.context = D, heads, D // heads, layer.context
+        self.w_qkv, self.w_out = Linear(D, 3 * D, bias=False), Linear(D, D, bias=False)
+        self.w_f = Linear(D, heads)
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, most=self.context)
+        sums = Entry((self.heads, 0, 1), "wide", grows=True, axis=1, most=self.context)
+        return {"k": cache, "v": cache, "sums": sums}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v, g = self._projected(x)
+        if state is None:
+            return self._out(forgetting(q, k, v, g, window=self._window(x.shape[1]))), {}
+        size, T = state["k"].shape[2], x.shape[1]
+        used = ring.held(size, length_of(state))
+        now = state["length"][:, None] + torch.arange(T, device=x.device)
+        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
+        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
+        past = state["sums"][:, :, :used, 0]
+        y = forgetting(q, keys, values, g, past, window=self.context, query_time=now, key_time=then)
+        return self._out(y), self._after(state, self._room(used + T, size), k, v, g, lengths)
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        q, k, v, g = self._projected(x[:, None])
+        length, size = length_of(state), state["k"].shape[2]
+        needed = self._room(ring.held(size, length) + 1, size)
+        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        count = length.bound if length.even else None
+        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
+        used = ring.held(room, length.after(1, 1))
+        none, faded = torch.zeros_like(g)[..., None], self._faded(state, room, g, used)
+        sums = written(faded, room, length.tokens, count, none, True)
+        seen = None if count is not None else ring.times(room, length.tokens + 1)[:, None, None, :used] >= 0
+        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+        y = weighted(q, k, v, sums[:, :, :used, 0], seen)
+        entries = {"k": keys, "v": values, "sums": state["sums"].copy_(sums) if reuse and room == size else sums}
+        return self._out(y)[:, 0], entries
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        g = self._projected(x[:1])[3]
+        return [View("forget gate", "how much of what is before it a token leaves", ("head", "token"), g[0].exp())]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        n = span.rows * self.heads
+        gates = Cost(add=n, exp=n, other=n).parallel()
+        return self.w_qkv, gates, price(span.rows, span.terms(self.context), self.dim, self.heads), self.w_out
+
+    def _projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Queries, keys and values (B, H, T, K), and g (B, H, T) in float32 or better."""
+        q, k, v = self.w_qkv(x).unflatten(-1, (3, self.heads, self.K)).permute(2, 0, 3, 1, 4)
+        logits = self.w_f(x)
+        return q, k, v, logsigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32))).transpose(1, 2)
+
+    def _after(self, state: State, room: int, k: Tensor, v: Tensor, g: Tensor, lengths: Tensor | None) -> Entries:
+        """The entries after these tokens."""
+        if lengths is not None:
+            g = torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
+        used = ring.held(room, length_of(state).after(k.shape[2], k.shape[2]))
+        since = (g.sum(-1, keepdim=True) - g.cumsum(-1))[..., None]
+        given = (("k", state["k"], k), ("v", state["v"], v), ("sums", self._faded(state, room, g, used), since))
+        return {name: extended(cache, room, state["length"], new, lengths) for name, cache, new in given}
+
+    def _faded(self, state: State, room: int, g: Tensor, used: int) -> Tensor:
+        """The sums of the keys that are held after tokens of these gates, in `room` places of which `used` are used."""
+        sums = ring.grow(state["sums"].flatten(0, 1), room).unflatten(0, state["sums"].shape[:2])
+        faded = sums[:, :, :used] + g.sum(-1)[:, :, None, None]
+        held = ring.times(state["sums"].shape[2], state["length"]) >= 0
+        held = pad(held, (0, room - held.shape[1]))[:, None, :used, None]
+        return torch.cat([torch.where(held, faded, 0.0), sums[:, :, used:]], 2)
+
+    def _out(self, y: Tensor) -> Stream:
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    def _window(self, T: int) -> int | None:
+        return None if self.context is None or self.context >= T else self.context
+
+    def _room(self, needed: int, already: int) -> int:
+        return max(already, needed if self.context is None else min(needed, self.context))
+
+
+@register
+class FoXConfig(MixerConfig):
+    """The Forgetting Transformer's attention."""
+
+    kind: Literal["fox"] = "fox"
+    heads: int = Field(4, ge=1, description="heads, each with a forget gate; divides dim")
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(128, "sums of a block's gates are channels, whose rounding the gates' bias adds up")
+    examples: ClassVar = ({"heads": 2}, {"heads": 1})
+
+    @override
+    def make(self, layer: Layer) -> FoX:
+        return FoX(layer, self.heads)

@@ -1,0 +1,181 @@
+"""Multi-head latent attention: keys and values are rebuilt from one small vector per token, which is all that is kept.
+
+    c = norm(x W_c),   k̃ = x W_r                       C = `rank` numbers, and one key of R numbers for all heads
+    q_h = x W_q, or norm(x W_d) W_q of `query_rank`    K + R wide per head: q_h = [q'_h q̃_h]
+    [k_h v_h] = c W_kv                                  K = V = D/H wide per head
+    z_ij = (q'_i · k_j + q̃_i · k̃_j) / √(K + R)          q̃ and k̃ turned by their positions (`rotary`)
+    y = concat_h(Σ_{j≤i} softmax_j(z_ij) v_j) W_o
+
+The state holds c and the turned k̃ alone. A piece or a token that follows one is read in the absorbed form, in which
+W_kv meets the query and the output in place of each key and value:
+
+    q'_i · k_j = (q'_i W_kᵀ) · c_j,   Σ_j a_ij v_j = (Σ_j a_ij c_j) W_v
+
+With a `context` L, a token looks back on the L latest tokens, itself included; norm(x) = x / √(mean of x² + 1e-6) ∘
+gain.
+
+Source: DeepSeek-AI, DeepSeek-V2, arXiv:2405.04434, section 2.1 and appendix C, and DeepSeek-V3's program, which turns
+neighbours as pairs. The paper's K is free, here K = D/H; as priced each key and value is rebuilt once.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.core.view import View, of_heads
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import ring
+from seqloom.ops.attention import attend, banded, weights
+from seqloom.ops.attention.price import price
+from seqloom.ops.projection import Linear
+from seqloom.positions.rotary import Rotary
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+@final
+class MLA(PackedMixer):
+    """Multi-head latent attention over `dim` channels. State: c and k̃ (B, T, C + R), at most `context` of them."""
+
+    traits = TRAITS
+
+    def __init__(self, config: "MLAConfig", layer: Layer) -> None:
+        super().__init__()
+        D, H = layer.dim, config.heads
+        if D % H:
+            raise ValueError(f"dim {D} is not divisible by heads {H}: choose heads that divide dim")
+        self.dim, self.heads, self.K, self.context = D, H, D // H, layer.context
+        self.rank = config.rank or max(1, D // 2)
+        self.R = config.rotary_width or max(2, self.K // 4 * 2)
+        for name, rank in (("rank", self.rank), ("query_rank", config.query_rank)):
+            if rank > D:
+                raise ValueError(f"{name} {rank} is above the width {D}: nothing would be small, choose {D} at most")
+        if config.rotary and self.R % 2:
+            raise ValueError(f"rotary positions turn pairs of channels: rotary_width {self.R} is odd")
+        self.w_c, self.w_r = Linear(D, self.rank, bias=False), Linear(D, self.R, bias=False)
+        self.norm = nn.RMSNorm(self.rank, eps=1e-6)
+        self.w_d = Linear(D, config.query_rank, bias=False) if config.query_rank else None
+        self.norm_d = nn.RMSNorm(config.query_rank, eps=1e-6) if config.query_rank else None
+        self.w_q = Linear(config.query_rank or D, H * (self.K + self.R), bias=False)
+        self.w_kv = Linear(self.rank, 2 * D, bias=False)
+        self.w_o = Linear(D, D, bias=False)
+        self.rotary = Rotary(self.R, H, 1, config.base, "neighbours") if config.rotary else None
+
+    @override
+    def rebuild(self) -> None:
+        if self.rotary is not None:
+            self.rotary.rebuild(self.device)
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        return {"c": Entry((0, self.rank + self.R), grows=True, most=self.context)}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        T = x.shape[1]
+        q, c = self._projected(x, state["length"] if state else None)
+        if state is None:
+            k, v = self._rebuilt(c)
+            y = attend(q, k, v, pattern=banded(self._reach(T)))
+            return self.w_o(y.transpose(1, 2).flatten(2)), {}
+        used = ring.held(state["c"].shape[1], length_of(state))
+        now = state["length"][:, None] + torch.arange(T, device=x.device)
+        then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :used], now], 1)
+        known = torch.cat([state["c"][:, :used].to(c.dtype), c], 1)
+        grown = ring.grow(state["c"], self._room(used + T, state["c"].shape[1]))
+        return self._absorbed(q, known, now, then), {"c": ring.write(grown, state["length"], c, lengths)}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        length, size = length_of(state), state["c"].shape[1]
+        q, c = self._projected(x[:, None], length.tokens)
+        needed = self._room(ring.held(size, length) + 1, size)
+        cache = ring.grow(state["c"], self._room(2 * size, needed) if reuse and needed > size else needed)
+        cache = ring.write_(cache, length.tokens, c[:, 0].detach()) if reuse else ring.write(cache, length.tokens, c)
+        used = ring.held(cache.shape[1], length.after(1, 1))
+        then = ring.times(cache.shape[1], length.tokens + 1)[:, :used]
+        y = self._absorbed(q, cache[:, :used].to(c.dtype), length.tokens[:, None], then)
+        return y[:, 0], {"c": cache}
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        q, c = self._projected(x[:1])
+        return of_heads(weights(q, self._rebuilt(c)[0], pattern=banded(self._reach(x.shape[1])))[0])
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        """Keys and values are rebuilt once; the absorbed form multiplies rows of C + R in place of K + R and V."""
+        rows, terms = span.rows, span.terms(self.context)
+        scores = price(rows, terms, self.dim, self.heads) + Cost(
+            mul=terms * self.heads * self.R, add=terms * self.heads * self.R
+        )
+        return self.w_c, self.norm, self.w_kv, scores, self.w_o
+
+    def _projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Queries (B, H, T, K+R), and c and k̃ (B, T, C+R), of tokens after `before` (B,) others; None for none."""
+        small = x if self.w_d is None or self.norm_d is None else self.norm_d(self.w_d(x))
+        q = self.w_q(small).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        shared = self.w_r(x)[:, None]  # (B, 1, T, R)
+        if self.rotary is not None:
+            time = torch.arange(x.shape[1], device=x.device)
+            plain, turned = q.split((self.K, self.R), -1)
+            turned, shared = self.rotary(turned, shared, time if before is None else before[:, None] + time)
+            q = torch.cat([plain, turned], -1)
+        return q, torch.cat([self.norm(self.w_c(x)), shared[:, 0]], -1)
+
+    def _rebuilt(self, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys (B, H, T, K+R) and values (B, H, T, K) of every head."""
+        small, shared = c.split((self.rank, self.R), -1)
+        k, v = self.w_kv(small).unflatten(-1, (self.heads, 2, self.K)).permute(3, 0, 2, 1, 4)
+        return torch.cat([k, shared[:, None].expand(-1, self.heads, -1, -1)], -1), v
+
+    def _absorbed(self, q: Tensor, c: Tensor, now: Tensor, then: Tensor) -> Stream:
+        """The output of queries at times `now` over c and k̃ (B, N, C+R) at times `then`."""
+        of_keys, of_values = self.w_kv.weight.unflatten(0, (self.heads, 2, self.K)).unbind(1)  # (H, K, C)
+        plain, turned = q.split((self.K, self.R), -1)
+        queries = torch.cat([plain @ of_keys, turned], -1)  # (B, H, T, C+R)
+        given = {"query_time": now, "key_time": then, "scale": (self.K + self.R) ** -0.5}
+        y = attend(queries, c[:, None], c[:, None, :, : self.rank], pattern=banded(self.context), **given)
+        return self.w_o((y @ of_values.mT).transpose(1, 2).flatten(2))
+
+    def _reach(self, T: int) -> int | None:
+        return None if self.context is None or self.context >= T else self.context
+
+    def _room(self, needed: int, already: int) -> int:
+        return max(already, needed if self.context is None else min(needed, self.context))
+
+
+@register
+class MLAConfig(MixerConfig):
+    """Multi-head latent attention, which keeps one small vector and one key per token."""
+
+    kind: Literal["mla"] = "mla"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    rank: int = Field(0, ge=0, description="numbers that keys and values are rebuilt from, at most dim; 0 for dim / 2")
+    query_rank: int = Field(0, ge=0, description="rank of the matrix of queries, at most dim; 0 for a full matrix")
+    rotary_width: int = Field(0, ge=0, description="channels of the key that heads share; 0 for half of a head's")
+    rotary: bool = Field(True, description="whether the shared key is turned by its position (Kimi Linear: not)")
+    base: float = Field(10000.0, gt=1, description="ratio of the fastest turn to the slowest, about")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"heads": 2, "rank": 3},
+        {"heads": 2, "query_rank": 5, "rotary_width": 4},
+        {"heads": 4, "rotary": False, "rotary_width": 1},
+    )
+
+    @override
+    def make(self, layer: Layer) -> MLA:
+        return MLA(self, layer)

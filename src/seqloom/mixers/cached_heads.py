@@ -1,0 +1,86 @@
+"""Heads that keep the keys and values of the tokens that can still be looked at: a ring, or a buffer that grows.
+
+Source: the ring is `seqloom.ops.ring`.
+"""
+
+from abc import ABC
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.position import QueriesKeysPosition
+from seqloom.core.shapes import Token
+from seqloom.core.state import Entries, Length, State, length_of
+from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.heads import Heads
+from seqloom.ops import ring
+from seqloom.ops.cache import extended, written
+from seqloom.ops.lag_sum import window
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+class CachedHeads(Heads, PackedMixer, ABC):
+    """Causal heads. State: keys and values, at most `most` of each, or of all tokens."""
+
+    most: int | None
+    """tokens whose keys and values are kept; None for all"""
+    least: int = 0
+    """places of a new state: `most` for a window, else 0"""
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        """Keys and values (B, G, C, K), C places of which `length` are used, and the convolution's last inputs."""
+        sizes = (self.kv_heads, self.least, self.width)
+        cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.most)
+        past = {} if self.taps is None else {"past": Entry((len(self.taps) - 1, sum(self.sizes)))}
+        return {"k": cache, "v": cache, **past}
+
+    def read_on(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None) -> Entries:
+        """The entries after new keys and values (B, G, T, K), or the first `lengths` (B,) of each row."""
+        size = state["k"].shape[2]
+        room = self._room(ring.held(size, length_of(state)) + k.shape[2], size)
+        new = {"k": k, "v": v}
+        return {name: extended(state[name], room, state["length"], new[name], lengths) for name in new}
+
+    def with_past(self, state: State, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Keys and values (B, G, C + T, K), cached ones first; the times (B, T) of queries and (B, C + T) of keys."""
+        size = state["k"].shape[2]
+        used = ring.held(size, length_of(state))
+        k = torch.cat([state["k"][:, :, :used].to(k.dtype), k], 2)
+        v = torch.cat([state["v"][:, :, :used].to(v.dtype), v], 2)
+        now = state["length"][:, None] + torch.arange(k.shape[2] - used, device=k.device)
+        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
+        return k, v, now, then
+
+    def token(self, x: Token, state: State, reuse: bool) -> tuple[Tensor, Entries]:
+        """The queries (B, H, 1, K) of a token, and the entries after it. A full buffer doubles."""
+        length, size = length_of(state), state["k"].shape[2]
+        needed = self._room(ring.held(size, length) + 1, size)
+        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        H, G = self.heads, self.kv_heads
+        qkv = self.w_qkv.token(x)
+        past: Entries = {}
+        if self.taps is not None:
+            qkv, past["past"] = window.advance(qkv, self.taps, state["past"], length, reuse)
+        q, k, v = qkv.view(len(x), H + 2 * G, 1, -1).split([H, G, G], 1)  # (B, H or G, 1, K)
+        q, k = self.normed(q, k)
+        if isinstance(self.position, QueriesKeysPosition):
+            q, k = self.position(q, k, length.tokens[:, None])
+        new = {"k": k, "v": v}
+        count = length.bound if length.even else None
+        cache = {name: written(state[name], room, length.tokens, count, new[name], reuse) for name in new}
+        return q, {**cache, **past}
+
+    def in_use(self, entries: Entries, length: Length, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The keys and values (B, G, C, K) of the places in use, after one more token than `length`."""
+        used = ring.held(entries["k"].shape[2], length.after(1, 1))
+        k, v = (entries[name][:, :, :used].to(dtype) for name in ("k", "v"))
+        return k, v
+
+    def _room(self, needed: int, already: int) -> int:
+        return max(already, self.least, needed if self.most is None else min(needed, self.most))

@@ -1,0 +1,121 @@
+"""What every mixer made of other mixers shares: each part keeps its own rules, its entries stand under its name."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core import extras
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Memory
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig, mixer_config
+from seqloom.core.position import Place, PositionConfig
+from seqloom.core.view import View
+from seqloom.mixers.handing import Handing
+
+
+class ComposedMixer(Mixer):
+    """A mixer whose submodules hold other mixers. Initialization, optimizer groups, auxiliary losses go by part."""
+
+    @property
+    @abstractmethod
+    def mixers(self) -> dict[str, Mixer]:
+        """The mixers that it is made of, by the name of the submodule."""
+
+    @override
+    def reset(self, std: float) -> None:
+        """Each part initializes itself after the plain rule."""
+        super().reset(std)
+        for mixer in self.mixers.values():
+            mixer.reset(std)
+
+    @override
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of the parts, then one of its own parameters, where it has any."""
+        of_parts = [group for mixer in self.mixers.values() for group in mixer.param_groups()]
+        taken = {id(parameter) for group in of_parts for parameter in group["params"]}
+        own = [parameter for parameter in self.parameters() if id(parameter) not in taken]
+        return [*of_parts, {"params": own}] if own else of_parts
+
+    @property
+    @override
+    def loss_weights(self) -> dict[str, float]:
+        return {f"{name}.{loss}": w for name, mixer in self.mixers.items() for loss, w in mixer.loss_weights.items()}
+
+    @override
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        for name, mixer in self.mixers.items():
+            mixer.after_update(step, extras.within(statistics, name))
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        return {f"{name}.{entry}": spec for name, mixer in self.mixers.items() for entry, spec in mixer.memory.items()}
+
+    @override
+    def views(self, x: Tensor) -> list[View]:
+        return [
+            View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
+            for name, mixer in self.mixers.items()
+            for view in mixer.views(x)
+        ]
+
+
+class ComposedConfig(MixerConfig):
+    """The settings of a mixer made of other mixers."""
+
+    @property
+    @abstractmethod
+    def inner(self) -> dict[str, MixerConfig]:
+        """The settings of the mixers that it is made of, by name."""
+
+    @property
+    @override
+    def places(self) -> frozenset[Place]:
+        return frozenset().union(*(config.places for config in self.inner.values()))
+
+    @override
+    def shared(self, layer: Layer) -> nn.Module | None:
+        """What each part shares with the same part of other layers."""
+        parts = {name: config.shared(inner_layer(config, layer)) for name, config in self.inner.items()}
+        made = {name: part for name, part in parts.items() if part is not None}
+        return nn.ModuleDict(made) if made else None
+
+    @override
+    def distinct(self, depth: int) -> int:
+        return max(config.distinct(depth) for config in self.inner.values())
+
+    def made(self, name: str, layer: Layer) -> Mixer:
+        """The part of a name, built for the same layer. ValueError where it passes something on to later layers."""
+        config = self.inner[name]
+        asked = inner_layer(config, layer)
+        parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
+        mixer = config.build(
+            asked.dim, asked.context, asked.causal, asked.number, asked.depth, parts.get(name), asked.position
+        )
+        if isinstance(mixer, Handing):
+            raise ValueError(
+                f"{self.kind} cannot pass on what {config.kind} hands over to later layers: choose another mixer"
+            )
+        return mixer
+
+
+def inner_layer(config: MixerConfig, layer: Layer) -> Layer:
+    """The layer as a part is built for it: with the layer's position only where the part has a place for it."""
+    position: PositionConfig | None = layer.position
+    if position is not None and position.place not in config.places:
+        position = None
+    return replace(layer, position=position)
+
+
+def chosen(value: Any, default: dict[str, Any]) -> MixerConfig:
+    """The mixer of some settings; those without a kind change the default. ValueError for anything else."""
+    if isinstance(value, dict):
+        return mixer_config(value if "kind" in value else {**default, **value})
+    if isinstance(value, MixerConfig):
+        return value
+    raise ValueError("a mixer is given by its settings, such as {kind: rwkv}")

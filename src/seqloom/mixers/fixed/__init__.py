@@ -1,0 +1,1 @@
+"""Mixers that learn nothing about which tokens to read."""

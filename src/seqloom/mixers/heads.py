@@ -1,0 +1,245 @@
+"""Heads of attention: their settings, the projections of queries, keys and values, and what is done to scores.
+
+    [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K = D/H
+    u_t ← Σ_{l<W} taps_l ∘ u_{t-l}            with a `kernel` W > 1, of each channel u of q, k and v
+    out = concat_h(y_h) W_out + b_out         or (concat_h(y_h) ∘ σ(x W_g)) W_out + b_out
+
+The mixers that stand on this file choose which keys a query looks at.
+"""
+
+from abc import ABC
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
+
+import torch
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.config import SizedConfig
+from seqloom.core.cost import Cost, Span, gate, rootnorm
+from seqloom.core.layer import Layer
+from seqloom.core.mixer import Mixer
+from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition, Relation, RelativePosition
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State
+from seqloom.ops.attention import Bias
+from seqloom.ops.attention.price import fading, price
+from seqloom.ops.lag_sum import taps, window
+from seqloom.ops.projection import Linear, project
+from seqloom.positions import AnyPosition
+
+PLACES: frozenset[Place] = frozenset({"queries_keys", "scores", "keys_values"})
+"""where a position can act in heads that look at all keys"""
+
+
+class HeadSettings(SizedConfig, ABC):
+    """The heads of a layer: how many, what is done to queries, keys and scores, and to the output."""
+
+    heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
+    kv_heads: int | None = Field(None, ge=1, description="heads of keys and values; divides heads; unset, as many")
+    bias: Literal["none", "qkv", "all"] = Field(
+        "none",
+        description="biases: of no projection, of queries, keys and values (Qwen2), or of the output too (GPT-2)",
+    )
+    qk_norm: Literal["none", "heads", "all"] = Field(
+        "none", description="queries and keys over their root mean square: of each head (Qwen3), or of all (OLMo 2)"
+    )
+    scale: float | None = Field(None, gt=0, description="scores are multiplied by it; unset, 1/√width; T5 has 1")
+    softcap: float | None = Field(None, gt=0, description="c of z → c tanh(z/c), which caps scores (Gemma 2)")
+    sinks: bool = Field(False, description="a learned score per head for reading nothing (gpt-oss)")
+    output_gate: bool = Field(False, description="what the heads read passes a gate of the token's (Qwen3-Next)")
+    position: AnyPosition | None = Field(None, description="what tells where a token is; unset, the model's position")
+
+    kernel: int = Field(
+        1, ge=1, description="inputs of a convolution of queries, keys and values, the current one included; 1: none"
+    )
+
+    @field_validator("position", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("position")
+    @classmethod
+    def _acts(cls, value: PositionConfig | None) -> PositionConfig | None:
+        if value is not None and value.place is not None and value.place not in PLACES:
+            raise ValueError(
+                f"{value.kind} positions act on the {value.place} of a model, and attention has no place for them: "
+                "choose them as model.position"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _grouped(self) -> "HeadSettings":
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            divisors = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
+            raise ValueError(
+                f"heads {self.heads} are not divisible by kv_heads {self.kv_heads}: choose from {divisors}"
+            )
+        return self
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is done to scores, positions aside."""
+        return self.scale is None and self.softcap is None and not self.sinks
+
+    def acting(self, position: PositionConfig | None) -> PositionConfig | None:
+        """Its own position, or the given one of the model; None where there is none."""
+        acting = position if self.position is None else self.position
+        return None if acting is None or acting.place is None else acting
+
+    def sizes(self, layer: Layer) -> tuple[int, int | None, int, int, bool]:
+        """What a position is built for."""
+        return layer.dim // self.heads, layer.context, self.heads, self.kv_heads or self.heads, layer.causal
+
+
+class Heads(Mixer, ABC):
+    """The projections of queries, keys, values and outputs, and what is done to queries, keys and scores."""
+
+    position: QueriesKeysPosition | RelativePosition | None
+    """none, too, where it is shared by all layers: then it is `shared`"""
+
+    def __init__(self, config: HeadSettings, layer: Layer) -> None:
+        super().__init__()
+        dim, heads = layer.dim, config.heads
+        if dim % heads:
+            divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
+        self.dim, self.heads, self.kv_heads, self.width = dim, heads, config.kv_heads or heads, dim // heads
+        self.config = config
+        self.sizes = [dim, self.kv_heads * self.width, self.kv_heads * self.width]
+        """rows of W_q, W_k and W_v"""
+        self.w_qkv = Linear(dim, sum(self.sizes), bias=config.bias != "none")
+        self.w_out = Linear(dim, dim, bias=config.bias == "all")
+        whole = config.qk_norm == "all"
+        normed = [0, 0] if config.qk_norm == "none" else self.sizes[:2] if whole else [self.width, self.width]
+        self.norm_q, self.norm_k = (nn.RMSNorm(size, eps=1e-6) if size else None for size in normed)
+        self.w_gate = Linear(dim, dim, bias=config.bias != "none") if config.output_gate else None
+        self.sinks = nn.Parameter(torch.zeros(heads)) if config.sinks else None
+        self.taps = nn.Parameter(torch.empty(config.kernel, sum(self.sizes))) if config.kernel > 1 else None
+        self._draw_taps()
+        position = config.acting(layer.position)
+        built = None if position is None or position.shared else position.build(*config.sizes(layer))
+        assert built is None or isinstance(built, (QueriesKeysPosition, RelativePosition))  # as `places` says
+        self.position = built
+        self.relative = position is not None and not isinstance(built, QueriesKeysPosition)
+        fades = isinstance(built, QueriesKeysPosition) and built.fade is not None
+        self.plain = config.plain and not self.relative and not fades
+        """whether scores are q_i · k_j / √K and nothing else"""
+
+    @override
+    def reset(self, std: float) -> None:
+        super().reset(std)
+        self._draw_taps()
+
+    @override
+    def rebuild(self) -> None:
+        if self.position is not None:
+            self.position.rebuild(self.device)
+
+    @property
+    @override
+    def parts(self) -> list[nn.Module]:
+        """Those that know their price: norms of heads and a relative position are priced in `priced`."""
+        priced = (self.position if self.relative else None, self.norm_q, self.norm_k)
+        return [part for part in super().parts if all(part is not each for each in priced)]
+
+    def projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens after `before` (B,) others; None for none.
+
+        Without the convolution, for which see `convolved`.
+        """
+        parts = self.w_qkv.weight.split(self.sizes)  # three products: of one, each part would lie with gaps
+        biases = [None] * 3 if self.w_qkv.bias is None else self.w_qkv.bias.split(self.sizes)
+        return self._by_head([project(x, w, b) for w, b in zip(parts, biases, strict=True)], before)
+
+    def convolved(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
+        """Queries, keys and values as of `projected`, after the convolution if there is one, and its last inputs."""
+        before = state["length"] if state else None
+        if self.taps is None:
+            return self.projected(x, before), {}
+        products, past = window.carry(self.w_qkv(x), self.taps, state, "past", lengths)
+        return self._by_head(products.split(self.sizes, -1), before), past
+
+    def _by_head(self, products: Sequence[Tensor], before: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The products (B, T, ·) with W_q, W_k and W_v by heads, with their norms and positions."""
+        q, k, v = (y.unflatten(-1, (-1, self.width)).transpose(1, 2) for y in products)
+        q, k = self.normed(q, k)
+        if isinstance(self.position, QueriesKeysPosition):
+            time = torch.arange(q.shape[2], device=q.device)
+            q, k = self.position(q, k, time if before is None else before[:, None] + time)
+        return q, k, v
+
+    def normed(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries (B, H, T, K) and keys (B, G, T, K), each head or all heads together over their root mean square."""
+        if self.norm_q is None or self.norm_k is None:
+            return q, k
+        if self.config.qk_norm == "heads":
+            return self.norm_q(q), self.norm_k(k)
+        return self._normed_together(q, self.norm_q), self._normed_together(k, self.norm_k)
+
+    def scored(self, q: Tensor, behind: int, ahead: int = 0, alone: bool = False) -> tuple[Tensor, dict[str, Any]]:
+        """The queries, and what `attend` does to scores of keys from `behind` tokens back to `ahead` tokens ahead."""
+        if self.plain:
+            return q, {}
+        config = self.config
+        given: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap, "sinks": self.sinks}
+        if isinstance(self.position, QueriesKeysPosition):
+            return q, {**given, "fade": self.position.fade}
+        if not self.relative:
+            return q, given
+        relative = cast(RelativePosition, self.position or self.shared)
+        relation: Relation = relative(behind, ahead, alone)
+        if relation.values is not None:
+            wide = torch.promote_types(q.dtype, torch.float32)
+            given["bias"] = Bias(relation.values.to(wide), relation.first)
+        q = q if relation.query is None else q + relation.query.to(q.dtype)
+        return q, {**given, "score_change": relation.score_change, "value_change": relation.value_change}
+
+    def out(self, y: Tensor, x: Tensor) -> Tensor:
+        """The output for x (B, T, D) of what the heads gave (B, H, T, K); for tokens x (B, D) T is 1."""
+        y = y.transpose(1, 2).reshape(x.shape)
+        out: Tensor = self.w_out(y if self.w_gate is None else y * torch.sigmoid(self.w_gate(x)))
+        return out
+
+    def out_of_token(self, y: Tensor, x: Token) -> Token:
+        """As `out`, for tokens x (B, D) of which the heads gave (B, H, 1, K)."""
+        y = y.flatten(1)
+        gate = self.w_gate
+        return self.w_out.token(y if gate is None else y * torch.sigmoid(gate.token(x)))
+
+    @torch.no_grad()
+    def _draw_taps(self) -> None:
+        """Uniform in ±W^(-1/2), as torch's Conv1d."""
+        if self.taps is not None:
+            nn.init.uniform_(self.taps, -(len(self.taps) ** -0.5), len(self.taps) ** -0.5)
+
+    def _normed_together(self, x: Tensor, norm: nn.RMSNorm) -> Tensor:
+        together: Tensor = norm(x.transpose(1, 2).flatten(2))
+        return together.unflatten(-1, (-1, self.width)).transpose(1, 2)
+
+    def priced(self, span: Span, terms: int, distances: int) -> Iterable[Cost | nn.Module | None]:
+        """The chain for `terms` pairs of queries and keys in all, at so many possible `distances`."""
+        config, rows = self.config, span.rows
+        norms = None
+        if config.qk_norm == "heads":
+            norms = rootnorm(rows * self.heads, self.width) + rootnorm(rows * self.kv_heads, self.width).parallel()
+        elif config.qk_norm == "all":
+            norms = rootnorm(rows, self.sizes[0]) + rootnorm(rows, self.sizes[1]).parallel()
+        position: Cost | nn.Module | None = self.position
+        fade, biased = None, False
+        if self.relative:
+            relative = cast(RelativePosition, self.position or self.shared)
+            position = relative.price(span, terms, distances)
+            with torch.no_grad():
+                biased = relative(0, 0, True).values is not None
+        elif isinstance(self.position, QueriesKeysPosition) and self.position.fade is not None:
+            fade = fading(rows, self.width, self.heads + self.kv_heads)
+        changes: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap is not None, "sinks": config.sinks}
+        scores = price(rows, terms, self.dim, self.heads, bias=biased, **changes)
+        gated = gate(rows * self.dim) if config.output_gate else None
+        convolved = None if self.taps is None else taps.price(span, sum(self.sizes), config.kernel)
+        return self.w_qkv, convolved, norms, position, fade, scores, gated, self.w_out

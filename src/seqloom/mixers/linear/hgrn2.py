@@ -1,0 +1,136 @@
+"""HGRN2: gated linear attention whose keys are what its forget gates let go, so that nothing grows.
+
+    q = silu(x W_q),   v = x W_i                        H heads of width K = D/H; no biases
+    f = β_l + (1 - β_l) σ(x W_f),   k = 1 - f            one for each channel of the keys
+    S_t = diag(f_t) S_{t-1} + k_tᵀ v_t,   y_t = q_t S_t / √K                per head
+    out = norm(y) W_o                                   norm(y) = y / √(mean of y² + 1e-5) ∘ gain, over all channels
+    β_l = Σ_{0<j≤l} softmax_j(table)                    of layer l, per channel; 0 in the first layer
+
+The table (layers, D) is one for the model, and 0 before training.
+
+Source: Qin et al., HGRN2, arXiv:2404.07904, section 3, and flash-linear-attention's program of it, which this computes.
+√K is of the program, where it makes no difference but for the 1e-5 of the norm. The paper's β is cumulated as in HGRN,
+arXiv:2311.04823; its norm is of mean and variance in some of the authors' programs.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, silu
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, sigmoid, softmax
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.linear_decay import OP, decay
+from seqloom.ops.linear_decay.price import price
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="constant")
+
+
+@final
+class LowerBounds(nn.Module):
+    """The table (depth, D) that the lower bounds of all layers' forget gates are made of."""
+
+    def __init__(self, depth: int, dim: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(depth, dim))
+
+    def forward(self, layer: int, times: int) -> Tensor:
+        """β (times, D) of a layer, computed so many times, in float32 or better."""
+        table = self.table.to(torch.promote_types(self.table.dtype, torch.float32))
+        sums = table.expand(times, -1, -1).softmax(1).cumsum(1)
+        return sums[:, layer] - sums[:, 0]
+
+    def price(self, span: Span) -> Cost:
+        """The operations of a layer at each token, as a step computes them."""
+        L, D = self.table.shape
+        return span.rows * (Cost(add=(L - 1) * D + D) + softmax(D, L))
+
+
+@final
+class HGRN2(PackedMixer):
+    """HGRN2 over `dim` channels. State: the sum S (B, H, K, K)."""
+
+    traits = TRAITS
+
+    def __init__(self, layer: Layer, heads: int) -> None:
+        super().__init__()
+        D = layer.dim
+        if D % heads:
+            raise ValueError(f"dim {D} is not divisible by heads {heads}: choose heads that divide dim")
+        self.dim, self.heads, self.K, self.layer = D, heads, D // heads, layer.number
+        self.w_q, self.w_f, self.w_i, self.w_o = (Linear(D, D, bias=False) for _ in range(4))
+        self.norm = nn.RMSNorm(D, eps=1e-5)
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        return {"sum": Entry((self.heads, self.K, self.K), "wide")}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        g, k = self._gates(x)
+        given = (silu(self.w_q(x)) / self.K**0.5, k, self.w_i(x), g)
+        q, k, v, g = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in given)  # (B, H, T, K)
+        y, after = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
+        return self.w_o(self.norm(y.transpose(1, 2).flatten(2))), {"sum": after}
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        meaning = "how much of its channel of the state a key's channel keeps when a token is read"
+        return [View("forget gate", meaning, ("token", "channel"), self._gates(x[0])[0].exp())]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        n = span.rows * self.dim
+        gates = Cost(add=2 * n, exp=2 * n, other=2 * n, path=("exponentiation", "addition", "other", "exponentiation"))
+        bounds = self.shared.price(span).parallel() if isinstance(self.shared, LowerBounds) and self.layer else Cost()
+        bounded = Cost(add=5 * n, exp=n, other=6 * n, path=("addition", "other")) if self.layer else Cost()
+        scaled = (sigmoid(n) + Cost(div=n)).parallel()
+        summed = price(span.rows, self.heads, self.K, self.K, "channel")
+        return bounds, scaled, self.w_f, gates, bounded, summed, self.norm, self.w_o
+
+    def _gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """log f and k = 1 - f (…, T, D), in float32 or better."""
+        logits = self.w_f(x)
+        g = logsigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+        if self.layer:
+            assert isinstance(self.shared, LowerBounds)
+            each = x.shape[-2] if OP.choose(x[None], True) == "reference" else 1
+            bound = self.shared(self.layer, each).clamp(torch.finfo(g.dtype).tiny, 1 - torch.finfo(g.dtype).eps)
+            g = torch.logaddexp(bound.log(), torch.log1p(-bound) + g)
+        return g, -torch.expm1(g)
+
+
+@register
+class HGRN2Config(MixerConfig):
+    """HGRN2. It looks back on everything: a context only sizes the model's positions."""
+
+    kind: Literal["hgrn2"] = "hgrn2"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2}, {"heads": 1})
+
+    @override
+    def distinct(self, depth: int) -> int:
+        return min(2, depth)  # the first layer has no lower bound
+
+    @override
+    def shared(self, layer: Layer) -> nn.Module | None:
+        """The table, where there is more than the one layer that does not read it."""
+        return LowerBounds(layer.depth, layer.dim) if layer.depth > 1 else None
+
+    @override
+    def make(self, layer: Layer) -> HGRN2:
+        return HGRN2(layer, self.heads)

@@ -1,0 +1,70 @@
+"""Settings that name the pattern of each head: all keys, a window, or one of the Sparse Transformer's."""
+
+from abc import ABC
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from seqloom.core.layer import Layer
+from seqloom.mixers.heads import HeadSettings
+from seqloom.mixers.patterned import BidirectionalPatternAttention, PatternAttention
+from seqloom.ops.attention.patterns import Neighbors, Pattern, around, fixed, merged, strided
+
+PatternName: TypeAlias = Literal["all", "local", "strided", "fixed"]
+PatternNames: TypeAlias = Annotated[tuple[PatternName, ...], Field(strict=False)]
+
+
+class NamedPatterns(HeadSettings, ABC):
+    """Heads with a pattern for all of them, or one for each."""
+
+    window: int | None = Field(None, ge=1, description="tokens looked back on, itself included; unset, the context")
+    pattern: PatternName = Field("all", description="keys of a query: all, or a sparse pattern; local needs a window")
+    per_head: PatternNames | None = Field(None, description="a pattern for each head, in place of one for all")
+    length: int = Field(128, ge=1, description="stride of the strided pattern, segment of the fixed one")
+    summary: int = Field(8, ge=1, description="tokens at the end of a segment that later ones look at (fixed)")
+
+    @property
+    def patterns(self) -> tuple[PatternName, ...]:
+        """The name of each head's pattern."""
+        return (self.pattern,) * self.heads if self.per_head is None else self.per_head
+
+    @property
+    def sparse(self) -> bool:
+        """Whether some head has another pattern than all keys."""
+        return set(self.patterns) != {"all"}
+
+    @model_validator(mode="after")
+    def _covered(self) -> "NamedPatterns":
+        if len(self.patterns) != self.heads:
+            raise ValueError(f"per_head covers {len(self.patterns)} of {self.heads} heads: list one for each head")
+        if "local" in self.patterns and self.window is None:
+            raise ValueError("the local pattern needs a window: set window to the tokens that a token looks back on")
+        if self.sparse:
+            self._require_plain()
+        return self
+
+    def _require_plain(self) -> None:
+        """Raises ValueError for settings that sparse patterns do not go with."""
+        unset = {"qk_norm": "none", "scale": None, "softcap": None, "sinks": False, "output_gate": False, "kernel": 1}
+        for name, value in unset.items():
+            if getattr(self, name) != value:
+                raise ValueError(f"sparse patterns do not go with {name}: leave out {name}, or pattern and per_head")
+        if self.position is not None and self.position.place not in (None, "queries_keys"):
+            raise ValueError(f"sparse patterns do not go with {self.position.kind} positions: use rotary or none")
+
+    def patterned(self, layer: Layer) -> PatternAttention | BidirectionalPatternAttention:
+        """The mixer of these patterns; ValueError where one of them has no bidirectional form."""
+        wide = 0 if self.window is None else self.window - 1
+        if layer.causal:
+            known = {
+                "all": Neighbors(None),
+                "local": Neighbors(wide),
+                "strided": merged(strided(self.length)),
+                "fixed": merged(fixed(self.length, self.summary)),
+            }
+            return PatternAttention(self, layer, [known[name] for name in self.patterns])
+        both: dict[str, Pattern] = {"all": Neighbors(None, causal=False), "local": around(wide)}
+        for name in self.patterns:
+            if name not in both:
+                raise ValueError(f"the {name} pattern is causal: it has no bidirectional form; these have: all, local")
+        return BidirectionalPatternAttention(self, layer, [both[name] for name in self.patterns])

@@ -1,0 +1,141 @@
+"""Both ways: a causal mixer reads each row from its start, a second one from its end, and their outputs are joined.
+
+    f_t = forward(x)_t,   b_t = backward(x reversed)_{T+1-t}      two mixers of the same settings, weights of their own
+    join = sum      y_t = f_t + b_t
+    join = concat   y_t = [f_t, b_t] W_out                        W_out (2D, D), no bias
+    join = states   y_t = C [h_t, h'_t] + D x_t                   s5 alone: one system, C of twice the states
+
+Source: Schuster and Paliwal, Bidirectional Recurrent Neural Networks, 1997 (doi:10.1109/78.650093), who join the two in
+the output layer: `concat`; `states` is the bidirectional option of S5, arXiv:2208.04933, which `s5` computes. Each row
+is reversed between its own first and last token, so that padding changes nothing. There the mixers are recurrent
+networks; here they are any causal ones.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from torch import nn
+from typing_extensions import override
+
+from seqloom.core import extras
+from seqloom.core.cost import Cost, Span
+from seqloom.core.extras import Extras
+from seqloom.core.layer import Layer
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, register
+from seqloom.core.shapes import Keep, Stream
+from seqloom.core.view import View
+from seqloom.mixers.bidirectional import WholeSequenceMixer
+from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="never", streams=False, state="none")
+DEFAULT = {"kind": "gru"}
+"""the settings of both mixers where no kind is set"""
+
+
+@final
+class BothWays(WholeSequenceMixer, ComposedMixer):
+    """Two causal mixers of `dim` channels, one of which reads each row from its end."""
+
+    def __init__(self, forward_mixer: Mixer, backward_mixer: Mixer, join: Literal["sum", "concat"]) -> None:
+        super().__init__()
+        self.dim, self.forward_mixer, self.backward_mixer = forward_mixer.dim, forward_mixer, backward_mixer
+        self.w_out = Linear(2 * self.dim, self.dim, bias=False) if join == "concat" else None
+        self.traits = replace(TRAITS, longest=forward_mixer.traits.longest)
+
+    @property
+    @override
+    def mixers(self) -> dict[str, Mixer]:
+        return {"forward_mixer": self.forward_mixer, "backward_mixer": self.backward_mixer}
+
+    @override
+    def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
+        x = self.check_input(x, keep, 3)
+        return self._joined(self.forward_mixer(x, keep), self.backward_mixer(x.flip(1), flipped(keep)).flip(1))
+
+    @override
+    def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        x = self.check_input(x, keep, 3)
+        f, of_forward_mixer = self.forward_mixer.forward_with_extras(x, keep)
+        b, of_backward_mixer = self.backward_mixer.forward_with_extras(x.flip(1), flipped(keep))
+        both = extras.merged([of_forward_mixer.under("forward_mixer"), of_backward_mixer.under("backward_mixer")])
+        return self._joined(f, b.flip(1)), both
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        """Those of both; what `backward_mixer` read is drawn in its own order, from the end."""
+        read = {
+            "forward_mixer": self.forward_mixer.views(x),
+            "backward_mixer, from the end": self.backward_mixer.views(x.flip(1)),
+        }
+        return [
+            View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
+            for name, views in read.items()
+            for view in views
+        ]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        added = Cost(add=span.rows * self.dim, path=("addition",))
+        return self.forward_mixer, added if self.w_out is None else self.w_out
+
+    def _joined(self, f: Stream, b: Stream) -> Stream:
+        return f + b if self.w_out is None else self.w_out(torch.cat([f, b], -1))
+
+
+def flipped(keep: Keep | None) -> Keep | None:
+    """The mask of the same rows, their last token first: dropped tokens are reversed too, and skipped there."""
+    return None if keep is None else keep.flip(1)
+
+
+@register
+class BothWaysConfig(ComposedConfig):
+    """Both ways: a causal mixer reads each row from its start, another of the same settings from its end."""
+
+    kind: Literal["both_ways"] = "both_ways"
+    mixer: SerializeAsAny[MixerConfig] = Field(
+        default_factory=lambda: mixer_config(DEFAULT), description="settings of the causal mixer of each direction"
+    )
+    join: Literal["sum", "concat", "states"] = Field(
+        "sum", description="sum; concat: side by side through W_out; states: s5's own, C of twice the states"
+    )
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(128, "twice what a GRU rounds, since two are added")
+    examples: ClassVar = ({}, {"mixer": {"kind": "he"}, "join": "concat"})
+
+    @field_validator("mixer", mode="before")
+    @classmethod
+    def _by_kind(cls, value: Any) -> Any:
+        return chosen(value, DEFAULT)
+
+    @model_validator(mode="after")
+    def _has_states(self) -> "BothWaysConfig":
+        if self.join == "states" and self.mixer.kind != "s5":
+            raise ValueError(f"join=states is a form of s5 alone, not of {self.mixer.kind}: choose sum or concat")
+        return self
+
+    @property
+    @override
+    def inner(self) -> dict[str, MixerConfig]:
+        return {"forward_mixer": self.mixer, "backward_mixer": self.mixer}
+
+    @property
+    @override
+    def has_window(self) -> bool:
+        return self.mixer.has_window
+
+    @override
+    def with_window(self, window: int) -> "BothWaysConfig | None":
+        mixer = self.mixer.with_window(window)
+        return None if mixer is None else self.model_copy(update={"mixer": mixer})
+
+    @override
+    def make(self, layer: Layer) -> Mixer:
+        if self.join == "states":
+            return self.mixer.build(layer.dim, layer.context, causal=False)
+        asked = replace(layer, causal=True)
+        return BothWays(self.made("forward_mixer", asked), self.made("backward_mixer", asked), self.join)

@@ -1,0 +1,81 @@
+"""RWKV-7's channel mixing: a feed-forward network that also sees the token before.
+
+    k = (x_t + (x_{t-1} - x_t) ∘ μ) W_k                              x_0 = 0; no biases
+    y = max(k, 0)² W_v
+
+Before training, with l = `layer`, μ of channel c of D is 1 - (c/D)^((1 - l/depth)^4).
+
+Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4.2; the beginning from the authors' `train_temp`. Their W_v
+begins at 0, ours as the model's others do.
+"""
+
+from collections.abc import Iterable
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State
+from seqloom.models.channel import Channel
+from seqloom.ops import token_shift
+from seqloom.ops.projection import Linear
+
+
+@final
+class ChannelMix7(Channel):
+    """Channel mixing over `dim` channels, `width` wide inside (RWKV-7: 4 dim). State: the last token (B, D)."""
+
+    traits = Traits(causal="always", streams=True, state="constant")
+
+    def __init__(self, dim: int, width: int, layer: int = 0, depth: int = 1) -> None:
+        super().__init__()
+        if not 0 <= layer < depth:
+            raise ValueError(f"there is no layer {layer} in {depth}: layers count from 0")
+        self.dim, self.width, self.layer, self.depth = dim, width, layer, depth
+        self.w_k, self.w_v = Linear(dim, width, bias=False), Linear(width, dim, bias=False)
+        self.mu = nn.Parameter(torch.empty(dim))
+        self.init()
+
+    @override
+    @torch.no_grad()
+    def init(self) -> None:
+        share = torch.arange(self.dim, device=self.device) / self.dim
+        self.mu.copy_(1 - share ** ((1 - self.layer / self.depth) ** 4))
+
+    @override
+    def param_groups(self) -> list[dict[str, Any]]:
+        # 0 is nothing special for μ.
+        return [{"params": [self.w_k.weight, self.w_v.weight]}, {"params": [self.mu], "weight_decay": 0.0}]
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        return {"last": Entry((self.dim,))}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        earlier, last = token_shift.shifted(x, state, lengths)
+        return self._mixed(x, earlier), last
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        y = self._mixed(x, state["last"].to(x.dtype))  # the token before is there already
+        last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
+        return y, {"last": last}
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        n, squares = span.rows * self.dim, span.rows * self.width
+        shift = Cost(mul=n, add=2 * n, path=("addition", "multiplication", "addition"))
+        squared = Cost(mul=squares, other=squares, path=("multiplication",))
+        return shift, self.w_k, squared, self.w_v
+
+    def _mixed(self, x: Tensor, earlier: Tensor) -> Tensor:
+        k = torch.relu(self.w_k(torch.addcmul(x, earlier - x, self.mu)))
+        y: Tensor = self.w_v(k * k)
+        return y

@@ -1,0 +1,49 @@
+"""Sparse attention patterns: which keys a query looks at.
+
+    pattern(i, j)       True where the query at time i looks at the key at time j; elementwise, any broadcast shapes
+    pattern.tiles(T)    the tiles of the matrix of scores of T tokens that are touched
+    pattern.keys(t)     the times of the keys that the last of t + 1 tokens looks at, in order
+
+    Neighbors      `local`, `around`, `segment` (fixed, first part), `blocks_before` (Image Transformer, 1-D)
+    Dilated        a pattern over every d-th token: i ≡ j (mod d), pattern(i // d, j // d); `strided`, second part
+    Summary        the last c tokens of each segment of l: j mod l ≥ l - c (fixed, second part)
+    Columns        a few tokens that all queries look at
+    Raster         Image Transformer, 2-D: rectangles of a picture, each with a halo above, left and right
+    Permuted       blockwise: block r of the text looks at block π(r)
+    RandomBlocks   Big Bird: a window, the ends and random blocks
+    Union          patterns that share no pair; `merged` of the two parts of `strided` or `fixed`
+    Within         a pattern within the latest tokens
+
+Source: Child et al., arXiv:1904.10509; Parmer et al., arXiv:1802.05751; Beltagy et al., arXiv:2004.05150; Qiu et al.,
+arXiv:1911.02972; Zaheer et al., arXiv:2007.14062. Child et al. write A⁽²⁾ without j ≤ i, which their text asks for.
+Parmer et al. generate a picture rectangle by rectangle; here pixels are read row by row, and j ≤ i is of that order.
+Big Bird has no causal form: its pattern and j ≤ i is ours.
+"""
+
+from seqloom.ops.attention.patterns.blocks import Permuted, Raster
+from seqloom.ops.attention.patterns.columns import Columns, Summary
+from seqloom.ops.attention.patterns.compound import Union, Within
+from seqloom.ops.attention.patterns.factorized import fixed, merged, strided
+from seqloom.ops.attention.patterns.neighbors import Dilated, Neighbors, around, blocks_before, local, segment
+from seqloom.ops.attention.patterns.pattern import Pattern
+from seqloom.ops.attention.patterns.random_blocks import RandomBlocks
+
+__all__ = [
+    "Columns",
+    "Dilated",
+    "Neighbors",
+    "Pattern",
+    "Permuted",
+    "RandomBlocks",
+    "Raster",
+    "Summary",
+    "Union",
+    "Within",
+    "around",
+    "blocks_before",
+    "fixed",
+    "local",
+    "merged",
+    "segment",
+    "strided",
+]

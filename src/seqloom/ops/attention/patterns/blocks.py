@@ -1,0 +1,114 @@
+"""Patterns that cut the text into blocks: rectangles of a picture, and blocks that look at other blocks."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.ops.attention.patterns.pattern import Pattern
+from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
+
+
+@final
+@dataclass(frozen=True)
+class Raster(Pattern):
+    """Image Transformer, 2-D: a picture of `width` columns, read row by row, is cut into rectangles.
+
+    A query looks at the pixels before it in its rectangle and in a halo of `above` rows and `side` columns around it.
+    """
+
+    width: int
+    rows: int
+    columns: int
+    above: int
+    side: int
+
+    @property
+    @override
+    def reach(self) -> int:
+        return (self.rows - 1 + self.above) * self.width + min(self.width, self.columns + self.side)
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        row, column = i // self.width, i % self.width
+        top, left = row // self.rows * self.rows, column // self.columns * self.columns
+        y, x = j // self.width, j % self.width
+        inside = (y >= top - self.above) & (x >= left - self.side) & (x < left + self.columns + self.side)
+        return inside & (j <= i)
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        down, across = (-(-n // size) for n, size in ((-(-T // self.width), self.rows), (self.width, self.columns)))
+        y = torch.arange(down)[:, None, None, None] * self.rows + torch.arange(self.rows)[:, None]
+        x = torch.arange(across)[:, None, None] * self.columns + torch.arange(self.columns)
+        times = y * self.width + x
+        times = torch.where((x < self.width) & (times < T), times, -1).flatten(0, 1).flatten(1)
+        up, aside = -(-self.above // self.rows), -(-self.side // self.columns)
+        row, column = torch.arange(down)[:, None, None, None], torch.arange(across)[:, None, None]
+        row = row + torch.arange(-up, 1)[:, None]
+        column = column + torch.arange(-aside, aside + 1)
+        there = (row >= 0) & (column >= 0) & (column < across)
+        blocks = torch.where(there, row * across + column, -1).flatten(0, 1).flatten(1)
+        return [Tiles(times, times, blocks, self)]
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        row, column = t // self.width, t % self.width
+        top, left = row // self.rows * self.rows, column // self.columns * self.columns
+        y = torch.arange(max(0, top - self.above), row + 1)
+        x = torch.arange(max(0, left - self.side), min(self.width, left + self.columns + self.side))
+        then = (y[:, None] * self.width + x).flatten()
+        return then[then <= t]
+
+
+@final
+@dataclass(frozen=True)
+class Permuted(Pattern):
+    """Blockwise: the text is cut into as many blocks as `permutation` has numbers; block r looks at permutation[r]."""
+
+    permutation: tuple[int, ...]
+    length: Tensor | int = 0
+
+    @property
+    @override
+    def causal(self) -> bool:
+        return False
+
+    @property
+    @override
+    def measured(self) -> bool:
+        return True
+
+    @override
+    def of(self, length: Tensor | int) -> "Permuted":
+        return replace(self, length=length)
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        n = len(self.permutation)
+        size = torch.as_tensor(-(-self.length // n), device=i.device).clamp(min=1)
+        block = (i // size).clamp(max=n - 1)
+        wanted = torch.zeros_like(block)
+        for number, other in enumerate(self.permutation):
+            wanted = torch.where(block == number, other, wanted)
+        return (j // size == wanted) & (j < self.length)
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        bound = self.of(T)
+        size = -(-T // len(self.permutation))
+        queries, keys = blocks_of(T, size, joined=False), vectors(torch.arange(T))
+        block = queries[:, 0] // size
+        first = torch.tensor(self.permutation)[block] * size
+        last = (first + size).clamp(max=T) - 1
+        return [Tiles(queries, keys, ranges(first // keys.shape[1], last // keys.shape[1]), bound)]
+
+    @override
+    def counted(self, T: int) -> tuple[int, int]:
+        size = -(-T // len(self.permutation))
+        tokens = [max(0, min(size, T - block * size)) for block in range(len(self.permutation))]
+        seen = [tokens[other] for other in self.permutation]
+        looking = sum(n for n, keys in zip(tokens, seen, strict=True) if keys)
+        return looking, sum(n * keys for n, keys in zip(tokens, seen, strict=True))

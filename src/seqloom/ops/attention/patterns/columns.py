@@ -1,0 +1,70 @@
+"""Keys that many queries look at: the ends of segments, or a few tokens."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.ops.attention.patterns.pattern import Pattern
+from seqloom.ops.attention.tiles import Tiles, among
+
+
+@final
+@dataclass(frozen=True)
+class Summary(Pattern):
+    """The last `size` tokens of each segment of `length`; those of the query's own segment only if `own`."""
+
+    length: int
+    size: int
+    own: bool = True
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        looked = (j <= i) & (j % self.length >= self.length - self.size)
+        return looked if self.own else looked & (j // self.length < i // self.length)
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        return [among(self._times(T), T, self, causal=True)]
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        then = self._times(t + 1)
+        return then if self.own else then[then // self.length < t // self.length]
+
+    def _times(self, T: int) -> Tensor:
+        each = torch.arange(self.length - self.size, self.length)
+        then = (torch.arange(-(-T // self.length))[:, None] * self.length + each).flatten()
+        return then[then < T]
+
+
+@final
+@dataclass(frozen=True)
+class Columns(Pattern):
+    """Tokens that every query looks at, up to itself where `causal`, unless `without` looks at them already."""
+
+    tokens: tuple[int, ...]
+    causal: bool = True
+    without: Pattern | None = None
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        looked = torch.zeros_like(j, dtype=torch.bool)
+        for token in self.tokens:
+            looked = looked | (j == token)
+        looked = (looked & (j <= i)) if self.causal else looked & (i >= 0)
+        return looked if self.without is None else looked & ~self.without(i, j)
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        return [among(self._times(T - 1), T, self, self.causal)]
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        then = self._times(t)
+        return then if self.without is None else then[~self.without(torch.tensor(t), then)]
+
+    def _times(self, last: int) -> Tensor:
+        return torch.tensor(sorted(token for token in self.tokens if token <= last), dtype=torch.long)

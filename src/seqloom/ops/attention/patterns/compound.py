@@ -1,0 +1,103 @@
+"""Patterns made of others: all pairs of a few, or those within the latest tokens."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.ops.attention.patterns.pattern import Pattern
+from seqloom.ops.attention.tiles import Predicate, Tiles
+
+
+@final
+@dataclass(frozen=True)
+class Union(Pattern):
+    """All pairs of a few patterns that have none in common."""
+
+    parts: tuple[Pattern, ...]
+
+    @property
+    @override
+    def causal(self) -> bool:
+        return all(part.causal for part in self.parts)
+
+    @property
+    @override
+    def reach(self) -> int | None:
+        reaches = [part.reach for part in self.parts]
+        return None if None in reaches else max(reach for reach in reaches if reach is not None)
+
+    @property
+    @override
+    def measured(self) -> bool:
+        return any(part.measured for part in self.parts)
+
+    @override
+    def of(self, length: Tensor | int) -> "Union":
+        return replace(self, parts=tuple(part.of(length) for part in self.parts))
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        first, *others = (part(i, j) for part in self.parts)
+        for other in others:
+            first = first | other
+        return first
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        return [tiles for part in self.parts for tiles in part.tiles(T)]
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        return torch.cat([part.keys(t) for part in self.parts]).sort().values
+
+
+@final
+@dataclass(frozen=True)
+class Within(Pattern):
+    """A pattern without the keys that are `context` or more tokens away."""
+
+    inner: Pattern
+    context: int
+
+    @property
+    @override
+    def reach(self) -> int:
+        return self.context if self.inner.reach is None else min(self.context, self.inner.reach)
+
+    @property
+    @override
+    def causal(self) -> bool:
+        return self.inner.causal
+
+    @property
+    @override
+    def measured(self) -> bool:
+        return self.inner.measured
+
+    @override
+    def of(self, length: Tensor | int) -> "Within":
+        return replace(self, inner=self.inner.of(length))
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        return self.inner(i, j) & ((i - j).abs() < self.context)
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        return [replace(part, looks=_and_within(part.looks, self.context)) for part in self.inner.tiles(T)]
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        then = self.inner.keys(t)
+        return then[t - then < self.context]
+
+    @override
+    def counted(self, T: int) -> tuple[int, int] | None:
+        return self.inner.counted(T) if self.context >= T else None
+
+
+def _and_within(looks: Predicate, context: int) -> Predicate:
+    return lambda i, j: looks(i, j) & ((i - j).abs() < context)

@@ -1,0 +1,127 @@
+"""Windows: neighboring keys, of the text or of every d-th token."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.ops.attention.patterns.pattern import Pattern, positive
+from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
+
+
+@final
+@dataclass(frozen=True)
+class Neighbors(Pattern):
+    """Each query looks at neighbouring keys: those from `block` · ⌊i/block⌋ - before to the end of its block + after.
+
+    With `block` 1 that is a window. None for `before` is all keys from the first; if not causal, all to the last, too.
+    """
+
+    before: int | None
+    after: int = 0
+    block: int = 1
+    causal: bool = True
+
+    @property
+    @override
+    def reach(self) -> int | None:
+        return None if self.before is None else self.before + self.block
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        low, high = self._ends(i)
+        return (j >= low) & (j <= high)
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        times = blocks_of(T, self.block)
+        low, high = self._ends(times.clamp(min=0))
+        keys = vectors(torch.arange(T))
+        size = keys.shape[1]
+        first = torch.where(times < 0, T, low.clamp(min=0)).amin(1) // size
+        last = torch.where(times < 0, 0, high.clamp(max=T - 1)).amax(1) // size
+        return [Tiles(times, keys, ranges(first, last), self)]
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        low = 0 if self.before is None else t // self.block * self.block - self.before
+        return torch.arange(max(0, low), t + 1)
+
+    def _ends(self, i: Tensor) -> tuple[Tensor, Tensor]:
+        first = i // self.block * self.block
+        low = torch.zeros_like(i) if self.before is None else first - self.before
+        if self.causal:
+            return low, i
+        far = 1 << 40 if self.before is None else self.block - 1 + self.after
+        return low, first + far
+
+
+def local(window: int) -> Neighbors:
+    """Each query looks at itself and at the `window` - 1 tokens before it."""
+    return Neighbors(positive("window", window) - 1)
+
+
+def around(radius: int) -> Neighbors:
+    """Each query looks at the tokens up to `radius` away on both sides."""
+    return Neighbors(radius, radius, causal=False)
+
+
+def segment(length: int) -> Neighbors:
+    """Each query looks at the tokens of its segment up to itself."""
+    return Neighbors(0, block=positive("length", length))
+
+
+def blocks_before(block: int, memory: int) -> Neighbors:
+    """Image Transformer, 1-D: the query's block up to itself, and the `memory` tokens before the block."""
+    return Neighbors(memory, block=positive("block", block))
+
+
+@final
+@dataclass(frozen=True)
+class Dilated(Pattern):
+    """A pattern over every `by`-th token: gaps of `by` - 1 tokens between keys."""
+
+    inner: Pattern
+    by: int
+    least: int = 0
+    """the shortest distance |i - j| that is looked at"""
+
+    @property
+    @override
+    def causal(self) -> bool:
+        return self.inner.causal
+
+    @property
+    @override
+    def reach(self) -> int | None:
+        return None if self.inner.reach is None else (self.inner.reach - 1) * self.by + 1
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        near = (i - j) % self.by == 0
+        if self.least:
+            near = near & ((i - j).abs() >= self.least)
+        return near & self.inner(i // self.by, j // self.by)
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        found = []
+        for part in self.inner.tiles(-(-T // self.by)):
+            residues = torch.arange(self.by)[:, None, None]
+            queries, keys = (_spread(times, residues, self.by, T) for times in (part.queries, part.keys))
+            shifted = part.blocks + residues * len(part.keys)
+            blocks = torch.where(part.blocks < 0, -1, shifted).flatten(0, 1)
+            found.append(Tiles(queries, keys, blocks, self))
+        return found
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        then = self.inner.keys(t // self.by) * self.by + t % self.by
+        return then[t - then >= self.least]
+
+
+def _spread(times: Tensor, residues: Tensor, by: int, T: int) -> Tensor:
+    then = times * by + residues
+    return torch.where((times >= 0) & (then < T), then, -1).flatten(0, 1)

@@ -1,0 +1,104 @@
+"""Blocks that look at neighboring, global and random blocks."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.ops.attention.patterns.pattern import Pattern
+from seqloom.ops.attention.tiles import Tiles, listed, padded
+
+
+@final
+@dataclass(frozen=True)
+class RandomBlocks(Pattern):
+    """Big Bird: blocks of `size` tokens look at those up to `half` away, at `random` others, and at the global ones.
+
+    Global blocks are the first `first` and the last `last` ones: all look at them, and they look at all. The random
+    blocks of a block are uniform in equal shares of what is left, from `seed` and the block's number alone.
+    """
+
+    size: int
+    half: int
+    random: int
+    first: int
+    last: int
+    seed: int
+    causal: bool = True
+    length: Tensor | int = 0
+
+    @property
+    @override
+    def measured(self) -> bool:
+        return not self.causal
+
+    @override
+    def of(self, length: Tensor | int) -> "RandomBlocks":
+        return self if self.causal else replace(self, length=length)
+
+    @override
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        row, column = i // self.size, j // self.size
+        looked = self.near(row, column)
+        for chosen in self.drawn(row):
+            looked = looked | (column == chosen)
+        return looked & ((j <= i) if self.causal else (j < self.length))
+
+    def near(self, row: Tensor, column: Tensor) -> Tensor:
+        """Whether a block is in the window or at the ends of another, or the other way round."""
+        looked = ((row - column).abs() <= self.half) | (column < self.first) | (row < self.first)
+        if not self.causal and self.last:
+            end = -(-self.length // self.size) - self.last
+            looked = looked | (column >= end) | (row >= end)
+        return looked
+
+    def drawn(self, row: Tensor) -> list[Tensor]:
+        """The random blocks of each of these blocks, -1 where nothing is left to draw from."""
+        low, window = (row - self.half).clamp(min=self.first), torch.zeros_like(row)
+        if self.causal:
+            count = low - self.first
+        else:
+            end = torch.as_tensor(-(-self.length // self.size) - self.last, device=row.device)
+            window = (torch.minimum(row + self.half + 1, end) - low).clamp(min=0)
+            count = (end - self.first - window).clamp(min=0)
+        chosen = []
+        for number in range(self.random):
+            share = (count * (number + 1)) // self.random - (count * number) // self.random
+            at = self.first + (count * number) // self.random + (_hashed(row, number, self.seed) * share >> 31)
+            at = torch.where(at >= low, at + window, at)
+            chosen.append(torch.where(share > 0, at, -1))
+        return chosen
+
+    @override
+    def tiles(self, T: int) -> list[Tiles]:
+        bound = replace(self, length=T)
+        times = padded(torch.arange(T), self.size)
+        n = len(times)
+        row, column = torch.arange(n)[:, None], torch.arange(n)[None]
+        looked = bound.near(row, column)
+        for chosen in bound.drawn(row):
+            looked = looked | (column == chosen)
+        if self.causal:
+            looked = looked & (column <= row)
+        return [Tiles(times, times, listed(looked), bound)]
+
+    @override
+    def keys(self, t: int) -> Tensor:
+        row = t // self.size
+        if row < self.first:
+            return torch.arange(t + 1)
+        drawn = torch.tensor([-1]) if not self.random else torch.stack(self.drawn(torch.tensor(row)))
+        around_it = torch.arange(max(0, row - self.half), row + 1)
+        numbers = torch.cat([torch.arange(self.first), around_it, drawn[drawn >= 0]]).unique()
+        then = (numbers[:, None] * self.size + torch.arange(self.size)).flatten()
+        return then[then <= t]
+
+
+def _hashed(row: Tensor, number: int, seed: int) -> Tensor:
+    """Whole numbers from 0 to 2³¹ - 1 that look random, the same for the same arguments."""
+    x = (row * 0x9E3779B1 + number * 0x85EBCA6B + (seed & 0xFFFFF) * 0xC2B2AE35 + 0x165667B1) & 0x7FFFFFFF
+    for factor in (0x2C1B3C6D, 0x297A2D39):
+        x = ((x ^ (x >> 15)) * factor) & 0x7FFFFFFF
+    return x ^ (x >> 16)

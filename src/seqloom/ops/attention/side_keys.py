@@ -1,0 +1,62 @@
+"""Attention over neighbors and over further keys that stand next to the text, under one softmax.
+
+    y_i = Σ_j a_ij v_j          over the keys up to `radius` tokens away, and the side keys, that `pattern` lets through
+
+A long text is cut into blocks of queries, each with the neighbors of all its queries: no matrix of T² is formed.
+Source: Ainslie et al., arXiv:2004.08483, appendix A; nothing differs.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.ops.attention import attend as whole
+
+BLOCK = 64
+"""queries of a block, at least"""
+
+
+def attend(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    side_k: Float[Tensor, "B H S K"],
+    side_v: Float[Tensor, "B H S V"],
+    times: Int[Tensor, "B N"],
+    radius: int,
+    **changes: Any,
+) -> Float[Tensor, "B H T V"]:
+    """Attention of the T queries, at times 0, 1, …, over keys at the first T of `times`, and side keys at the others.
+
+    A key with a negative time is empty. `changes` are those of `seqloom.ops.attention.attend`; the pattern hides keys
+    that are further away than `radius`.
+    """
+    B, _, T, _ = q.shape
+    block = max(BLOCK, radius)
+    if 2 * (block + 2 * radius) >= T:
+        now = torch.arange(T, device=q.device).expand(B, -1)
+        k, v = torch.cat([k, side_k], 2), torch.cat([v, side_v], 2)
+        return whole(q, k, v, query_time=now, key_time=times, **changes)
+    N = -(-T // block)
+    more = N * block - T
+
+    def windows(x: Tensor) -> Tensor:  # (B, H, T, K) → (B N, H, block + 2 radius, K)
+        found = pad(x, (0, 0, radius, more + radius)).unfold(2, block + 2 * radius, block)
+        return found.permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+    def repeated(x: Tensor) -> Tensor:  # (B, …) → (B N, …)
+        return x[:, None].expand(B, N, *x.shape[1:]).flatten(0, 1)
+
+    then = pad(times[:, :T], (radius, more + radius), value=-1).unfold(1, block + 2 * radius, block).flatten(0, 1)
+    y = whole(
+        pad(q, (0, 0, 0, more)).unflatten(2, (N, block)).transpose(1, 2).flatten(0, 1),
+        torch.cat([windows(k), repeated(side_k)], 2),
+        torch.cat([windows(v), repeated(side_v)], 2),
+        query_time=torch.arange(N * block, device=q.device).clamp(max=T - 1).view(N, block).repeat(B, 1),
+        key_time=torch.cat([then, repeated(times[:, T:])], 1),
+        **changes,
+    )
+    return y.unflatten(0, (B, N)).transpose(1, 2).flatten(2, 3)[:, :, :T]

@@ -1,0 +1,75 @@
+"""The biased average over whole rows: every query reads all keys, with a bias for each pair.
+
+    y_t = (Σ_j e^{k_j + w_{tj}} v_j) / (Σ_j e^{k_j + w_{tj}})            e^{w} is one matrix for all rows and channels
+
+As in the causal form the biases of one query must lie within 60 of each other in float32, within 600 in float64; keys
+may be anything, since the largest is among those that each query reads.
+
+Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2, which is not causal.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.core.cost import Cost
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import backends
+from seqloom.ops.biased_average.total import Keys
+from seqloom.ops.pack import within
+
+
+def whole(k: Keys, v: Stream, w: Float[Tensor, "*K T T"], lengths: Lengths | None = None) -> Stream:
+    """The average of v (B, T, D) under keys (B, T, K), K dividing D, with one matrix of biases or one for each key.
+
+    With `lengths` (B,) a row holds so many tokens, and the keys after them are left out.
+    """
+    e, pairs = _exponentials(k, w)
+    if lengths is not None:
+        e = torch.where(within(lengths, k.shape[1])[:, :, None], e, 0.0)
+    values = v.unflatten(-1, (k.shape[2], -1)) * e[..., None]  # (B, T, K, V)
+    sums = "ts, bskv -> btkv" if w.ndim == 2 else "kts, bskv -> btkv"
+    y = torch.einsum(sums, pairs, torch.cat([values, e[..., None]], -1))
+    bottom = y[..., -1:]
+    if lengths is not None:
+        bottom = bottom.clamp_min(
+            torch.finfo(bottom.dtype).tiny
+        )  # a row without tokens has 0, and its output is not used
+    return (y[..., :-1] / bottom).flatten(2)
+
+
+def by_lag(taps: Float[Tensor, "*n lags K"], T: int) -> Float[Tensor, "K T T"]:
+    """Biases of lags -(L-1) … L-1, the same for every query or with a row for each, as matrices: 0 farther away."""
+    place = torch.arange(T, device=taps.device)
+    side = taps.shape[-2] // 2
+    beyond = max(0, T - 1 - side)
+    taps = pad(taps, (0, 0, beyond, beyond))
+    lag = place[:, None] - place + side + beyond
+    found = taps[lag] if taps.ndim == 2 else taps[place[:, None], lag]  # (T, T, K)
+    return found.movedim(-1, 0)
+
+
+def in_reach(w: Float[Tensor, "T T"], window: int) -> Float[Tensor, "T T"]:
+    """The biases of keys less than `window` away, 0 for the others."""
+    return w.tril(window - 1).triu(1 - window)
+
+
+def price(T: int, keys: int, dim: int, tables: int = 1) -> Cost:
+    """A row of T tokens with `keys` keys for `dim` channels and so many matrices of biases that are exponentiated."""
+    pairs, sums = T * T, dim + keys
+    return Cost(
+        mul=T * dim + pairs * sums,
+        add=(pairs - T) * sums,
+        div=T * dim,
+        exp=T * keys + tables * pairs,
+        path=("exponentiation", "multiplication", "cumulation", "division"),
+    )
+
+
+def _exponentials(k: Keys, w: Tensor) -> tuple[Tensor, Tensor]:
+    """e^k and e^w; but for the reference divided by factors of a row and a query, which cancel."""
+    if backends.forced("biased_average") == "reference":
+        return k.exp(), w.exp()
+    highest, most = k.detach().amax(1, keepdim=True), w.detach().amax(-1, keepdim=True)
+    return (k - highest).exp(), (w - most).exp()

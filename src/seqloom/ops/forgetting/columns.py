@@ -1,0 +1,43 @@
+"""The sums as two more channels, block by block of queries, through the kernels of `attention`."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.attention import attend, banded
+from seqloom.ops.attention.fast import times
+
+BLOCK = 64
+"""queries whose sums are counted from the first of them"""
+
+
+def forgetting(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    past: Tensor | None,
+    window: int | None,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+) -> Tensor:
+    """See `forgetting` of the package."""
+    T, K = q.shape[2:]
+    c = g.double().cumsum(-1)
+    sums = -c if past is None else torch.cat([past.double(), -c], -1)
+    i, j = times(q, query_time).expand(len(q), -1), times(k, key_time).expand(len(q), -1)
+    parts = []
+    for a in range(0, T, BLOCK):
+        b = min(a + BLOCK, T)
+        first = 0 if past is not None or window is None else max(0, a + 1 - window)
+        keys = slice(first, k.shape[2] - T + b)
+        origin = c[:, :, a, None]  # that of the first query: no later token moves it
+        of_keys, of_queries = sums[:, :, keys] + origin, c[:, :, a:b] - origin
+        root = torch.full_like(q[:, :, a:b, :1], K**0.5)
+        given: dict[str, Any] = {"query_time": i[:, a:b], "key_time": j[:, keys], "scale": K**-0.5}
+        wide_q = torch.cat([q[:, :, a:b], root, root * of_queries[..., None].to(q.dtype)], -1)
+        column = of_keys[..., None].to(k.dtype)
+        wide_k = torch.cat([k[:, :, keys], column, torch.ones_like(column)], -1)
+        parts.append(attend(wide_q, wide_k, v[:, :, keys], pattern=banded(window), **given))
+    return torch.cat(parts, 2)

@@ -1,0 +1,44 @@
+"""The equation as it is written, query by query; slow. The sums grow with each query by its gate.
+
+As in `attention` the maximum that would stabilise the exponentials is left out.
+"""
+
+import torch
+from torch import Tensor
+
+
+def forgetting(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    past: Tensor | None,
+    window: int | None,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+) -> Tensor:
+    """See `forgetting` of the package."""
+    none, outputs, first = torch.zeros_like(g[..., :1]), [], 0
+    sums, P = (g[..., :0], 0) if past is None else (past, past.shape[2])
+    for i in range(q.shape[2]):
+        if past is None and window is not None:  # keys that no query looks at any more
+            dropped = max(0, i + 1 - window) - first
+            first, sums = first + dropped, sums[..., dropped:]
+        faded = torch.cat([sums, none], -1) + g[..., i, None]
+        sums = torch.cat([faded[..., :-1], none], -1)
+        seen = None
+        if query_time is not None and key_time is not None:
+            now, then = query_time[:, i, None], key_time[:, : P + i + 1]
+            near = then >= 0 if window is None else (then >= 0) & (now - then < window)
+            seen = (near & (then <= now))[:, None, None]
+        keys = slice(first, P + i + 1)
+        outputs.append(weighted(q[:, :, i : i + 1], k[:, :, keys], v[:, :, keys], sums, seen))
+    return torch.cat(outputs, 2)
+
+
+def weighted(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, seen: Tensor | None = None) -> Tensor:
+    """One query (B, H, 1, K) over keys and values (B, H, N, ·) whose scores have these sums (B, H, N) added."""
+    z = q @ k.mT / k.shape[-1] ** 0.5 + sums[:, :, None].to(q.dtype)
+    if seen is not None:
+        z = z.masked_fill(~seen, -torch.inf)
+    return z.softmax(-1) @ v

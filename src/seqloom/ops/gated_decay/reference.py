@@ -1,0 +1,50 @@
+"""The gates as they are written, over all tokens at once: what prices are counted on, and what a graph holds."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+STRONGEST = 8.0
+"""c"""
+STEEPEST = 1000.0
+"""the largest derivative of the root"""
+
+
+def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor | bool) -> tuple[Tensor, Tensor]:
+    """See `gated` of the package; a row's share of softplus(Λ) is computed at each token, as a step computes it."""
+    H, N, _ = weight.shape
+    blocks = u.reshape(-1, H, N)
+    logits = torch.baddbmm(bias[:, None], blocks.transpose(0, 1), weight).transpose(0, 1).to(rate.dtype)
+    r, i = torch.sigmoid(logits).unflatten(-1, (2, N)).unbind(-2)  # (B T, H, N)
+    log_a = -STRONGEST * softplus(rate.view(H, N).expand_as(r)) * r
+    root = first(bounded_root(-torch.expm1(2 * log_a)).reshape(u.shape), fresh)
+    return log_a.exp().reshape(u.shape), root * (i * blocks).reshape(u.shape)
+
+
+def first(root: Tensor, fresh: Tensor | bool) -> Tensor:
+    """The root (B, T, D) with 1 at the first token of rows that are `fresh`."""
+    if fresh is False:
+        return root
+    one = torch.ones_like(root[:, :1])
+    at = one if fresh is True else torch.where(fresh[:, None, None], one, root[:, :1])
+    return torch.cat([at, root[:, 1:]], 1)
+
+
+def bounded_root(x: Tensor) -> Tensor:
+    """√x, with a derivative of at most `STEEPEST`."""
+    y: Tensor = _Root.apply(x)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return y
+
+
+class _Root(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.sqrt(x)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return dy * torch.rsqrt(4 * x).clamp(max=STEEPEST)

@@ -1,0 +1,136 @@
+/* Products of small matrices that lie in the nearest caches. Included once for each type of number, which gives REAL.
+
+   The left factor is read number by number, at any distances; the right one and the result are rows of vectors. */
+
+/* Bytes of a vector, and the rows and vectors of a tile: its sums are registers. */
+#ifndef PRODUCTS
+#define PRODUCTS
+#if defined(__AVX512F__)
+enum { BYTES = 64, ROWS = 12, COLUMNS = 2 };
+#elif defined(__AVX__)
+enum { BYTES = 32, ROWS = 6, COLUMNS = 2 };
+#else
+enum { BYTES = 16, ROWS = 6, COLUMNS = 2 };
+#endif
+
+/* Which numbers of a square left factor are not 0 (LOWER, UPPER), or which of a square result are wanted (RIGHT: from
+   the diagonal on). */
+enum shape { ALL, LOWER, UPPER, RIGHT };
+#endif
+
+#define VEC NAME(vec_)
+#define LANES ((int)(BYTES / sizeof(REAL)))
+
+typedef REAL VEC __attribute__((vector_size(BYTES)));
+
+/* c += a b for R rows of a and J vectors of a row of b, over L terms. */
+INLINE void NAME(tile_)(
+    const int R, const int J, int L, const REAL *a, size_t row, size_t step, const VEC *b, size_t width, VEC *c,
+    size_t c_width)
+{
+    VEC sums[ROWS][COLUMNS];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < J; j++)
+            sums[r][j] = c[r * c_width + j];
+    for (int l = 0; l < L; l++) {
+        VEC right[COLUMNS];
+#pragma GCC unroll 4
+        for (int j = 0; j < J; j++)
+            right[j] = b[l * width + j];
+#pragma GCC unroll 16
+        for (int r = 0; r < R; r++) {
+            const REAL left = a[r * row + l * step];
+#pragma GCC unroll 4
+            for (int j = 0; j < J; j++)
+                sums[r][j] += left * right[j];
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < J; j++)
+            c[r * c_width + j] = sums[r][j];
+}
+
+/* c += a b: M rows, L terms, N vectors in a row of c. */
+static void NAME(add_product_)(
+    enum shape shape, int M, int L, int N, const REAL *a, size_t row, size_t step, const VEC *b, size_t width, VEC *c,
+    size_t c_width)
+{
+    for (int i = 0, R; i < M; i += R) {
+        R = M - i >= ROWS ? ROWS : M - i >= 4 ? 4 : M - i >= 2 ? 2 : 1;
+        const int from = shape == UPPER ? i : 0, to = shape == LOWER && i + R < L ? i + R : L;
+        const REAL *left = a + i * row + from * step;
+        const VEC *right = b + from * width;
+        int j = shape == RIGHT ? i / LANES / COLUMNS * COLUMNS : 0;
+#define TILE(R, J) NAME(tile_)(R, J, to - from, left, row, step, right + j, width, c + i * c_width + j, c_width)
+        for (; j + COLUMNS <= N; j += COLUMNS)
+            switch (R) {
+            case ROWS: TILE(ROWS, COLUMNS); break;
+            case 4: TILE(4, COLUMNS); break;
+            case 2: TILE(2, COLUMNS); break;
+            default: TILE(1, COLUMNS);
+            }
+        for (; j < N; j++)
+            switch (R) {
+            case ROWS: TILE(ROWS, 1); break;
+            case 4: TILE(4, 1); break;
+            case 2: TILE(2, 1); break;
+            default: TILE(1, 1);
+            }
+#undef TILE
+    }
+}
+
+/* The sum of a vector's numbers. */
+INLINE REAL NAME(total_)(VEC x)
+{
+    REAL sum = x[0];
+    for (int l = 1; l < LANES; l++)
+        sum += x[l];
+    return sum;
+}
+
+/* `rows` rows of `numbers` numbers to rows of N vectors, each times its factor (NULL: 1), filled up with zeros. */
+static void NAME(pack_)(int rows, int numbers, int N, const REAL *from, size_t step, const REAL *factors, VEC *to)
+{
+    for (int i = 0; i < rows; i++) {
+        REAL *row = (REAL *)(to + (size_t)i * N);
+        const REAL factor = factors ? factors[i] : 1;
+        for (int n = 0; n < numbers; n++)
+            row[n] = factor * from[i * step + n];
+        memset(row + numbers, 0, (N * LANES - numbers) * sizeof(REAL));
+    }
+}
+
+/* Columns to rows of N vectors: `rows` rows of `numbers` numbers, filled up with zeros. */
+static void NAME(turn_)(int rows, int numbers, int N, const REAL *from, size_t step, VEC *to)
+{
+    for (int i = 0; i < N; i++) {
+        const int count = rows - i * LANES < LANES ? rows - i * LANES : LANES;
+        if (count == LANES)
+            for (int n = 0; n < numbers; n++) {
+                VEC column;
+                for (int l = 0; l < LANES; l++)
+                    column[l] = from[(size_t)(i * LANES + l) * step + n];
+                to[(size_t)n * N + i] = column;
+            }
+        else
+            for (int n = 0; n < numbers; n++) {
+                VEC column = {0};
+                for (int l = 0; l < count; l++)
+                    column[l] = from[(size_t)(i * LANES + l) * step + n];
+                to[(size_t)n * N + i] = column;
+            }
+    }
+}
+
+/* And back: `rows` rows of `numbers` numbers. */
+static void NAME(turn_back_)(int rows, int numbers, int N, const VEC *from, REAL *to, size_t step)
+{
+    for (int i = 0; i < rows; i++)
+        for (int n = 0; n < numbers; n++)
+            to[i * step + n] = ((const REAL *)(from + (size_t)n * N))[i];
+}

@@ -1,0 +1,99 @@
+"""The sLSTM's cell over a whole sequence: gates that grow exponentially, read relative to a running maximum.
+
+    ĩ, f̃, z̃, õ = a_t + h_{t-1} W + b                        W block-diagonal, a block for each head
+    m_t = max(log σ(f̃) + m_{t-1}, ĩ),   i = e^{ĩ - m_t},   f = e^{log σ(f̃) + m_{t-1} - m_t}           m_0 = -∞
+    c_t = f c_{t-1} + i tanh(z̃),   n_t = f n_{t-1} + i,   h_t = σ(õ) c_t / n_t
+
+n is 1 or more. Gradients take m as given, since h does not depend on it.
+
+Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17. Nothing differs but that f is σ alone, not exp.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops.linear_decay.exponential_gate import NONE
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.slstm import looped, price, reference
+
+States: TypeAlias = tuple[Float[Tensor, "B N"], ...]
+"""h, c, n and m, N = H K"""
+
+
+def slstm(
+    a: Float[Tensor, "B T H G"],
+    w: Float[Tensor, "H K G"],
+    bias: Float[Tensor, "H G"],
+    state: States | None = None,
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Stream, States]:
+    """The outputs h (B, T, N), in the number type of a, and the state after the last token; G = 4K, for i, f, z, o.
+
+    `state` is that before the first token, None for h = c = n = 0. With `lengths` (B,) a row holds so many tokens,
+    then padding, and its state is that after them. Computed in float32 at least. Differentiable twice. Raises
+    ValueError where shapes do not agree.
+    """
+    B, T, H, G = a.shape
+    K = G // 4
+    if w.shape != (H, K, G) or bias.shape != (H, G):
+        raise ValueError(f"w and b of {H} heads must be {(H, K, G)} and {(H, G)}: not {(*w.shape,)}, {(*bias.shape,)}")
+    kind, exact = a.dtype, torch.promote_types(a.dtype, torch.float32)
+    a, w, bias = a.to(exact), w.to(exact), bias.to(exact)
+    if state is None:
+        state = (*(a.new_zeros(B, H * K) for _ in range(3)), a.new_full((B, H * K), NONE))
+    given = tuple(each.to(exact) for each in state)
+    if a.numel() == 0:
+        return a.new_zeros(B, T, H * K, dtype=kind), tuple(each.clone() for each in given)
+    with _unrounded(a.device.type):
+        y, after = OP[OP.choose(a)](a, w, bias, given, lengths)
+    return y.to(kind), after
+
+
+def by_size(a: Tensor) -> str:
+    """The faster backend; a graph is made of the reference, whose loop a compiler unrolls."""
+    return "reference" if torch.compiler.is_compiling() or a.shape[1] == 1 else "looped"
+
+
+def _unrounded(device: str) -> AbstractContextManager[object]:
+    """Autocast would round the state at each token, and with it everything that was ever read."""
+    return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
+
+
+def _given(draw: Draw) -> tuple[Tensor, Tensor]:
+    K = CHANNELS // 4
+    return draw(4, K, 4 * K) / 4, draw(4, 4 * K)
+
+
+def _state(draw: Draw, B: int) -> tuple[Tensor, ...]:
+    h, c, n, m = (draw(B, CHANNELS) for _ in range(4))
+    return h, c, 1 + n.square(), m
+
+
+def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
+    y, (h, c, n, m) = slstm(draw(B, T, 4, CHANNELS), *_given(draw), _state(draw, B))
+    return y, h, c, n, m
+
+
+def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    w, bias = _given(draw)
+
+    def run(a: Tensor, **state: Any) -> tuple[Tensor, Any]:
+        return slstm(a, w, bias, **state)
+
+    return run, (draw(B, T, 4, CHANNELS),)
+
+
+OP = Op(
+    "slstm",
+    {"reference": Backend(reference.read), "looped": Backend(looped.read)},
+    rule=by_size,
+    examples=(_example,),
+    price=price,
+    streamed=(_on,),
+)

@@ -1,0 +1,15 @@
+"""What the sLSTM costs for `rows` tokens and N units: the same at every token.
+
+The product with the state's matrix is not part of it, nor its bias: that matrix is a part of the mixer and carries its
+own price. What is added to the product is part of it.
+"""
+
+from seqloom.core.cost import Cost, Step
+
+
+def price(rows: int, N: int) -> Cost:
+    """Four sums, a maximum of two, two exponentials, log σ, tanh and σ, and the sums of c, n and h."""
+    n = rows * N
+    gates: tuple[Step, ...] = ("addition", "exponentiation", "other", "addition", "other", "addition", "exponentiation")
+    path: tuple[Step, ...] = (*gates, "multiplication", "addition", "multiplication", "division")
+    return Cost(mul=5 * n, add=13 * n, div=3 * n, exp=5 * n, other=2 * n, path=path)

@@ -1,0 +1,101 @@
+"""The board's three charts: bits per byte against parameters and time, against the state, and recall against it."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from seqloom.report.board.standing import Board, Standing
+from seqloom.report.board.table import STATE, Times
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
+from seqloom.report.charts.style import Look, looks
+from seqloom.report.tradeoffs import WIDE, pareto
+
+BITS = "bits per byte"
+RIGHT = "right answers"
+
+
+def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = ()) -> list[Chart]:
+    """Those of which there are rows."""
+    made = [price(board, times), state(board), recall(recalled)]
+    return [chart for chart in made if chart is not None]
+
+
+def price(board: Board, times: Times) -> Chart:
+    """Bits per byte against parameters, and against the time of a training step where it was raced."""
+    columns = {"parameters": {name: one.first["parameters"] for name, one in board.standings.items()}}
+    if times.step:
+        columns = {"ms a step": {name: times.step.get(name) for name in board.standings}, **columns}
+    words = "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
+    return _chart("board", f"{BITS} against {' and '.join(columns)}", words, board, columns)
+
+
+def state(board: Board) -> Chart | None:
+    """Bits per byte against the bytes of a row's state after so many tokens; what keeps none is left out."""
+    sizes = {name: one.first["state_bytes"].get(STATE) or None for name, one in board.standings.items()}
+    if not any(sizes.values()):
+        return None
+    words = f"Bits per byte against the state of one row after {int(STATE):,} tokens that were really read."
+    return _chart("board-state", f"{BITS} against state bytes", words, board, {"state bytes": sizes})
+
+
+def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
+    """The share of right answers against the state, a mark per mixer and width, at the hardest common setting."""
+    known = [row for row in rows if row["distance"] is None and row.get("state_bytes")]
+    known = [row for row in known if row["probe"] == "mqar"]
+    if not known:
+        return None
+    hardest = max(row["difficulty"] for row in known)
+    models: dict[tuple[str, int], dict[float, list[Mapping[str, Any]]]] = {}
+    for row in known:
+        if row["difficulty"] == hardest:
+            models.setdefault((row["mixer"], row["dim"]), {}).setdefault(row["lr"], []).append(row)
+    cells: list[list[Cell]] = []
+    kinds = {}
+    for (mixer, dim), rates in models.items():
+        best = max(rates.values(), key=lambda runs: fmean(run["accuracy"] or 0.0 for run in runs))
+        shares = [run["accuracy"] or 0.0 for run in best]
+        name = f"{mixer} {dim}"
+        kinds[name] = mixer
+        cells.append([name, best[0]["state_bytes"], *map(rounded, (fmean(shares), min(shares), max(shares)))])
+    table = Table(["model", "state bytes", RIGHT, "lowest seed", "highest seed"], cells)
+    heading = f"Recall of pairs (MQAR, difficulty {hardest}) against state bytes"
+    words = "The share of right answers at the best learning rate; higher and further left is better."
+    draw = partial(_drawn, table, _axis(table, "state bytes"), Axis(RIGHT, RIGHT), looks(list(kinds), kinds), ())
+    return Chart("board-recall", heading, words, {"rows": table}, [Choice(heading, draw)])
+
+
+def _chart(
+    name: str, heading: str, words: str, board: Board, columns: Mapping[str, Mapping[str, float | None]]
+) -> Chart:
+    """Bits per byte against each of the columns, a choice each."""
+    shown = [one for each, one in board.standings.items() if any(column[each] for column in columns.values())]
+    rows: list[list[Cell]] = [
+        [one.title, *(rounded(column[one.name]) for column in columns.values()), *map(rounded, _span(one))]
+        for one in shown
+    ]
+    table = Table(["model", *columns, BITS, "lowest seed", "highest seed"], rows)
+    look = looks([one.title for one in shown], {one.title: one.name.partition("-")[0] for one in shown})
+    choices = []
+    for column, values in columns.items():
+        places = {one.title: (values[one.name] or 0.0, one.estimate.mean) for one in shown if values[one.name]}
+        known = Table(table.head, [row for row in rows if row[0] in places])
+        axis = _axis(known, column)
+        choices.append(Choice(column, partial(_drawn, known, axis, Axis(BITS, BITS), look, pareto(places))))
+    return Chart(name, heading, words, {"rows": table}, choices, "price")
+
+
+def _span(one: Standing) -> tuple[float, float, float]:
+    runs = list(one.runs.values())
+    return one.estimate.mean, min(runs), max(runs)
+
+
+def _axis(table: Table, column: str) -> Axis:
+    numbers = table.numbers(column)
+    return Axis(column, column, min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE)
+
+
+def _drawn(table: Table, x: Axis, y: Axis, look: Mapping[str, Look], front: Sequence[str]) -> Spec:
+    from seqloom.report.charts.points import points
+
+    return points(table, x, y, look, front)

@@ -1,0 +1,47 @@
+"""The page of the board: one file that needs nothing next to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from seqloom.report import html
+from seqloom.report.board import table
+from seqloom.report.board.charts import charts
+from seqloom.report.board.standing import Board
+from seqloom.report.charts.chart import Chart
+
+
+@final
+@dataclass(frozen=True)
+class BoardReport:
+    """All that the page shows."""
+
+    head: Sequence[str]
+    table: Sequence[Sequence[str]]
+    decisions: Sequence[tuple[str, str]]
+    """each question with its answer"""
+    notes: Sequence[str]
+    charts: Sequence[Chart]
+    origin: Mapping[str, str]
+
+
+def report(board: Board, times: table.Times, recalled: Sequence[Mapping[str, Any]] = ()) -> BoardReport:
+    """The report of these rows."""
+    titles = board.lineup.titles
+    said = [(each.question.text, each.sentence(titles).replace("**", "")) for each in board.answers]
+    facts = {name: sorted({str(row.get(name, "")) for row in board.rows}) for name in ("date", "commit", "machine")}
+    return BoardReport(
+        head=table.head(times),
+        table=table.lines(board, times),
+        decisions=said,
+        notes=table.notes(board),
+        charts=charts(board, times, recalled),
+        origin={name: ", ".join(values) for name, values in facts.items()},
+    )
+
+
+def write(path: Path, made: BoardReport) -> Path:
+    """Writes the page; its path."""
+    path.write_text(html.render("board.html.jinja", made, made.charts), encoding="utf-8")
+    return path

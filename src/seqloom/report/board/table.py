@@ -1,0 +1,116 @@
+"""The board's table: a line per contender, the lowest bits per byte first, and what stands below it."""
+
+from collections.abc import Mapping
+from typing import final
+
+from seqloom.core.table import table
+from seqloom.report.board.standing import Board, Standing
+
+SPANS = ("1-64", "65-256", "257-512")
+LONG = "1025-2048"
+"""positions beyond the context that was trained"""
+STATE = "2048"
+"""tokens after which the state's size is shown"""
+
+
+@final
+class Times:
+    """What was raced: milliseconds of a training step, and of a token after so many others."""
+
+    def __init__(self, rows: list[Mapping[str, object]]) -> None:
+        self.step: dict[str, float] = {}
+        self.token: dict[tuple[str, int], float] = {}
+        for row in rows:
+            name, step, token = str(row["contender"]), row.get("step"), row.get("ms_per_token")
+            if isinstance(step, float):
+                self.step[name] = 1e3 * step
+            if isinstance(token, float):
+                self.token[name, int(str(row["tokens"]))] = token
+
+
+def head(times: Times) -> list[str]:
+    """The names of the columns."""
+    fixed = ["row", "bits per byte", "±", "to the host", "±", "seeds", "rate", *(f"at {span}" for span in SPANS)]
+    timed = ["ms a step"] if times.step else []
+    lengths = [f"ms a token at {tokens:,}" for tokens in _lengths(times)]
+    return [*fixed, f"at {LONG}", "parameters", f"state bytes at {int(STATE):,}", *timed, *lengths, "backend"]
+
+
+def cells(board: Board, one: Standing, times: Times) -> list[str]:
+    """A line of the table."""
+    against = board.to_host(one.name)
+    timed = [_number(times.step.get(one.name), 0)] if times.step else []
+    tokens = [_number(times.token.get((one.name, length)), 3) for length in _lengths(times)]
+    rate = f"{one.rate:g}" + ("" if one.chosen or one.name in board.lineup.below else "?")
+    return [
+        one.title,
+        f"{one.estimate.mean:.4f}",
+        _number(one.estimate.half),
+        "" if against is None else f"{against.mean:+.4f}",
+        "" if against is None else _number(against.half),
+        str(one.estimate.seeds),
+        rate,
+        *(_number(one.mean("by_position", span)) for span in SPANS),
+        _number(one.mean("by_position_long", LONG)),
+        f"{one.first['parameters']:,}",
+        _number(one.first["state_bytes"].get(STATE), 0),
+        *timed,
+        *tokens,
+        ", ".join(sorted({f"{op} {name}" for op, names in one.first["backends"].items() for name in names})),
+    ]
+
+
+def lines(board: Board, times: Times) -> list[list[str]]:
+    """All lines."""
+    return [cells(board, one, times) for one in board.standings.values()]
+
+
+def smallest(board: Board) -> str:
+    """The smallest difference that a decision could have settled, and the same of every exploratory one."""
+    known = [answer.difference.smallest for answer in board.answers if answer.difference is not None]
+    least = [value for value in known if value is not None]
+    if not least:
+        return "No decision could be settled yet: that takes at least three seeds of both rows."
+    return (
+        f"The smallest difference that the decisions could have settled: {min(least):.4f} to {max(least):.4f} bits per "
+        "byte, after Holm's correction."
+    )
+
+
+def notes(board: Board) -> list[str]:
+    """What stands below the table."""
+    row = board.rows[0]
+    tokens = ", ".join(f"{count:,} of {name}" for name, count in row["tokens"].items())
+    said = [
+        smallest(board),
+        "±: Student's 95% interval over seeds; differences to the host are paired by seed, each with an interval of "
+        "its own, and exploratory.",
+        f"Tokens: {tokens}. {' '.join(f'{name}: {_people(people)}.' for name, people in row['authors'].items())} All "
+        "other authors are trained on. Fairy tales that several authors retell are in more than one part.",
+        f"Each rate is the best of seed 0 on the validation books; ? has a neighbour that was not tried yet. "
+        f"{row['batches']:,} batches; parameters without the embedding.",
+    ]
+    waiting = board.unfinished
+    return [*said, *([f"Not finished: {', '.join(waiting)}."] if waiting else [])]
+
+
+def text(board: Board, times: Times) -> str:
+    """The table, the decisions and the notes, for a terminal."""
+    titles = board.lineup.titles
+    asked = [
+        f"  {number}. {answer.question.text} {answer.sentence(titles).replace('**', '')}"
+        for number, answer in enumerate(board.answers, 1)
+    ]
+    return "\n".join([table(head(times), lines(board, times)), "", *notes(board), "Decisions:", *asked])
+
+
+def _people(names: list[str]) -> str:
+    return "; ".join(names)
+
+
+def _lengths(times: Times) -> list[int]:
+    return sorted({tokens for _, tokens in times.token})
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,150 @@
+"""The page of `seqloom study extrapolate`, OUT/extrapolate.html: loss against the length of the text, a line per run.
+
+Drawn from the rows in OUT/results.jsonl alone. The length that a run was trained on is marked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, final
+
+from seqloom.core.files import read_bytes
+from seqloom.report import html
+from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
+from seqloom.report.charts.style import Look, looks
+from seqloom.runs.rows import checked
+
+RESULTS = "results.jsonl"
+LARGEST = 64 << 20
+"""bytes that the rows may have"""
+LOSSES = (
+    ("loss", "Loss by length", "Mean loss of all tokens, in windows of each length side by side."),
+    ("beyond", "Loss beyond the trained length", "Mean loss of the tokens that follow more tokens than training had."),
+)
+Rows = Sequence[Mapping[str, Any]]
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    """The rows of the study in `out`, the shortest lengths first, without those of cells that failed.
+
+    FileNotFoundError where there is none; ValueError for a damaged line and for rows of another study.
+    """
+    path = out / RESULTS
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
+    found = []
+    for number, line in enumerate(read_bytes(path, LARGEST).splitlines(), 1):
+        row = checked(line)
+        if row is None:
+            raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
+        if "failed" not in row:
+            found.append(row)
+    if not found or any("length" not in row or "beyond" not in row for row in found):
+        raise ValueError(f"{path} has no rows of `seqloom study extrapolate`")
+    return sorted(found, key=lambda row: int(row["length"]))
+
+
+@final
+@dataclass(frozen=True)
+class ExtrapolateReport:
+    """All that the page shows."""
+
+    charts: list[Chart]
+    lengths: list[int]
+    table: list[tuple[str, list[str]]]
+    """of each run: what it is, and its loss at each length"""
+    looks: dict[str, Look]
+    refused: list[str]
+    origin: Mapping[str, Any]
+    text: str
+    seeds: str
+
+    @classmethod
+    def from_rows(cls, rows: Rows) -> Self:
+        """The report of these rows."""
+        lengths = sorted({int(row["length"]) for row in rows})
+        seeds = {row["seed"] for row in rows}
+        return cls(
+            charts=charts(rows),
+            lengths=lengths,
+            table=table(rows, lengths),
+            looks=looks_of(rows),
+            refused=refused(rows),
+            origin=rows[-1],
+            text=", ".join(dict.fromkeys(str(row["text"]) for row in rows)),
+            seeds="One seed each: observed once." if len(seeds) == 1 else "",
+        )
+
+
+def charts(rows: Rows) -> list[Chart]:
+    """The two losses against the length; [] where no run could be read."""
+    made = []
+    for column, heading, description in LOSSES:
+        cells = [[row["run"], row["length"], rounded(row[column])] for row in rows if row[column] is not None]
+        if cells:
+            made.append(_chart(rows, column, heading, description, Table(["model", "length", "loss"], cells)))
+    return made
+
+
+def table(rows: Rows, lengths: Sequence[int]) -> list[tuple[str, list[str]]]:
+    """The runs with what they are and their losses; – where one could not be read."""
+    made = []
+    for run in dict.fromkeys(row["run"] for row in rows):
+        own = {row["length"]: row for row in rows if row["run"] == run}
+        one = next(iter(own.values()))
+        losses = [own[length]["loss"] if length in own else None for length in lengths]
+        cells = [one["mixer"], one["position"], f"{one['context']:,}"]
+        made.append((str(run), cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
+    return made
+
+
+def refused(rows: Rows) -> list[str]:
+    """A line for each run and reason, with the lengths that it holds for."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row["refused"] is not None:
+            found.setdefault((row["run"], row["refused"]), []).append(f"{row['length']:,}")
+    return [f"{run} at {', '.join(lengths)}: {why}" for (run, why), lengths in found.items()]
+
+
+def looks_of(rows: Rows) -> dict[str, Look]:
+    """How each run is drawn: by its position, or by its mixer where it has none."""
+    names = list(dict.fromkeys(str(row["run"]) for row in rows))
+    kinds = {
+        str(row["run"]): str(row["mixer"] if row["position"] == "none" else row["position"]) for row in rows
+    }  # fmt: skip
+    return looks(names, kinds)
+
+
+def trained(rows: Rows) -> list[tuple[str, float]]:
+    """The trained lengths: one for all runs, or each with the names of its runs."""
+    runs: dict[int, list[str]] = {}
+    for row in rows:
+        names = runs.setdefault(int(row["context"]), [])
+        if row["run"] not in names:
+            names.append(str(row["run"]))
+    if len(runs) == 1:
+        return [(f"trained: {length:,}", float(length)) for length in runs]
+    return [(f"trained: {', '.join(names)}", float(length)) for length, names in sorted(runs.items())]
+
+
+def write(out: Path) -> Path:
+    """Writes the page of the study in `out`; returns its path. Errors as `read` has them."""
+    report = ExtrapolateReport.from_rows(read(out))
+    path = out / "extrapolate.html"
+    path.write_text(html.render("extrapolate.html.jinja", report, report.charts), encoding="utf-8")
+    return path
+
+
+def _chart(rows: Rows, name: str, heading: str, description: str, cells: Table) -> Chart:
+    low, high = min(cells.numbers("length")), max(cells.numbers("length"))
+    borders = [(label, at) for label, at in trained(rows) if low <= at <= high]
+
+    def draw() -> Spec:
+        from seqloom.report.charts.curves import curves
+
+        lengths = Axis("length", "tokens of a window", log=True, marked=sorted(set(cells.numbers("length"))))
+        loss = Axis("loss", "loss (nats per token)")
+        return curves(cells, lengths, loss, looks_of(rows), marks=True, borders=borders)
+
+    return Chart(f"extrapolate-{name}", heading, description, {"rows": cells}, [Choice(heading, draw)])

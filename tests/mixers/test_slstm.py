@@ -1,0 +1,118 @@
+"""sLSTM against the authors' program (xlstm 2.0.6, backend vanilla), and gates that leave the range of float32."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.mixer import Mixer
+from seqloom.mixers import mixer_config
+
+D, H = 32, 4
+
+
+def peer() -> nn.Module:
+    pytest.importorskip("xlstm")
+    from xlstm.blocks.slstm.layer import sLSTMLayer, sLSTMLayerConfig
+
+    layer = sLSTMLayer(sLSTMLayerConfig(embedding_dim=D, num_heads=H, backend="vanilla")).double()
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(0.4 * torch.randn_like(parameter))
+    return layer
+
+
+def mixer_like(layer: nn.Module) -> tuple[Mixer, dict[str, Tensor]]:
+    """The mixer with the peer's weights, and these as functions of the peer's parameters."""
+    mixer = mixer_config({"kind": "slstm", "heads": H}).build(D, None).double()
+    theirs = dict(layer.named_parameters())
+    kernel = theirs["slstm_cell._recurrent_kernel_"]  # (H, 4K, K), the gates one below the other
+    weights = {
+        "conv.weight": theirs["conv1d.conv.weight"][:, 0].flip(1).T,
+        "conv.bias": theirs["conv1d.conv.bias"],
+        "w_if.weight": torch.cat([theirs["fgate.weight"], theirs["igate.weight"]], 1).mT,  # fgate makes ĩ there
+        "w_zo.weight": torch.cat([theirs["zgate.weight"], theirs["ogate.weight"]], 1).mT,
+        "w_h.weight": kernel.mT,
+        "w_h.bias": theirs["slstm_cell._bias_"].view(4, H, D // H).transpose(0, 1).flatten(1),
+        "gain": 1 + theirs["group_norm.weight"],
+    }
+    assert set(weights) == {name for name, _ in mixer.named_parameters()}
+    with torch.no_grad():
+        for name, parameter in mixer.named_parameters():
+            parameter.copy_(weights[name])
+    return mixer, weights
+
+
+@pytest.mark.parametrize("T", [1, 2, 9, 40])
+def test_outputs_and_gradients_are_the_authors(T: int) -> None:
+    layer = peer()
+    mixer, weights = mixer_like(layer)
+    x, out = torch.randn(2, T, D).double().requires_grad_(), torch.randn(2, T, D).double()
+    y, wanted = mixer(x), layer(x)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-10)
+    found = torch.autograd.grad((y * out).sum(), [x, *mixer.parameters()])
+    parts = list(layer.parameters())
+    input_gradient, *gradients = torch.autograd.grad((wanted * out).sum(), [x, *parts])
+    torch.testing.assert_close(found[0], input_gradient, rtol=1e-9, atol=1e-10)
+    ours = [weights[name] for name, _ in mixer.named_parameters()]
+    for reached, gradient in zip(torch.autograd.grad(ours, parts, found[1:]), gradients, strict=True):
+        torch.testing.assert_close(reached, gradient, rtol=1e-9, atol=1e-10)
+
+
+@torch.no_grad()
+def test_steps_are_the_authors() -> None:
+    layer = peer()
+    mixer, _ = mixer_like(layer)
+    x, state, theirs = torch.randn(2, 9, D).double(), mixer.start(2), {}
+    for t in range(9):
+        y, state = mixer.step(x[:, t], state)
+        wanted, theirs = layer.step(x[:, t, None], **theirs)
+        torch.testing.assert_close(y, wanted[:, 0], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("layer", "depth"), [(0, 1), (0, 4), (2, 4), (3, 4)])
+def test_it_begins_as_the_authors(layer: int, depth: int) -> None:
+    pytest.importorskip("xlstm")
+    from xlstm.blocks.slstm.layer import sLSTMLayer, sLSTMLayerConfig
+
+    settings = {"embedding_dim": D, "num_heads": H, "backend": "vanilla"}
+    theirs = sLSTMLayer(sLSTMLayerConfig(**settings, _block_idx=layer, _num_blocks=depth))
+    theirs.reset_parameters()
+    ours = mixer_config({"kind": "slstm", "heads": H}).build(D, None, layer=layer, depth=depth).state_dict()
+    bias = theirs.state_dict()["slstm_cell._bias_"].view(4, H, D // H).transpose(0, 1).flatten(1)
+    torch.testing.assert_close(ours["w_h.bias"], bias)
+    assert not ours["w_h.weight"].any()
+    assert ours["gain"].eq(1).all()
+    for name, gate in (("w_if", "igate"), ("w_zo", "zgate")):
+        drawn = theirs.get_parameter(f"{gate}.weight").detach()
+        assert 0.8 < float(ours[f"{name}.weight"].std() / drawn.std()) < 1.25
+
+
+@pytest.mark.parametrize("logit", [-1e4, -100.0, 100.0, 1e4])
+@pytest.mark.parametrize("gate", [0, 1], ids=["input", "forget"])
+def test_gates_beyond_the_range_of_float32(gate: int, logit: float) -> None:
+    """Outputs and gradients are finite, and those of float64 in pieces too."""
+    mixer = mixer_config({"kind": "slstm", "heads": 2}).build(8, None)
+    with torch.no_grad():
+        mixer.get_parameter("w_h.bias").view(2, 4, 4)[:, gate] = logit
+    x = torch.randn(1, 300, 8, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    y = mixer(x)
+    y.sum().backward()
+    assert bool(y.isfinite().all())
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in mixer.parameters())
+    with torch.no_grad():
+        wanted, state = mixer.double().extend(x[:, :77].double(), mixer.start(1))
+        rest, _ = mixer.extend(x[:, 77:].double(), state)
+    of_the_logit = 4 * torch.finfo(torch.float32).eps * abs(logit)  # what rounding it makes of its exponential
+    torch.testing.assert_close(y.double(), torch.cat([wanted, rest], 1), rtol=0, atol=1e-4 + 10 * of_the_logit)
+
+
+@torch.no_grad()
+def test_inputs_of_ten_thousand_for_16384_tokens() -> None:
+    mixer = mixer_config({"kind": "slstm", "heads": 2}).build(8, None)
+    assert bool(mixer(1e4 * torch.randn(1, 16384, 8)).isfinite().all())
+
+
+def test_heads_that_do_not_divide() -> None:
+    with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3"):
+        mixer_config({"kind": "slstm", "heads": 3}).build(8, None)

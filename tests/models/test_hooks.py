@@ -1,0 +1,66 @@
+"""A step takes a shorter way through its layers than `forward`; hooks and forced backends are not passed over by it."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+
+import seqloom
+from seqloom.core.model import Model
+from seqloom.ops import backends
+from seqloom.ops.projection import Linear
+
+WHOLE: dict[str, dict[str, Any]] = {
+    "attention": {"heads": 2},
+    "he": {},
+    "rwkv": {"channel": "channel_mix", "embed_norm": True, "position": "none"},
+    "mamba": {"channel": "none", "norm": "rms", "position": "none"},
+}
+IDS = torch.tensor([1, 3])
+LAYERS = (Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
+
+
+def model(kind: str) -> Model:
+    torch.manual_seed(0)
+    return seqloom.decoder(kind, vocab=11, dim=8, depth=2, context=5, dropout=0.0, **WHOLE[kind]).eval()
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+@torch.no_grad()
+def test_each_layer_calls_its_hook(kind: str) -> None:
+    ours, called = model(kind), set[str]()
+    wanted = {name for name, layer in ours.named_modules() if isinstance(layer, LAYERS)}
+    priced_apart = {name for name in wanted if name.endswith("dt_proj")}  # the scan reads its weight and its bias
+    for name, layer in ours.named_modules():
+        if name in wanted:
+            layer.register_forward_hook(lambda *_, name=name: called.add(name))
+    ours.step(IDS, ours.start(2), reuse=True)
+    assert called == wanted - priced_apart
+
+
+@pytest.mark.parametrize("hook", ["of one layer", "of all modules"])
+@torch.no_grad()
+def test_what_a_hook_returns_is_used(hook: str) -> None:
+    ours = model("he")
+    wanted = ours.step(IDS, ours.start(2))[0]
+
+    def doubled(layer: nn.Module, given: Any, y: Any) -> Any:
+        return 2 * y if layer is ours.head else y
+
+    handle = (ours.head.register_forward_hook if hook == "of one layer" else register_module_forward_hook)(doubled)
+    try:
+        found = ours.step(IDS, ours.start(2))[0]
+    finally:
+        handle.remove()
+    assert torch.equal(found, 2 * wanted)
+    assert torch.equal(ours.step(IDS, ours.start(2))[0], wanted)
+
+
+@torch.no_grad()
+def test_a_forced_projection_is_what_a_step_runs() -> None:
+    ours = model("he")
+    with backends.use(projection="reference"), backends.recorded() as ran:
+        ours.step(IDS, ours.start(2))
+    assert ran["projection"] == ["reference"]

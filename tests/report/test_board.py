@@ -1,0 +1,106 @@
+"""The board by its rows: the best rate, differences paired by seed, decisions with Holm's correction, charts."""
+
+import pytest
+
+from seqloom.core.statistics import contrast, holm
+from seqloom.report.board import page, table
+from seqloom.report.board.charts import charts
+from seqloom.report.board.standing import Board, Lineup, Question
+
+LINEUP = Lineup(
+    {"attention": "llama attention", "he": "HE", "gla": "gla", "she": "SHE"},
+    "attention",
+    ("she",),
+    [Question("HE or attention?", "he", "attention"), Question("gla or attention?", "gla", "attention")],
+)
+BITS = {
+    "attention": [2.00, 2.02, 1.98, 2.01],
+    "he": [1.90, 1.93, 1.87, 1.91],
+    "gla": [1.99, 2.03, 1.985, 2.0],
+}
+
+
+def row(name: str, seed: int, bits: float | None, rate: float = 2e-3, validation: float | None = 1.0) -> dict:
+    long = None if bits is None else {"1025-2048": bits - 0.1}
+    return {
+        "contender": name, "board": "a", "digest": f"{name} {seed} {rate}", "seed": seed, "lr": rate, "batches": 10,
+        "validation": validation, "bits_per_byte": bits, "by_position": {"1-64": bits}, "by_position_long": long,
+        "parameters": 100, "state_bytes": {"2048": 1 if name == "she" else 64}, "backends": {"lag_sum": ["native"]},
+        "tokens": {"training": 9, "validation": 2, "test": 2}, "failed": None if bits is not None else "NaN",
+        "authors": {"validation": ["A"], "test": ["B"]}, "date": "2026", "commit": "c", "machine": "m",
+    }  # fmt: skip
+
+
+def rows() -> list[dict]:
+    """Every contender at three rates with seed 0, the middle one the best; more seeds at it."""
+    made = [row(name, seed, bits) for name, each in BITS.items() for seed, bits in enumerate(each)]
+    made += [row(name, 0, 1.0, rate, 1.5) for name in BITS for rate in (1e-3, 4e-3)]
+    return [*made, row("she", 0, 2.5)]
+
+
+def test_a_result_is_at_the_rate_of_the_lowest_validation_loss() -> None:
+    board = Board.of([*rows(), {**row("he", 5, 0.1), "board": "another"}], LINEUP)
+    assert list(board.standings) == ["he", "gla", "attention", "she"]
+    he = board.standings["he"]
+    assert he.runs == dict(enumerate(BITS["he"]))  # not 1.0, which was lower on the test books
+    assert (he.rate, he.chosen) == (2e-3, True)
+    assert board.unfinished == []
+
+
+def test_a_rate_at_the_edge_is_not_chosen_yet() -> None:
+    without = [each for each in rows() if (each["contender"], each["lr"]) != ("he", 4e-3)]
+    board = Board.of(without, LINEUP)
+    assert not board.standings["he"].chosen
+    assert board.unfinished == ["HE"]
+
+
+def test_decisions_are_paired_by_seed_and_corrected_together() -> None:
+    board = Board.of(rows(), LINEUP)
+    he, gla = board.answers
+    runs = {name: dict(enumerate(bits)) for name, bits in BITS.items()}
+    own = [contrast({name: 1, "attention": -1}, runs, paired=True) for name in ("he", "gla")]
+    assert he.difference is not None
+    assert gla.difference is not None
+    assert he.difference.estimate == own[0]
+    ps = [estimate.p for estimate in own if estimate is not None and estimate.p is not None]
+    assert [he.difference.adjusted, gla.difference.adjusted] == pytest.approx(holm(ps))
+    assert "**HE**" in he.sentence(LINEUP.titles)
+    assert "not settled" in gla.sentence(LINEUP.titles)
+
+
+def test_one_seed_decides_nothing_and_a_missing_row_is_said() -> None:
+    board = Board.of([each for each in rows() if each["seed"] == 0 and each["contender"] != "gla"], LINEUP)
+    he, gla = board.answers
+    assert "observed once, which decides nothing" in he.sentence(LINEUP.titles)
+    assert gla.sentence(LINEUP.titles) == "Not trained yet: gla and llama attention."
+    assert "No decision could be settled yet" in table.smallest(board)
+
+
+def test_a_run_that_became_nan_is_no_result() -> None:
+    made = [*rows(), row("gla", 4, None, validation=None)]
+    assert Board.of(made, LINEUP).standings["gla"].runs == dict(enumerate(BITS["gla"]))
+
+
+def test_the_table_the_charts_and_the_page(tmp_path) -> None:
+    board = Board.of(rows(), LINEUP)
+    times = table.Times([{"contender": "he", "step": 0.5}, {"contender": "he", "tokens": 512, "ms_per_token": 1.25}])
+    recalled = [
+        {"mixer": "gla", "dim": 32, "lr": rate, "distance": None, "probe": "mqar", "difficulty": 1, "accuracy": share,
+         "state_bytes": 4096}
+        for rate, share in ((1e-3, 0.5), (3e-3, 0.75))
+    ]  # fmt: skip
+    made = charts(board, times, recalled)
+    assert [chart.name for chart in made] == ["board", "board-state", "board-recall"]
+    assert [choice.label for choice in made[0].choices] == ["ms a step", "parameters"]
+    assert made[2].table.rows == [["gla 32", 4096, 0.75, 0.75, 0.75]]
+    shown = table.text(board, times)
+    assert "llama attention" in shown
+    assert "1.9025" in shown
+    assert "500" in shown
+    path = page.write(tmp_path / "board.html", page.report(board, times, recalled))
+    assert "HE or attention?" in path.read_text(encoding="utf-8")
+
+
+def test_no_rows_are_an_error() -> None:
+    with pytest.raises(ValueError, match="no rows of the board yet"):
+        Board.of([], LINEUP)
