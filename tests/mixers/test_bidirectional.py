@@ -18,6 +18,8 @@ from seqloom.core.state import State
 from seqloom.mixers import kinds, mixer_config
 from seqloom.mixers.attention.attention import AttentionConfig, BidirectionalAttention
 from seqloom.mixers.extractors.extractors import BidirectionalExtractor
+from seqloom.ops import backends
+from seqloom.ops.attention.sparse import SHORT
 from seqloom.ops.lag_sum.centered import centered
 
 D, H, T = 6, 2, 7
@@ -51,6 +53,21 @@ def test_it_is_the_equation(context: int | None, window: int | None, reach: int)
     mixer, x = built(context, window), torch.randn(2, T, D, dtype=torch.float64)
     wanted = np.stack([as_written(mixer, row.numpy(), reach) for row in x])
     np.testing.assert_allclose(mixer(x).detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_a_long_window_is_the_equation_and_is_read_in_tiles() -> None:
+    """Dropped tokens are no keys; up to `sparse.SHORT` tokens the window is a mask."""
+    length, window = 3 * SHORT, 5
+    mixer, x = built(window=window), torch.randn(2, length, D, dtype=torch.float64)
+    wanted = as_written(mixer, x[0].numpy(), window)
+    np.testing.assert_allclose(mixer(x)[0].detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
+    keep = torch.arange(length) % 3 != torch.tensor([[0], [5]])  # one row with dropped tokens, one without
+    kept = mixer(x, keep)[0, keep[0]].detach().numpy()
+    np.testing.assert_allclose(kept, as_written(mixer, x[0, keep[0]].numpy(), window), rtol=1e-10, atol=1e-12)
+    with backends.recorded() as ran:
+        mixer(x)
+    assert set(ran["sparse_attention"]) <= {"tiles", "native"}
+    assert "attention" not in ran
 
 
 def test_a_later_token_moves_every_output_in_reach() -> None:

@@ -40,9 +40,8 @@ from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.heads import PLACES, Heads
 from seqloom.mixers.named_patterns import NamedPatterns
 from seqloom.ops import ring
-from seqloom.ops.attention import Pattern, around, attend, banded, causal, everywhere, sparse, weights
+from seqloom.ops.attention import Pattern, around, attend, banded, causal, everywhere, patterns, sparse, weights
 from seqloom.ops.attention.drawing import by_heads
-from seqloom.ops.attention.patterns import local
 
 
 @final
@@ -101,7 +100,7 @@ class Attention(CachedHeads):
         """Attention of a text from its first token on: of a window in tiles, so that nothing else is computed."""
         T = q.shape[2]
         if self.plain and self.most is not None and self.most < T:
-            return sparse.attend(q, k, v, [local(self.most)] * self.heads)
+            return sparse.attend(q, k, v, [patterns.local(self.most)] * self.heads)
         q, scores = self.scored(q, self._reach(T) - 1)
         return attend(q, k, v, pattern=self._pattern(T), **scores)
 
@@ -129,14 +128,16 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         (q, k, v), _ = self.convolved(x)
+        T = x.shape[1]
+        if self.plain and self.reach is not None and self.reach < T:  # in tiles: nothing else is computed
+            return self.out(sparse.attend(q, k, v, [patterns.around(self.reach - 1)] * self.heads, lengths), x)
         time = None
         if lengths is not None:
-            place = torch.arange(x.shape[1], device=x.device)
-            time = torch.where(place < lengths[:, None], place, -1)  # no query looks at a negative time
-        far = self._far(x.shape[1])
+            position = torch.arange(T, device=x.device)
+            time = torch.where(position < lengths[:, None], position, -1)  # no query looks at a negative time
+        far = self._far(T)
         q, scores = self.scored(q, far, far)
-        y = attend(q, k, v, pattern=self._pattern(x.shape[1]), query_time=time, key_time=time, **scores)
-        return self.out(y, x)
+        return self.out(attend(q, k, v, pattern=self._pattern(T), query_time=time, key_time=time, **scores), x)
 
     @override
     def views(self, x: Stream) -> list[View]:
