@@ -16,7 +16,7 @@ CASES = [
     pytest.param(op, name, marks=pytest.mark.skipif(name in lacking(op.name), reason=lacking(op.name).get(name, "")))
     for op in backends.ops().values()
     for name in op.backends
-    if name not in ("reference", "triton")  # which is tested in test_triton
+    if name not in ("reference", "triton", "flex")  # which are tested in test_triton and test_flex
 ]
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-3}
 

@@ -1,35 +1,9 @@
-"""Equations without parameters, each with a reference and the paths that are faster."""
+"""Equations without parameters, each with a reference and faster backends. Importing this registers them all."""
 
-from seqloom.ops import (
-    attention,
-    biased_average,
-    delta_rule,
-    diagonal_states,
-    lag_sum,
-    linear_decay,
-    projection,
-    random_features,
-    recurrence,
-    scans,
-    selective_scan,
-    state_space,
-    wkv_average,
-)
-from seqloom.ops.attention import sparse
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "attention",
-    "biased_average",
-    "delta_rule",
-    "diagonal_states",
-    "lag_sum",
-    "linear_decay",
-    "projection",
-    "random_features",
-    "recurrence",
-    "scans",
-    "selective_scan",
-    "sparse",
-    "state_space",
-    "wkv_average",
-]
+for _module in iter_modules(__path__):
+    if _module.ispkg:
+        import_module(f"{__name__}.{_module.name}")
+import_module(f"{__name__}.attention.sparse")  # which is built on attention

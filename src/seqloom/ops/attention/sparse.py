@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops import attention, backends
-from seqloom.ops.attention import native, portable, price, tiled
+from seqloom.ops.attention import flex, native, portable, price, tiled
 from seqloom.ops.attention.patterns import (
     Columns,
     Pattern,
@@ -95,6 +95,8 @@ def in_order(parts: Sequence[Tensor], groups: Mapping[Pattern, Sequence[int]]) -
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
     path, T = OP.choose(q, v, pattern, lengths), q.shape[2]
+    if path == "flex":
+        return flex.attend(q, k, v, pattern, lengths)
     if path in ("tiles", "native"):
         return tiled.attend(q, k, v, lengths, plan(pattern.of(T), T), OP[path])
     if lengths is None:
@@ -118,10 +120,18 @@ def _dense(path: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_tim
 
 
 def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
-    """Tiles, in C where there is one, unless a text is short or nothing but a dense mask will do."""
-    if q.shape[2] <= SHORT or not _in_tiles(q, v, pattern, lengths):
+    """A dense mask where a text is short or a graph is captured; else torch's kernels on a GPU, tiles in C on a CPU."""
+    if q.shape[2] <= SHORT or watched(q):
+        return "masked"
+    if _on_gpu(q, v, pattern, lengths):
+        return "flex"
+    if not _in_tiles(q, v, pattern, lengths):
         return "masked"
     return "native" if _in_c(q, v, pattern, lengths) else "tiles"
+
+
+def _on_gpu(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
+    return not watched(q) and flex.able(q, v)
 
 
 def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
@@ -150,6 +160,7 @@ OP = Op(
         "masked": Backend(None),
         "tiles": Backend(portable, fits=_in_tiles),
         "native": Backend(native, native.lacking, _in_c),
+        "flex": Backend(flex.attend, flex.lacking, _on_gpu),
     },
     rule=by_size,
     examples=(

@@ -1,0 +1,69 @@
+"""Attention over a sparse pattern on a GPU: torch's `flex_attention`, which skips the blocks that nothing looks at.
+
+Source: Dong et al., Flex Attention, arXiv:2412.05496, in torch. On a CPU it has no backward and runs uncompiled, as a
+dense mask: that is for tests.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.core.graphs import constant
+from seqloom.ops.attention.patterns import Pattern
+
+NARROWEST = 16
+"""the least width of a head"""
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@constant
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not."""
+    return {} if torch.cuda.is_available() else {"flex": "no GPU"}
+
+
+def able(q: Tensor, v: Tensor) -> bool:
+    """Whether its kernels run on such queries and values."""
+    wide = min(q.shape[-1], v.shape[-1]) >= NARROWEST
+    return q.device.type == "cuda" and q.dtype in DTYPES and wide and not lacking()
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
+    """(B, H, T, K), (B, H, T, K), (B, H, T, V), keys of each row (B,) or all → (B, H, T, V)."""
+    T = q.shape[2]
+    # Kept tokens come first: in a causal pattern none of them looks at a dropped one.
+    if lengths is None or pattern.causal:
+        mask = _mask(pattern.of(T), T, q.device)
+    else:
+        mask = _block_mask(_within(pattern, lengths), len(q), T, q.device)
+    y: Tensor = _compiled(q.device.type)(q, k, v, block_mask=mask)
+    return y
+
+
+@lru_cache(maxsize=2)
+def _compiled(device: str) -> Callable[..., Any]:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    run: Callable[..., Any] = flex_attention
+    return torch.compile(run) if device == "cuda" else run
+
+
+@lru_cache(maxsize=64)
+def _mask(pattern: Pattern, T: int, device: torch.device) -> Any:
+    """The blocks of a pattern over T tokens, made once."""
+    return _block_mask(lambda b, h, i, j: pattern(i, j), None, T, device)
+
+
+def _within(pattern: Pattern, lengths: Tensor) -> Callable[..., Tensor]:
+    """The pattern over the first `lengths` (B,) keys of each row."""
+    return lambda b, h, i, j: pattern.of(lengths[b])(i, j) & (j < lengths[b])
+
+
+def _block_mask(looks: Callable[..., Tensor], B: int | None, T: int, device: torch.device) -> Any:
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    with torch.no_grad():
+        return create_block_mask(looks, B, None, T, T, device=device)
