@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
+from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
 from tests.contract.cases import (
     DIM,
@@ -165,6 +166,35 @@ def test_compiles(make: Make) -> None:
 def test_exports(make: Make) -> None:
     with use(lag_sum="fft"):
         check_exports(make)
+
+
+class Step(nn.Module):
+    """One token that keeps the old state."""
+
+    def __init__(self, mixer: Mixer) -> None:
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        return self.mixer.step(x, state, reuse=False)
+
+
+@pytest.mark.parametrize("kind", ["attention", "fox", "mla"])
+def test_an_exported_step_reads_on_with_a_free_number_of_cached_tokens(kind: str) -> None:
+    """One graph takes the states that it returns, whose caches grow."""
+    mixer = mixer_config({"kind": kind, "heads": 2}).build(DIM, None).double()
+    x = draw(2, 9, DIM)
+    with torch.no_grad():
+        _, state = mixer.extend(x[:, :3], mixer.start(2, capacity=4))
+        free = torch.export.Dim("cached", min=3)
+        sizes = [{tensor.dim() - 2: free} if tensor.dim() > 1 else None for tensor in state.values()]
+        exported = torch.export.export(Step(mixer), (x[:, 3], state), dynamic_shapes=(None, sizes), strict=False)
+        step, found, wanted = exported.module(), state, state
+        for t in range(3, 9):
+            y, found = step(x[:, t], found)
+            z, wanted = mixer.step(x[:, t], wanted, reuse=False)
+            close(y, z, LOOSE)
+    same_state(mixer.trim(found), mixer.trim(wanted), LOOSE)
 
 
 @pytest.mark.slow

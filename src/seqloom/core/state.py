@@ -124,15 +124,15 @@ def measured(tokens: Int[Tensor, " B"]) -> Length:
 def counted(entries: Entries, length: Length) -> State:
     """The state of these entries after so many tokens."""
     entries["length"] = length.tokens
-    if torch.compiler.is_compiling():
-        return entries  # type: ignore[return-value]  # a plain dict is what a graph returns best
+    if torch.compiler.is_dynamo_compiling():
+        return entries  # type: ignore[return-value]  # torch.compile cannot make a State
     return State(entries, length.bound, length.even)
 
 
 def stepped(entries: Entries, state: State, owner: object = None) -> State:
     """The state of these entries one token after `state`, which is `bounded`; marked as `owner`'s."""
     entries["length"] = state["length"] + 1
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():
         return entries  # type: ignore[return-value]  # as in `counted`
     after = State(entries, None if state.bound is None else state.bound + 1, state.even)
     after.owner = owner

@@ -43,7 +43,7 @@ class CachedHeads(Heads, PackedMixer, ABC):
     def read_on(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None) -> Entries:
         """The entries after new keys and values (B, G, T, K), or the first `lengths` (B,) of each row."""
         size = state["k"].shape[2]
-        room = self._room(ring.held(size, length_of(state)) + k.shape[2], size)
+        room = ring.room(size, length_of(state), k.shape[2], self.most)
         new = {"k": k, "v": v}
         return {name: extended(state[name], room, state["length"], new[name], lengths) for name in new}
 
@@ -59,9 +59,8 @@ class CachedHeads(Heads, PackedMixer, ABC):
 
     def token(self, x: Token, state: State, reuse: bool) -> tuple[Tensor, Entries]:
         """The queries (B, H, 1, K) of a token, and the entries after it. A full buffer doubles."""
-        length, size = length_of(state), state["k"].shape[2]
-        needed = self._room(ring.held(size, length) + 1, size)
-        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        length = length_of(state)
+        room = ring.token_room(state["k"].shape[2], length, self.most, reuse)
         H, G = self.heads, self.kv_heads
         qkv = self.w_qkv.token(x)
         past: Entries = {}
@@ -81,6 +80,3 @@ class CachedHeads(Heads, PackedMixer, ABC):
         used = ring.held(entries["k"].shape[2], length.after(1, 1))
         k, v = (entries[name][:, :, :used].to(dtype) for name in ("k", "v"))
         return k, v
-
-    def _room(self, needed: int, already: int) -> int:
-        return max(already, self.least, needed if self.most is None else min(needed, self.most))

@@ -28,6 +28,23 @@ def held(size: int, length: Length) -> int:
     return size if length.bound is None else min(size, length.bound)
 
 
+def room(size: int, length: Length, new: int, most: int | None) -> int:
+    """How many places hold `new` more tokens, of which the last `most` are needed, or all: never fewer than `size`."""
+    needed = held(size, length) + new
+    if most is not None:
+        needed = min(needed, most)
+    return needed if needed > size else size  # not `max`, whose result has no known size in a graph of free sizes
+
+
+def token_room(size: int, length: Length, most: int | None, reuse: bool) -> int:
+    """`room` for one token; a full ring that may be written in place doubles, so that few tokens copy it."""
+    needed = room(size, length, 1, most)
+    if not reuse or needed <= size:
+        return needed
+    doubled = 2 * size if most is None else min(2 * size, most)
+    return doubled if doubled > needed else needed
+
+
 def write(ring: Ring, length: Lengths, x: Stream, lengths: Lengths | None = None) -> Ring:
     """The ring (B, C, D) after each row read x (B, T, D), or its first `lengths` (B,) tokens: a new tensor."""
     if ring.shape[1] == 0 or x.shape[1] == 0:

@@ -105,17 +105,16 @@ class Differential(PackedMixer):
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
         keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
-        room, length = self._room(used + T, size), state["length"]
+        room, length = ring.room(size, length_of(state), T, self.context), state["length"]
         entries = {name: extended(state[name], room, length, new, lengths) for name, new in (("k", k), ("v", v))}
         return self._differ(x, q, keys, values, self.context, now, then), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
-        length, size = length_of(state), state["k"].shape[2]
+        length = length_of(state)
         q, k, v = self._projected(x[:, None], length.tokens)
-        needed = self._room(ring.held(size, length) + 1, size)
-        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
         count = length.bound if length.even else None
         keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         used = ring.held(room, length.after(1, 1))
@@ -186,9 +185,6 @@ class Differential(PackedMixer):
 
     def _reach(self, T: int) -> int | None:
         return None if self.context is None or self.context >= T else self.context
-
-    def _room(self, needed: int, already: int) -> int:
-        return max(already, needed if self.context is None else min(needed, self.context))
 
     @torch.no_grad()
     def _init(self) -> None:

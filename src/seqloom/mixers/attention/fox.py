@@ -74,15 +74,14 @@ class FoX(PackedMixer):
         keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
         past = state["sums"][:, :, :used, 0]
         y = forgetting(q, keys, values, g, past, window=self.context, query_time=now, key_time=then)
-        return self._out(y), self._after(state, self._room(used + T, size), k, v, g, lengths)
+        return self._out(y), self._after(state, ring.room(size, length_of(state), T, self.context), k, v, g, lengths)
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
         q, k, v, g = self._projected(x[:, None])
         length, size = length_of(state), state["k"].shape[2]
-        needed = self._room(ring.held(size, length) + 1, size)
-        room = self._room(2 * size, needed) if reuse and needed > size else needed
+        room = ring.token_room(size, length, self.context, reuse)
         count = length.bound if length.even else None
         keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         used = ring.held(room, length.after(1, 1))
@@ -134,9 +133,6 @@ class FoX(PackedMixer):
 
     def _window(self, T: int) -> int | None:
         return None if self.context is None or self.context >= T else self.context
-
-    def _room(self, needed: int, already: int) -> int:
-        return max(already, needed if self.context is None else min(needed, self.context))
 
 
 @register

@@ -94,16 +94,15 @@ class MLA(PackedMixer):
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :used], now], 1)
         known = torch.cat([state["c"][:, :used].to(c.dtype), c], 1)
-        grown = ring.grow(state["c"], self._room(used + T, state["c"].shape[1]))
+        grown = ring.grow(state["c"], ring.room(state["c"].shape[1], length_of(state), T, self.context))
         return self._absorbed(q, known, now, then), {"c": ring.write(grown, state["length"], c, lengths)}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
-        length, size = length_of(state), state["c"].shape[1]
+        length = length_of(state)
         q, c = self._projected(x[:, None], length.tokens)
-        needed = self._room(ring.held(size, length) + 1, size)
-        cache = ring.grow(state["c"], self._room(2 * size, needed) if reuse and needed > size else needed)
+        cache = ring.grow(state["c"], ring.token_room(state["c"].shape[1], length, self.context, reuse))
         cache = ring.write_(cache, length.tokens, c[:, 0].detach()) if reuse else ring.write(cache, length.tokens, c)
         used = ring.held(cache.shape[1], length.after(1, 1))
         then = ring.times(cache.shape[1], length.tokens + 1)[:, :used]
@@ -153,9 +152,6 @@ class MLA(PackedMixer):
 
     def _reach(self, T: int) -> int | None:
         return None if self.context is None or self.context >= T else self.context
-
-    def _room(self, needed: int, already: int) -> int:
-        return max(already, needed if self.context is None else min(needed, self.context))
 
 
 @register
