@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -198,6 +198,10 @@ def evaluate(
     stride: Annotated[
         int | None, typer.Option(help="let windows overlap, each this many tokens after the one before it")
     ] = None,
+    memory: Annotated[
+        Literal["none", "carry"] | None,
+        typer.Option(help="carry: read each document on with its state; as the run was trained unless given"),
+    ] = None,
     column: Annotated[
         str | None, typer.Option(help="the column or field of the text; that of the run's own data unless given")
     ] = None,
@@ -207,7 +211,9 @@ def evaluate(
     """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once."""
     from seqloom.cli.scoring import scored
 
-    print(scored(run, data, batch=batch, stride=stride, column=column, step=step, as_json=as_json))
+    print(
+        scored(run, data, batch=batch, stride=stride, memory=memory, column=column, step=step, as_json=as_json),
+    )
 
 
 def data(

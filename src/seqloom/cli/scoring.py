@@ -2,7 +2,9 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 from seqloom.core.model import Model
 from seqloom.core.table import table
@@ -10,6 +12,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.corpora import read
 from seqloom.data.prepare import encode_documents
 from seqloom.data.tokens import Tokens
+from seqloom.evaluation.reading import score_reading
 from seqloom.evaluation.scores import score, unigram_entropy
 from seqloom.evaluation.stories import floor
 from seqloom.face import load
@@ -23,6 +26,7 @@ def scored(
     *,
     batch: int,
     stride: int | None,
+    memory: Literal["none", "carry"] | None,
     column: str | None,
     step: int | None,
     as_json: bool,
@@ -35,16 +39,22 @@ def scored(
     documents = read(data, column=column or settings.get("column", "text"))
     tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
     if not model.traits.generates:
-        if stride is not None:
-            raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave --stride out")
+        for option, given in (("--stride", stride), ("--memory", memory)):
+            if given is not None:
+                raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave {option} out")
         return _by_objective(run, model, tokens, data, batch, as_json)
-    scores = score(model, tokens, batch=batch, stride=stride)
+    carried = (memory or _trained_with(run)) == "carry"
+    if carried and stride is not None:
+        raise ValueError("--stride lets windows overlap, and a memory needs none: leave it out, or give --memory none")
+    by_windows = partial(score, stride=stride)
+    scores = (score_reading if carried else by_windows)(model, tokens, batch=batch)
     least = floor(tokens, model.tokenizer)
     if as_json:
-        overlap = {} if stride is None else {"stride": stride}
+        overlap = {"memory": "carry"} if carried else {} if stride is None else {"stride": stride}
         return json.dumps({**scores.row(), **overlap, "unigram_entropy": unigram_entropy(tokens), "floor": least})
     rows = [
         ("tokens", scores.tokens),
+        *([("memory", "carried through each document")] if carried else []),
         *([] if stride is None else [("further tokens of each window", stride)]),
         ("loss, nats a token", scores.loss),
         ("perplexity, e^loss", math.exp(scores.loss)),
@@ -57,6 +67,12 @@ def scored(
     for position in sorted({1, 2, 8, 32, 128, last} & set(range(1, last + 1))):
         rows.append((f"loss after {position} tokens of the window", scores.by_position[position - 1]))
     return table((str(run), data), rows)
+
+
+def _trained_with(run: Path) -> Any:
+    """The memory that the run was trained with."""
+    training = find_run(run).settings.get("training")
+    return training.get("memory", "none") if isinstance(training, dict) else "none"
 
 
 def _by_objective(run: Path, model: Model, tokens: Tokens, data: str, batch: int, as_json: bool) -> str:

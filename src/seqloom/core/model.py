@@ -258,6 +258,14 @@ def require_model(model: Any) -> None:
         raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {described(model)}")
 
 
+def require_streams(model: Any, verb: str = "read on from a state") -> None:
+    """Raises TypeError unless `model` is a Model, and ValueError where it does not read on from a state."""
+    require_model(model)
+    if not model.traits.streams:
+        idle = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
+        raise ValueError(f"the model cannot {verb}: no state in {idle or f'a model of kind {model.config.kind}'}")
+
+
 def require_generates(model: Any, verb: str = "generate text") -> None:
     """Raises TypeError unless `model` is a Model, and ValueError where its kind does not predict the next token."""
     require_model(model)

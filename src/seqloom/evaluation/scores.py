@@ -70,13 +70,7 @@ def score(
     if context > LONGEST:
         raise ValueError(f"windows of {context:,} tokens cannot be scored: choose a context of at most {LONGEST:,}")
     device = model.device
-    windows = min(batch, len(cut(tokens, context, stride)[0]))
-    require_memory(
-        f"predicting {windows:,} windows of {context:,} tokens at once",
-        2 * model.dtype.itemsize * windows * context * model.config.vocab,  # their logits, twice
-        "choose a smaller batch",
-        available=torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None,
-    )
+    require_logits(model, min(batch, len(cut(tokens, context, stride)[0])), context)
     sums, counts = torch.zeros(context, dtype=torch.float64), torch.zeros(context, dtype=torch.float64)
     training = model.training
     model.eval()
@@ -89,11 +83,27 @@ def score(
                 counts += keep.sum(0)
     finally:
         model.train(training)
-    total, read = float(sums.sum()), int(counts.sum())
+    return summed(sums, counts, tokens)
+
+
+def require_logits(model: Model, rows: int, context: int) -> None:
+    """Raises ValueError where the logits of so many rows of `context` tokens would not fit into memory."""
+    device = model.device
+    require_memory(
+        f"predicting {rows:,} rows of {context:,} tokens at once",
+        2 * model.dtype.itemsize * rows * context * model.config.vocab,  # their logits, twice
+        "choose a smaller batch",
+        available=torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None,
+    )
+
+
+def summed(nats: Tensor, counts: Tensor, tokens: Tokens) -> Scores:
+    """The scores of tokens whose nats (T,) were added up by position, (T,) of them at each."""
+    total, read = float(nats.sum()), int(counts.sum())
     assert read == len(tokens), "a held-out token was left out or predicted twice"
-    places = [float(s / c) for s, c in zip(sums, counts, strict=True) if c]
+    by_position = tuple(float(n / c) for n, c in zip(nats, counts, strict=True) if c)
     bits = total / math.log(2) / max(int(tokens.sizes.sum()), 1)
-    return Scores(total / read, bits, read, tuple(places))
+    return Scores(total / read, bits, read, by_position)
 
 
 def unigram_entropy(tokens: Tokens) -> float:

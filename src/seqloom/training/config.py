@@ -57,7 +57,15 @@ class TrainConfig(Config):
         description="stages that the run consists of, as [{batches: 2000, window: 64}, "
         "{batches: 1000, window: 256, lr: 3e-4}]; training.batches is the sum of theirs",
     )
-    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages")
+    memory: Literal["none", "carry"] = Field(
+        "none",
+        description="carry: each row reads its own stretch of the text on, from the state after the step before it; "
+        "none: a step reads windows drawn from the text",
+    )
+    through: int = Field(
+        1, ge=1, le=LARGEST, description="with memory: carry, segments of a step, through which gradients go"
+    )
+    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages", "memory", "through")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -115,6 +123,32 @@ class RunConfig(Config):
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 f"choose training.objective.kind={kind}, or another model.kind"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _carries(self) -> "RunConfig":
+        training = self.training
+        if training.memory == "none":
+            if training.through > 1:
+                raise ValueError("training.through counts segments that are read on: set training.memory=carry as well")
+            return self
+        others = {
+            f"training.objective.kind={training.objective.kind}": training.objective.kind != "next_token",
+            f"training.accumulate={training.accumulate}, which reads rows one after the other": training.accumulate > 1,
+            "training.compile": training.compile,
+            "training.stages with a context": any(stage.context is not None for stage in training.stages),
+            "data.packed": self.data.packed,
+            "data.within_documents": self.data.within_documents,
+            "data.disjoint": self.data.disjoint,
+        }
+        for name, given in others.items():
+            if given:
+                raise ValueError(f"training.memory=carry reads whole stretches of text, without {name}: choose one")
+        if self.model.position.place in ("embedding", "layers"):
+            raise ValueError(
+                f"training.memory=carry reads beyond any context, where the absolute model.position="
+                f"{self.model.position.kind} was not trained: choose a relative one (rotary, t5, alibi, …) or none"
             )
         return self
 

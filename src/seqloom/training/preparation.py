@@ -5,13 +5,16 @@ from typing import Any
 import torch
 
 from seqloom.core.device import chosen
+from seqloom.core.objective import Objective
 from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.packing import require_documents
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.tokenizer import Tokenizer
+from seqloom.data.tokens import Tokens
 from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
 from seqloom.training.memory import require_room
+from seqloom.training.objectives.carried import CarriedNextToken
 
 
 def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
@@ -68,8 +71,14 @@ def build(config: RunConfig, corpus: Corpus | None) -> Learner:
     """The model and the objective of a run, in float32 on torch's default device."""
     model = config.model.build()
     tokens = None if corpus is None else corpus.train
-    objective = config.training.objective.build(config.model, config.data, config.training.batch, tokens)
-    return Learner(model, objective)
+    return Learner(model, _objective(config, tokens))
+
+
+def _objective(config: RunConfig, tokens: Tokens | None) -> Objective:
+    training = config.training
+    if training.memory == "carry":
+        return CarriedNextToken(tokens, config.model.context, training.batch, training.through)
+    return training.objective.build(config.model, config.data, training.batch, tokens)
 
 
 def identity(config: RunConfig, corpus: Corpus | None) -> dict[str, Any]:

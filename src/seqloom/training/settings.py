@@ -14,7 +14,7 @@ import torch
 from seqloom import positions
 from seqloom.core.config import read
 from seqloom.core.mixer_config import mixer_config
-from seqloom.core.model import ModelConfig, weightless
+from seqloom.core.model import ModelConfig, require_streams, weightless
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.optimizers import matrices_of
@@ -46,6 +46,8 @@ def resolve(
     config = config.model_copy(update={"model": model})
     backends.check(config.backends)
     _build(config.model)
+    if config.training.memory == "carry":
+        require_streams(weightless(config.model), "be trained with training.memory=carry")
     if config.training.optimizer == "muon":
         matrices_of(weightless(config.model))
     return config

@@ -63,7 +63,12 @@ class ScoredByToken(Objective, ABC):
     @override
     def summary(self, row: Row) -> str:
         """The held-out loss, by token and by byte."""
-        return f"held-out loss {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
+        return by_token(row)
+
+
+def by_token(row: Row) -> str:
+    """A score in a few words."""
+    return f"held-out loss {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
 
 
 @final

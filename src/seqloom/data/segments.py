@@ -1,0 +1,49 @@
+"""Stretches of a text that are read on from step to step, for models that carry their state.
+
+The text is divided into B stretches of S segments of W ids. At step s of an epoch, row b reads segment s of its stretch
+and the id behind it, the target of its last. Each epoch deals the stretches to the rows again, and begins at another of
+the first ids, so that no id is always left over. A batch is a function of (seed, step).
+"""
+
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seqloom.core.seeds import require_seed
+from seqloom.data.permutation import permute
+from seqloom.data.tokens import Tokens
+
+
+@final
+class Segments:
+    """Consecutive segments of `width` ids in `rows` rows. They cross documents, whose borders are `<eos>`.
+
+    Raises ValueError where the text is shorter than one segment for each row.
+    """
+
+    steps: int
+    """S, the steps of an epoch"""
+
+    def __init__(self, tokens: Tokens, width: int, rows: int, seed: int) -> None:
+        if width < 1 or rows < 1:
+            raise ValueError(f"segments need a width and rows of at least 1, not {width} and {rows}")
+        require_seed(seed)
+        self._ids, self._width, self._rows, self._seed = tokens.ids, width, rows, seed
+        self.steps = (len(tokens) - 1) // (rows * width)
+        if self.steps < 1:
+            raise ValueError(
+                f"{len(tokens):,} tokens are less than {rows:,} rows of {width:,} + 1: add text, or lower "
+                "training.batch or model.context"
+            )
+        self._spare = len(tokens) - 1 - rows * self.steps * width
+
+    def batch(self, step: int) -> tuple[Tensor, bool]:
+        """The ids of a step (B, W + 1), int64, and whether they begin stretches. Inputs are [:, :-1]."""
+        epoch, segment = divmod(step, self.steps)
+        stretch = permute(np.arange(self._rows), epoch, self._rows, self._seed)
+        offset = permute(0, epoch, self._spare + 1, self._seed)
+        first = offset + (stretch * self.steps + segment) * self._width
+        ids = self._ids[first[:, None] + np.arange(self._width + 1)]
+        return torch.from_numpy(ids.astype(np.int64)), segment == 0

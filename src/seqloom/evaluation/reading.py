@@ -1,0 +1,64 @@
+"""Held-out loss of a model that reads on: each document from its first token to its last, with its state.
+
+    loss = -(1/N) Σ ln p(token | the tokens before it in its document, as far as the state holds them)
+
+Next to `seqloom.evaluation.scores`, whose windows begin without a state. The loss by position is that of the token's
+position in its segment of `context` tokens, so that both can be compared.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from seqloom.core.arguments import count
+from seqloom.core.model import Model, require_streams
+from seqloom.core.state import select
+from seqloom.data.tokens import Tokens
+from seqloom.evaluation.scores import Scores, require_logits, require_tokens, summed, widened
+
+
+def score_reading(model: Model, tokens: Tokens, *, batch: int = 64, context: int | None = None) -> Scores:
+    """Scores a model on tokens, `batch` documents at a time, in segments of `context` tokens, the model's unless given.
+
+    Leaves the model in its mode. Raises TypeError or ValueError for arguments that do not fit, for tokens of another
+    vocabulary, and for a model that does not stream.
+    """
+    require_streams(model, "read a text on")
+    require_tokens(tokens, model.config.vocab)
+    count("batch", batch, least=1)
+    context = model.config.context if context is None else context
+    count("context", context, least=1)
+    require_logits(model, min(batch, tokens.documents), context)
+    nats = torch.zeros(context, dtype=torch.float64)
+    counts = torch.zeros(context, dtype=torch.float64)
+    longest_first = np.argsort(tokens.starts - tokens.ends, kind="stable")
+    learning = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            for first in range(0, tokens.documents, batch):
+                _read(model, tokens, longest_first[first : first + batch], context, nats, counts)
+    finally:
+        model.train(learning)
+    return summed(nats, counts, tokens)
+
+
+def _read(model: Model, tokens: Tokens, documents: "np.ndarray", context: int, nats: Tensor, counts: Tensor) -> None:
+    """Reads documents, the longest first, side by side; adds the nats of each position of a segment, and how many."""
+    state = model.start(len(documents))
+    sizes = (tokens.ends - tokens.starts)[documents]
+    for begin in range(0, int(sizes[0]), context):
+        rows = int((sizes > begin).sum())
+        if rows < len(state.extra["length"]):
+            state = select(state, torch.arange(rows, device=model.device))
+        positions = begin + np.arange(min(context, int(sizes[0]) - begin))
+        keep = torch.from_numpy(positions < sizes[:rows, None])
+        places = np.minimum(tokens.starts[documents[:rows], None] + positions, len(tokens) - 1)
+        targets = torch.from_numpy(tokens.ids[places].astype(np.int64))
+        before = tokens.ids[np.maximum(places - 1, 0)].astype(np.int64)
+        inputs = torch.from_numpy(np.where(positions == 0, tokens.eos, before))
+        logits, state = model.extend(inputs.to(model.device), state, keep.to(model.device))
+        loss = cross_entropy(widened(logits).transpose(1, 2), targets.to(model.device), reduction="none").cpu()
+        nats[: len(positions)] += torch.where(keep, loss.double(), 0.0).sum(0)
+        counts[: len(positions)] += keep.sum(0)

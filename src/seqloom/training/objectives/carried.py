@@ -1,0 +1,89 @@
+"""Next token with a memory: each row reads its own stretch of the text on, from the state after the step before.
+
+    h_0 = start,  or the detached state after the step before
+    p, h_n = extend(segment n, h_{n-1})            n = 1 … N segments of T tokens in a step; gradients go through these
+    loss = -1/(B N T) Σ ln p(token t+1 | tokens of the stretch up to t)
+
+N is `training.through`. Any model that streams can be trained so: what its state forgets is forgotten. The held-out
+text is read on as well, each document from its first token (`seqloom.evaluation.reading`).
+
+Source: truncated backpropagation through time (Williams and Peng, 1990), with N segments in place of overlapping ones;
+Dai et al., Transformer-XL, arXiv:1901.02860, section 3.2, whose layers, however, keep their inputs and not their state.
+"""
+
+from functools import cache
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from typing_extensions import override
+
+from seqloom.core.extras import weighted
+from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.state import filled, flat
+from seqloom.data.segments import Segments
+from seqloom.data.tokens import Tokens
+from seqloom.evaluation.reading import score_reading
+from seqloom.evaluation.scores import widened
+from seqloom.training.objectives.next_token import by_token
+
+
+@final
+class CarriedNextToken(Objective):
+    """Stretches of a text, `rows` of them; a step reads `through` segments of `context` ids of each."""
+
+    def __init__(self, tokens: Tokens | None, context: int, rows: int, through: int) -> None:
+        super().__init__()
+        self.context, self.rows, self.through = context, rows, through
+
+        @cache
+        def segments(seed: int) -> Segments:
+            assert tokens is not None, "it was built to score"
+            return Segments(tokens, through * context, rows, seed)
+
+        self._segments = segments
+
+    @override
+    def description(self, seed: int) -> str:
+        """How the text is divided."""
+        steps = self._segments(seed).steps
+        return f"{self.rows} stretches of {steps * self.through * self.context:,} tokens, read on in {steps:,} steps"
+
+    @override
+    def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
+        """`ids` (B, N T + 1), and `first` (B,), whether the rows begin their stretches: all of them, or none."""
+        ids, first = self._segments(seed).batch(step)
+        return {"ids": ids, "first": torch.full((len(ids),), first)}
+
+    @override
+    def targets(self, batch: Batch) -> int:
+        """All ids but the first of each row."""
+        return batch["ids"][:, 1:].numel()
+
+    @override
+    def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
+        """The mean loss of a token; carries the state of every row."""
+        ids = batch["ids"]
+        state = model.start(len(ids))
+        if carried and not bool(batch["first"][0]):
+            state = filled(state, carried)
+        pieces: list[Tensor] = []
+        extras = []
+        for piece in ids[:, :-1].split(self.context, 1):
+            logits, state, more = model.extend_with_extras(piece, state)
+            pieces.append(widened(logits))
+            extras.append((more, torch.tensor(1 / self.through, device=ids.device)))
+        loss = cross_entropy(torch.cat(pieces, 1).flatten(0, 1), ids[:, 1:].flatten())
+        after = {name: tensor.detach() for name, tensor in flat(model.trim(state)).items()}
+        return Pass({"loss": loss}, weighted(extras), after)
+
+    @override
+    def score(self, model: Any, held_out: Any) -> Row:
+        """Every held-out token predicted once from all before it in its document that the state still holds."""
+        return score_reading(model, held_out, batch=self.rows).row()
+
+    @override
+    def summary(self, row: Row) -> str:
+        """The held-out loss, by token and by byte."""
+        return by_token(row)
