@@ -1,1 +1,1 @@
-"""What is compared with what."""
+"""Studies: grids of trainings and measurements, run cell by cell and summarized from their rows."""

@@ -1,6 +1,7 @@
-"""Wrong mixers get no time: a mixer on the backends that are to be timed, against the reference backends in float64.
+"""Checks a mixer before it is timed: the mixer on the backends that are to be timed, against the reference backends in
+float64.
 
-    |found - wanted| ≤ 1e-4 · max |wanted|      of outputs, gradients, tokens; float32 sums of hundreds of terms: 1e-6
+    |result - expected| ≤ 1e-4 · max |expected|      of outputs, gradients, tokens; float32 sums come to about 1e-6
 
 References are slow, so two rows of the batch are compared, over the first 256 tokens at most, and the gradients over
 the first 32; fewer above 128 channels.
@@ -22,24 +23,24 @@ Numbers = dict[str, Tensor]
 
 
 def require_agreement(name: str, mixer: Mixer, x: Stream, used: dict[str, list[str]], what: str) -> None:
-    """Raises ValueError, in one line, if `mixer` is wrong on x (B, T, D): in what, and by how much.
+    """Raises ValueError if `mixer` is wrong on x (B, T, D); the message says in what, and by how much.
 
-    `used` are the backends that ran when the mixer did what is to be timed: they run here too. `what` is what is to be
-    timed: sublayer, forward, token or step.
+    `used` holds, by op, the backends that the timed function ran: the check forces the same ones. `what` is the thing
+    to be timed: sublayer, forward, token or step.
     """
     true = deepcopy(mixer).cpu().double()
     rows = x[:ROWS].detach()
     with ExitStack() as stack:
         stack.enter_context(backends.use(**{op: names[0] for op, names in used.items() if len(names) == 1}))
         if what == "token":
-            found, wanted = {"step": _token(mixer, rows)}, {"step": _last(true, rows)}
+            results, expected = {"step": _token(mixer, rows)}, {"step": _last(true, rows)}
         else:
-            found, wanted = {"forward": _outputs(mixer, x)}, {"forward": _reference(true, rows)}
-            found |= _gradients(mixer, rows)
+            results, expected = {"forward": _outputs(mixer, x)}, {"forward": _reference(true, rows)}
+            results |= _gradients(mixer, rows)
             with backends.use(**REFERENCES):
-                wanted |= _gradients(true, rows.cpu().double())
-    for part, number in wanted.items():
-        _near(name, part, found[part].detach().cpu().double(), number.detach(), used)
+                expected |= _gradients(true, rows.cpu().double())
+    for part, number in expected.items():
+        _near(name, part, results[part].detach().cpu().double(), number.detach(), used)
 
 
 def _longest(x: Stream) -> int:
@@ -47,7 +48,7 @@ def _longest(x: Stream) -> int:
 
 
 def _outputs(mixer: Mixer, x: Stream) -> Tensor:
-    """Of the whole input, where later tokens change nothing; of the first tokens elsewhere."""
+    """The first outputs. Of the whole input for a causal mixer, else of one cut to the tokens that are compared."""
     whole = mixer.traits.causal == "always"
     with torch.no_grad():
         return mixer(x if whole else x[:, : _longest(x)])[:ROWS, : _longest(x)]
@@ -63,9 +64,9 @@ def _gradients(mixer: Mixer, rows: Stream) -> Numbers:
     y = mixer(x)
     weights = dict(mixer.named_parameters())
     dy = torch.linspace(-1, 1, y.numel(), dtype=torch.float64).sin().view(y.shape).to(y)
-    found = torch.autograd.grad(y, [x, *weights.values()], dy, allow_unused=True)
+    gradients = torch.autograd.grad(y, [x, *weights.values()], dy, allow_unused=True)
     names = ["the input's gradient", *(f"the gradient of {name}" for name in weights)]
-    return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+    return {name: gradient for name, gradient in zip(names, gradients, strict=True) if gradient is not None}
 
 
 def _token(mixer: Mixer, rows: Stream) -> Tensor:
@@ -80,9 +81,9 @@ def _last(true: Mixer, rows: Stream) -> Tensor:
         return true(rows[:, -_longest(rows) - 1 :].cpu().double())[:, -1]
 
 
-def _near(name: str, part: str, found: Tensor, wanted: Tensor, used: dict[str, list[str]]) -> None:
-    scale = float(wanted.abs().max()) or 1.0
-    off = float((found - wanted).abs().max()) / scale if found.shape == wanted.shape else float("inf")
+def _near(name: str, part: str, result: Tensor, expected: Tensor, used: dict[str, list[str]]) -> None:
+    scale = float(expected.abs().max()) or 1.0
+    off = float((result - expected).abs().max()) / scale if result.shape == expected.shape else float("inf")
     if not off <= TOLERANCE:
         ran = ", ".join(f"{op} {' and '.join(names)}" for op, names in used.items()) or "its own arithmetic"
         raise ValueError(

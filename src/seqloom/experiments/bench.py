@@ -34,7 +34,7 @@ from seqloom.training.settings import resolve
 from seqloom.training.train import Say, Show
 
 SIZES = {"dim": 128, "context": 128, "batch": 64}
-"""where none are given; those of a preset's `step` are the preset's own"""
+"""where none are given; a preset's `step` uses the preset's own sizes"""
 WARM = 2
 """untimed turns of each mixer before the first round"""
 
@@ -54,20 +54,20 @@ class Timed(Row):
     """to `against`, round by round"""
     ratio_quartiles: tuple[float, float]
     backends: dict[str, list[str]]
-    """of each op that ran"""
+    """backends, by op that ran"""
     operations_a_token: int
     """of the equation: `mixer.cost`, or the model's for a step"""
     repeats: int
     threads: int
     loaded: bool | None
-    """whether other processes used the cores meanwhile; None where the system does not say"""
+    """whether other processes used the cores meanwhile; None where the system does not report it"""
     against: str
 
 
 @final
 @dataclass(frozen=True)
 class Bench(Cell):
-    """A race of mixers. A mixer whose numbers are not its reference's fails the cell before anything is timed."""
+    """A race of mixers. The cell fails before anything is timed where a mixer differs from its reference."""
 
     alone: ClassVar = True
     schema: ClassVar = Timed
@@ -84,8 +84,12 @@ class Bench(Cell):
         """Models, batch and backends of all mixers, what is timed, and on which machine."""
         models = {}
         for name, config in self.configs.items():
-            said = config.model_dump(mode="json")
-            models[name] = {"model": said["model"], "training": said["training"], "backends": said["backends"]}
+            settings = config.model_dump(mode="json")
+            models[name] = {
+                "model": settings["model"],
+                "training": settings["training"],
+                "backends": settings["backends"],
+            }
         return {
             "mixers": models,
             "against": self.against,
@@ -178,9 +182,9 @@ def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:
 
 
 def _config(name: str, preset: str, what: str, given: dict[str, int | None]) -> RunConfig:
-    sizes = {each: size or (None if what == "step" else SIZES[each]) for each, size in given.items()}
+    sizes = {name: size or (None if what == "step" else SIZES[name]) for name, size in given.items()}
     settings = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
-    changes = [f"{settings[each]}={size}" for each, size in sizes.items() if size is not None]
+    changes = [f"{settings[name]}={size}" for name, size in sizes.items() if size is not None]
     config = resolve(preset, ["data.source=stories", *contender(name).changes, *changes])
     with torch.device("meta"):
         mixer = config.model.mixers[0].build(config.model.dim, config.model.context)

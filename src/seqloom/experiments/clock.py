@@ -4,7 +4,7 @@
 
 First the smallest size and the given one, doubled until they are slower than `to`; then a geometric grid between a
 quicker and a slower size; then, in more rounds, the sizes at which a line between the two reaches 0.96 … 1.04 of `to`.
-The best of several is partly luck, so that one is timed again, alone beside `to`, and both times count. `to` takes its
+The best of several is partly luck, so that one is timed again, alone next to `to`, and both times count. `to` takes its
 turn in every round, and ratios are taken within rounds.
 """
 
@@ -24,11 +24,11 @@ from seqloom.training.config import TrainConfig
 from seqloom.training.memory import keep_freed_memory, require_room
 
 COARSE = 3
-"""rounds in which a size is looked at before the sizes around the aim are"""
+"""rounds of the first, coarse search over sizes"""
 AIMS = (0.96, 0.98, 1.0, 1.02, 1.04)
 TRIES = 3
 """races around the aim at most, until a size is within 5%"""
-Found = dict[int, TimedSize]
+SizeTimes = dict[int, TimedSize]
 
 
 def clock(config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
@@ -40,41 +40,48 @@ def clock(config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, r
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, not {repeats}")
     if config.context != to.context:
-        match(config, to, equal="time", by=by)  # says why
+        match(config, to, equal="time", by=by)  # raises the error that names the reason
     quantity(config, "params")
     keep_freed_memory()
-    found: Found = {}
+    timed_sizes: SizeTimes = {}
     others: list[float] = []
 
     def measure(sizes: Iterable[int], rounds: int) -> None:
         other, timed = _race(config, to, by, training, sorted(set(sizes)), rounds)
         others.extend(other.times)
-        found.update(timed)
+        timed_sizes.update(timed)
 
-    def told() -> TimedSizes:
-        return TimedSizes(config, to, by, Timing(tuple(others)), dict(found))
+    def result() -> TimedSizes:
+        return TimedSizes(config, to, by, Timing(tuple(others)), dict(timed_sizes))
 
     coarse = min(COARSE, repeats)
     measure({_least(config, by), getattr(config, by)}, coarse)
-    while found[max(found)].ratio.median < 1 and (larger := _larger(config, by, max(found), training)) is not None:
+    while (
+        timed_sizes[max(timed_sizes)].ratio.median < 1
+        and (larger := _larger(config, by, max(timed_sizes), training)) is not None
+    ):
         measure({larger}, coarse)
-    bracket = _bracket(found)
-    if bracket is not None and bracket[1] > 4 * bracket[0] and (inner := _between(config, by, *bracket) - set(found)):
+    bracket = _bracket(timed_sizes)
+    if (
+        bracket is not None
+        and bracket[1] > 4 * bracket[0]
+        and (inner := _between(config, by, *bracket) - set(timed_sizes))
+    ):
         measure(inner, coarse)
     for _ in range(TRIES):
-        measure(_around(config, by, found), repeats)
-        if abs(told().sizes[told().nearest].ratio.median - 1) <= 0.05 or _bracket(found) is None:
+        measure(_around(config, by, timed_sizes), repeats)
+        if abs(result().sizes[result().nearest].ratio.median - 1) <= 0.05 or _bracket(timed_sizes) is None:
             break
-    best = told().nearest
-    before = found[best]
+    best = result().nearest
+    before = timed_sizes[best]
     measure({best}, repeats)
-    found[best] = _pooled(before, found[best])
-    return told()
+    timed_sizes[best] = _pooled(before, timed_sizes[best])
+    return result()
 
 
 def _race(
     config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
-) -> tuple[Timing, Found]:
+) -> tuple[Timing, SizeTimes]:
     with torch.random.fork_rng(devices=[]):
         runs = {"": training_step(to, training)}
         runs |= {str(size): training_step(at(config, by, size), training) for size in sizes}
@@ -85,8 +92,8 @@ def _race(
     return other, {int(size): TimedSize(time, time.over(other)) for size, time in times.items()}
 
 
-def _pooled(one: TimedSize, other: TimedSize) -> TimedSize:
-    seconds, ratio = one.seconds.times + other.seconds.times, one.ratio.times + other.ratio.times
+def _pooled(first: TimedSize, other: TimedSize) -> TimedSize:
+    seconds, ratio = first.seconds.times + other.seconds.times, first.ratio.times + other.ratio.times
     return TimedSize(Timing(seconds), Timing(ratio))
 
 
@@ -96,7 +103,7 @@ def _least(config: ModelConfig, by: By) -> int:
 
 
 def _larger(config: ModelConfig, by: By, size: int, training: TrainConfig) -> int | None:
-    """About the double of a size, where it can be built and has room."""
+    """About twice a size; None where that cannot be built or does not fit into memory."""
     larger = buildable(config, by, 2 * size)
     try:
         if larger is not None:
@@ -106,10 +113,10 @@ def _larger(config: ModelConfig, by: By, size: int, training: TrainConfig) -> in
     return larger
 
 
-def _bracket(found: Found) -> tuple[int, int] | None:
-    """The largest quicker size that has a slower one above it, and the next slower one; None where all are alike."""
-    slower = [size for size, timed in found.items() if timed.ratio.median >= 1]
-    quicker = [size for size in found if size not in slower and size < max(slower, default=0)]
+def _bracket(sizes: SizeTimes) -> tuple[int, int] | None:
+    """The largest quicker size that has a slower one above it, and the next slower one; None unless there are both."""
+    slower = [size for size, time in sizes.items() if time.ratio.median >= 1]
+    quicker = [size for size in sizes if size not in slower and size < max(slower, default=0)]
     return (max(quicker), min(size for size in slower if size > max(quicker))) if quicker else None
 
 
@@ -118,13 +125,13 @@ def _between(config: ModelConfig, by: By, low: int, high: int) -> set[int]:
     return {size for size in sizes if size is not None and low < size < high}
 
 
-def _around(config: ModelConfig, by: By, found: Found) -> set[int]:
-    """Sizes that a line through the bracket sees near the aim; without a bracket, the end that is nearest to it."""
-    bracket = _bracket(found)
+def _around(config: ModelConfig, by: By, timed: SizeTimes) -> set[int]:
+    """Sizes at which a line through the bracket is near the target time; without a bracket, the nearest size."""
+    bracket = _bracket(timed)
     if bracket is None:
-        return {min(found, key=lambda size: abs(found[size].ratio.median - 1))}
+        return {min(timed, key=lambda size: abs(timed[size].ratio.median - 1))}
     low, high = bracket
-    here, there = (found[size].ratio.median for size in bracket)
+    here, there = (timed[size].ratio.median for size in bracket)
     guesses = (low + (aim - here) / (there - here) * (high - low) for aim in AIMS)
     sizes = {buildable(config, by, round(min(max(guess, low), high))) for guess in guesses}
     return {size for size in sizes if size is not None}

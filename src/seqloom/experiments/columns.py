@@ -5,9 +5,9 @@ from typing import Any
 from seqloom.data.probes import probe
 
 STATISTICS = ("± held-out", "to baseline", "± to baseline", "adjusted p", "could settle")
-"""columns that say what the seeds of a comparison can tell; absent where they tell nothing"""
+"""columns of statistics over the seeds; a table with one seed does not have them"""
 OPTIONAL = (*STATISTICS, "bits a byte", "masked right", "ms a generated token")
-"""columns that a table does not have where no contender has a value"""
+"""columns that a table omits where no contender has a value"""
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "held-out loss": (
         "nats a token",

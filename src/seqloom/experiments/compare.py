@@ -4,9 +4,9 @@
     comparison = compare(study, Path("runs/compare"))
 
 Each contender is a run of its own per seed, in OUT/NAME/seed-N. The seed draws the initial weights and the dropout; the
-text, its held-out part and the order of the batches stay what they are. What the trained models cost and show is
-measured after training; probes train small models of the same mixers, each on one skill. The summary is
-OUT/comparison.json, for `report`. A contender whose loss becomes NaN does not abort the others.
+text, its held-out part and the order of the batches are the same for all. Times, states, samples and views of the
+trained models are measured after training; probes train small models of the same mixers, each on one skill. The summary
+is OUT/comparison.json, for `report`. A contender whose loss becomes NaN does not abort the others.
 """
 
 import statistics
@@ -39,11 +39,11 @@ from seqloom.training.stages import LARGEST
 
 PROMPT = "Once upon a time"
 PROBE_BATCHES = 1000
-"""training batches of a probe at most, unless told otherwise"""
+"""default limit of the training batches of a probe"""
 DIM, DEPTH, DIFFICULTY, LR = 64, 2, 1, 1e-3
-"""of the models that are trained on probes"""
+"""sizes, difficulty and learning rate of the models that are trained on probes"""
 SHARED = ("training.device=", "backends.")
-"""settings of a comparison that its probes take over: the others are of a text and of its sizes"""
+"""settings of a comparison that its probes share; all others belong to its text or to its sizes"""
 
 
 @final
@@ -86,7 +86,7 @@ class ContenderCell(RunCell):
         rows = read(run.metrics)
         losses = [row["loss"] for row in rows if "loss" in row]
         held = [row for row in rows if "held_out" in row][-1]
-        places = tuple(round(float(loss), 5) for loss in held.get("by_position", []))
+        by_position = tuple(round(float(loss), 5) for loss in held.get("by_position", []))
         return [
             Trained(
                 **shared,
@@ -94,7 +94,7 @@ class ContenderCell(RunCell):
                 bits_per_byte=held.get("bits_per_byte"),
                 accuracy=held.get("accuracy"),
                 training=statistics.median(losses[-last_tenth(len(losses)) :]),
-                by_position=places,
+                by_position=by_position,
             )
         ]
 
@@ -136,13 +136,13 @@ class Compare:
     probes: Sequence[str] = ()
     probe_batches: int = PROBE_BATCHES
     left_out: Mapping[str, str] | None = None
-    """where every mixer is compared: those without room here, by name with the reason"""
+    """with `--all`: the mixers that do not fit this size, each with the reason"""
     probes_left_out: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
-    """takes in (mixer, probe) with the reason where a mixer does not fit a probe"""
+    """filled by the probes' grid: the reason why a mixer does not fit a probe, by (mixer, probe)"""
     _configs: dict[Contender, RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        names = [each.name for each in self.contenders]
+        names = [contender.name for contender in self.contenders]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"a comparison needs contenders of different names, not {', '.join(names) or 'none'}")
         require_count(self.seeds)
@@ -156,7 +156,7 @@ class Compare:
 
     @property
     def study(self) -> Study:
-        """Its folder belongs to what all contenders share."""
+        """The study; its folder is bound to the settings that all contenders share."""
         shared = self.base.identity(self.corpus.identity)
         del shared["model"]["mixer"], shared["training"]["seed"]
         return Study("compare", shared, self.stages)
@@ -172,16 +172,16 @@ class Compare:
 
     @property
     def corpus(self) -> Corpus:
-        """The text, made ready."""
+        """The prepared text."""
         return self._prepared[1]
 
     @cached_property
     def floor(self) -> float | None:
-        """A lower bound of any causal model's loss, where the text has a known grammar."""
+        """A lower bound of any causal model's loss, in nats a token; None for a text without a known grammar."""
         return floor(self.corpus.held, self.corpus.tokenizer) if self.base.training.objective.causal else None
 
     def config(self, contender: Contender, seed: int = 0) -> RunConfig:
-        """The settings of a run. What a recipe asks for and a mixer does not have is printed once."""
+        """The settings of a run. A recipe's setting that the mixer lacks is dropped with one printed line."""
 
         def log(line: str) -> None:
             print(f"{contender.name}: {line}", file=sys.stderr)
@@ -197,29 +197,29 @@ class Compare:
         )
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """Sizes that have to be measured, then runs, then what trained models cost and show."""
+        """Sizes that have to be measured, then runs, then measurements of the trained models."""
         if self.match is not None and self.match.equal == "time":
             yield list(self._sizings())
         contenders = self.sized(results)
-        runs = {each.name: [self._run(each, seed) for seed in range(self.seeds)] for each in contenders}
-        yield [runs[each.name][seed] for seed in range(self.seeds) for each in contenders]
-        trained = [each for each in contenders if trained_run(runs[each.name], results) is not None]
-        first = {each.name: trained_run(runs[each.name], results) for each in trained}
-        after: list[Cell] = [self._portrait(each, first[each.name]) for each in trained]
+        runs = {contender.name: [self._run(contender, seed) for seed in range(self.seeds)] for contender in contenders}
+        yield [runs[contender.name][seed] for seed in range(self.seeds) for contender in contenders]
+        trained = [contender for contender in contenders if trained_run(runs[contender.name], results) is not None]
+        first = {contender.name: trained_run(runs[contender.name], results) for contender in trained}
+        after: list[Cell] = [self._portrait(contender, first[contender.name]) for contender in trained]
         after += self._probes()
         if trained:
-            configs = {each.name: self.config(each) for each in trained}
+            configs = {contender.name: self.config(contender) for contender in trained}
             folders = {name: results.out / cell.name for name, cell in first.items() if cell is not None}
             after.append(Race("race", configs, machine(), folders))
         after += [
-            Decoding(f"{each.name}/decoding-{tokens}", each.name, self.config(each), tokens, machine())
-            for each in contenders
+            Decoding(f"{contender.name}/decoding-{tokens}", contender.name, self.config(contender), tokens, machine())
+            for contender in contenders
             for tokens in sorted(self.lengths)
         ]
         yield after
 
     def sized(self, results: Results) -> list[Contender]:
-        """All contenders, and those next to them whose size is known."""
+        """All contenders, and the matched ones whose size is known by now."""
         if self.match is None:
             return list(self.contenders)
         if self.match.equal == "time":
@@ -229,24 +229,30 @@ class Compare:
                 *(Contender(size.name, tuple(size.changes), size.beside, size.matched) for size in sizes),
             ]
         match, own = self.match, self.config(self.match.peer)
-        others = [each for each in self.contenders if each.name != match.peer.name]
+        others = [contender for contender in self.contenders if contender.name != match.peer.name]
         return [
             *self.contenders,
             *(
                 sized(
-                    match.peer, own.model, each, self.config(each).model, own.training, equal=match.equal, by=match.by
+                    match.peer,
+                    own.model,
+                    contender,
+                    self.config(contender).model,
+                    own.training,
+                    equal=match.equal,
+                    by=match.by,
                 )
-                for each in others
+                for contender in others
             ),
         ]
 
     def _sizings(self) -> Iterator[Sizing]:
         assert self.match is not None
         peer, own = self.match.peer, self.config(self.match.peer)
-        for each in self.contenders:
-            if each.name != peer.name:
-                name = f"sizes/{peer.name}.{self.match.by or 'any'}-of-{each.name}"
-                yield Sizing(name, peer, own, each, self.config(each), self.match.equal, self.match.by)
+        for contender in self.contenders:
+            if contender.name != peer.name:
+                name = f"sizes/{peer.name}.{self.match.by or 'any'}-of-{contender.name}"
+                yield Sizing(name, peer, own, contender, self.config(contender), self.match.equal, self.match.by)
 
     def _run(self, contender: Contender, seed: int) -> ContenderCell:
         config = self.config(contender, seed)
@@ -261,7 +267,9 @@ class Compare:
     def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
         assert run is not None
         held, context = self.corpus.held.ids, self.base.model.context
-        first = max(0, min(len(held) // 2, len(held) - context))  # documents begin with titles in capitals
+        first = max(
+            0, min(len(held) // 2, len(held) - context)
+        )  # not from the start: documents begin with titles in capitals
         return PortraitCell(
             name=f"{contender.name}/portrait",
             contender=contender.name,

@@ -1,7 +1,7 @@
 """What is compared: mixers by name with their settings, and models sized to equal another in one quantity.
 
 contender("attention:heads=32")          the settings of a mixer in the preset
-sized(peer, mixer, ...)                  the peer's model, resized until it is as large, or as dear, as the mixer's
+sized(peer, mixer, ...)                  the peer's model, resized to equal the mixer's in size, operations or time
 """
 
 from collections.abc import Sequence
@@ -24,29 +24,29 @@ __all__ = ["Contender", "Size", "Sizing", "contender", "sized"]
 def sized(
     peer: Contender,
     own: ModelConfig,
-    beside: Contender,
+    target: Contender,
     to: ModelConfig,
     training: TrainConfig,
     *,
     equal: Equal,
     by: By | None = None,
 ) -> Contender:
-    """The model `own` of `peer`, resized to equal the model `to` of `beside`.
+    """The model `own` of `peer`, resized to equal the model `to` of `target`.
 
-    Unless `by` is given, the size moves that has to move least as a ratio: a network squeezed to a width of 1 would be
-    no fair rival. ValueError where no size brings them near enough, with what was tried.
+    Unless `by` is given, the size is changed that needs the smallest ratio: a network squeezed to a width of 1 would
+    not be a fair rival. ValueError where no size brings them near enough, with what was tried.
     """
-    found, refusals = [], []
+    candidates, refusals = [], []
     for size in (by,) if by else get_args(By):
         try:
-            found.append(_match(own, to, training, equal, size))
+            candidates.append(_match(own, to, training, equal, size))
         except ValueError as error:
             refusals.append(str(error))
-    if not found:
-        raise ValueError(f"{peer.name} cannot be sized for {beside.name}: {'; '.join(refusals)}")
-    least = min(found, key=lambda one: abs(log(one.after / one.before)))
+    if not candidates:
+        raise ValueError(f"{peer.name} cannot be sized for {target.name}: {'; '.join(refusals)}")
+    least = min(candidates, key=lambda candidate: abs(log(candidate.after / candidate.before)))
     changes = (*peer.changes, f"model.{least.by}={least.after}")
-    return Contender(f"{peer.name}.{equal}-of-{beside.name}", changes, beside.name, str(least))
+    return Contender(f"{peer.name}.{equal}-of-{target.name}", changes, target.name, str(least))
 
 
 @final
@@ -62,13 +62,13 @@ class Size(Row):
 @final
 @dataclass(frozen=True)
 class Sizing(Cell):
-    """Which size of the peer equals a contender. Measured once: times, measured again, would give another size."""
+    """Which size of the peer equals a contender. Measured once: a second timing would give another size."""
 
     alone: ClassVar = True
     schema: ClassVar = Size
     peer: Contender
     own: RunConfig
-    beside: Contender
+    target: Contender
     to: RunConfig
     equal: Equal
     by: By | None = None
@@ -81,11 +81,13 @@ class Sizing(Cell):
 
     def run(self, folder: Path, say: Say, show: Show) -> list[Size]:
         """One row."""
-        found = sized(
-            self.peer, self.own.model, self.beside, self.to.model, self.own.training, equal=self.equal, by=self.by
+        contender = sized(
+            self.peer, self.own.model, self.target, self.to.model, self.own.training, equal=self.equal, by=self.by
         )
-        assert found.matched is not None
-        return [Size(name=found.name, changes=found.changes, beside=self.beside.name, matched=found.matched)]
+        assert contender.matched is not None
+        return [
+            Size(name=contender.name, changes=contender.changes, beside=self.target.name, matched=contender.matched)
+        ]
 
     def text(self, rows: Sequence[Size]) -> str:
         """What moved."""

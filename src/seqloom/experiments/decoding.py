@@ -1,8 +1,8 @@
-"""Generation far from the first token: what one more costs and what the state holds by then, of whole models.
+"""Generation far from the first token: the time of one more token and the size of the state, of whole models.
 
-At N tokens the model has a context of N, so that whoever can look back on all of them does. It has no positions, as a
-table of them ends with the context, and freshly drawn weights: time and memory do not depend on them. Each model is
-alone in the process.
+At N tokens the model has a context of N, so that every mixer that can look back on all of them does. It has no
+positions, as a table of them ends with the context, and freshly drawn weights: time and memory do not depend on them.
+Each model is alone in the process.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ NO_STREAM = "does not stream"
 
 @final
 class Token(Row):
-    """One more token of a model after `tokens`; times and sizes are None where `why` says what is in the way."""
+    """One more token of a model after `tokens`; times and sizes are None where `why` gives the reason."""
 
     contender: str
     tokens: int
@@ -57,8 +57,12 @@ class Decoding(Cell):
     @property
     def settings(self) -> dict[str, Any]:
         """The model, the backends, the length, and the machine."""
-        said = self.config.model_dump(mode="json")
-        return {**{name: said[name] for name in ("model", "backends")}, "tokens": self.tokens, "machine": self.machine}
+        settings = self.config.model_dump(mode="json")
+        return {
+            **{name: settings[name] for name in ("model", "backends")},
+            "tokens": self.tokens,
+            "machine": self.machine,
+        }
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """One row."""

@@ -1,9 +1,9 @@
-"""A trained Extractor's second life: its taps as sums of N waves, so that it generates from a state of one size.
+"""Distills a trained Extractor: its taps become sums of N waves, so that it generates from a state of one size.
 
-    found = distil("runs/he", 16, "runs/he-16")
+    result = distil("runs/he", 16, "runs/he-16")
 
-Each layer of HE, WE or ME, and of their relatives with a number for each lag, becomes a `modal_extractor` with the same
-matrices; what else the model has stays as it is.
+Each layer of HE, WE or ME, and of other Extractors with one tap per lag and channel, becomes a `modal_extractor` with
+the same matrices; all other weights stay as they are.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model, ModelConfig
 from seqloom.core.progress import progress
 from seqloom.evaluation.scores import Scores, score
-from seqloom.experiments.distil_layers import Layer, lacking, modal, place, taps, told
+from seqloom.experiments.distil_layers import Layer, fit_of, lacking, modal, set_poles, taps
 from seqloom.experiments.eval_text import eval_text
 from seqloom.face import load
 from seqloom.mixers.extractors.extractors import Extractor
@@ -48,7 +48,7 @@ def distil(
     batch: int = 64,
     step: int | None = None,
 ) -> Distilled:
-    """Fits `order` poles a channel to the taps of a run's model, and saves what comes of it in `out`.
+    """Fits `order` poles a channel to the taps of a run's model, and saves the resulting model in `out`.
 
     Both are scored on `data`, or on the held-out part of the run's own text. ValueError, in one line, where no layer
     has such taps, for an order that would make no state smaller, and for an `out` that holds something already.
@@ -103,27 +103,29 @@ def _distilled(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
             mixers[n] = modal(mixer, order)
             poles[n] = fit(mixer.w_ext, order, advance=advance)
     after = _config(model.config, mixers).build().to(model.dtype)
-    kept, wanted = model.state_dict(), after.state_dict()
-    after.load_state_dict({name: kept.get(name, value) for name, value in wanted.items()})
+    weights, initial = model.state_dict(), after.state_dict()
+    after.load_state_dict({name: weights.get(name, value) for name, value in initial.items()})
     layers = []
     for n, mixer in extractors.items():
         new = after.mixers[n]
         assert isinstance(new, ModalExtractor)
-        place(poles[n], mixer, new)
-        layers.append(told(n, kinds[n], mixer, new))
+        set_poles(poles[n], mixer, new)
+        layers.append(fit_of(n, kinds[n], mixer, new))
     after.tokenizer = model.tokenizer
     return after.eval(), tuple(layers)
 
 
 def _config(config: ModelConfig, mixers: list[MixerConfig]) -> ModelConfig:
-    said = [mixer.model_dump(mode="json") for mixer in mixers]
-    alike = all(each == said[0] for each in said)
-    found: ModelConfig = read(type(config), {**config.model_dump(mode="json"), "mixer": said[0] if alike else said})
-    return found
+    settings = [mixer.model_dump(mode="json") for mixer in mixers]
+    alike = all(other == settings[0] for other in settings)
+    result: ModelConfig = read(
+        type(config), {**config.model_dump(mode="json"), "mixer": settings[0] if alike else settings}
+    )
+    return result
 
 
 def _save(model: Model, out: Path, source: Run, origin: dict[str, Any]) -> None:
-    """As `runs.model.save`, and what the model comes from; how its text is read is what it was."""
+    """As `runs.model.save`, with the model's origin; the settings of its text are those of the source run."""
     before = source.settings
     tokenizer = model.tokenizer
     settings = {

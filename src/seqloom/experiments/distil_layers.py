@@ -1,4 +1,4 @@
-"""One layer from an Extractor's taps to poles, and what that changed."""
+"""One layer of `distil`: an Extractor's taps replaced by fitted poles, and the error of the fit."""
 
 from dataclasses import dataclass
 from typing import final
@@ -16,7 +16,7 @@ from seqloom.ops.pole_fit.bound import bound, response
 @final
 @dataclass(frozen=True)
 class Layer:
-    """What became of a layer's taps, by the weights as they are stored; sums are the worst channel's.
+    """The error of a layer's poles as they are stored; sums are those of the worst channel.
 
     An extraction of inputs between -1 and 1 is off by no more than `inside` + `beyond`, whatever they are.
     """
@@ -24,15 +24,15 @@ class Layer:
     number: int
     kind: str
     error: float
-    """root of the summed squares of what the taps are off by, over that of the taps"""
+    """relative error of the taps in the 2-norm"""
     inside: float
     """Σ |w - ŵ| within the context"""
     beyond: float
-    """Σ |ŵ| where the Extractor sees nothing: beyond the context"""
+    """Σ |ŵ| beyond the context, where the Extractor's taps are 0"""
     taps: float
-    """Σ |w|: the most that the extraction can be"""
+    """Σ |w|: the largest value that the extraction can have"""
     state: tuple[int, ...]
-    """bytes that a row keeps, before and after"""
+    """bytes of a row's state, before and after"""
 
 
 def lacking(mixer: Mixer, kind: str) -> str | None:
@@ -43,7 +43,7 @@ def lacking(mixer: Mixer, kind: str) -> str | None:
 
 
 def modal(mixer: Extractor, order: int) -> ModalExtractorConfig:
-    """The settings of what takes a mixer's place."""
+    """The settings of the mixer that replaces it."""
     return ModalExtractorConfig(
         order=order,
         taps="shared" if mixer.w_ext.ndim == 1 else "channel",
@@ -54,17 +54,17 @@ def modal(mixer: Extractor, order: int) -> ModalExtractorConfig:
 
 
 @torch.no_grad()
-def place(poles: Poles, old: Extractor, new: ModalExtractor) -> None:
-    """Gives a mixer the poles, and what it shares with the one that it stands for."""
+def set_poles(poles: Poles, old: Extractor, new: ModalExtractor) -> None:
+    """Sets the poles of a new mixer, and copies the weights that it shares with the old one."""
     new.load_state_dict({**new.state_dict(), **{k: v for k, v in old.state_dict().items() if k != "w_ext"}})
     new.log_rate.copy_(torch.log(-poles.rates.real))
     new.frequency.copy_(poles.rates.imag)
     new.c.copy_(torch.view_as_real(poles.weights))
-    new.d.copy_(taps(old)[0] - 2 * new.c[..., 0].double().sum(1))  # as c was rounded: lag 0 is met
+    new.d.copy_(taps(old)[0] - 2 * new.c[..., 0].double().sum(1))  # from c as rounded, so that lag 0 is exact
 
 
-def told(number: int, kind: str, old: Extractor, new: ModalExtractor) -> Layer:
-    """How far the stored poles are from the taps."""
+def fit_of(number: int, kind: str, old: Extractor, new: ModalExtractor) -> Layer:
+    """The layer's errors: how far the stored poles are from the taps."""
     w = taps(old)
     rates = torch.complex(-new.log_rate.double().exp(), new.frequency.double()).detach()
     poles = Poles(rates, torch.view_as_complex(new.c.detach().double()), new.d.detach().double())

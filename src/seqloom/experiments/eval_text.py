@@ -1,4 +1,4 @@
-"""The text that a run can be tried on: one that is named, or what its training held out."""
+"""The text on which a run is evaluated: a given one, or what its training held out."""
 
 from typing import Any
 

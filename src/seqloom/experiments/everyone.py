@@ -1,7 +1,7 @@
 """Every mixer of the registry as a contender, and which of them a comparison's size has room for.
 
     everyone(["mamba:state_dim=4"])       all kinds at their own defaults, attention with 32 heads, and those named
-    fitting(those, "paper/small", [])     the ones that can be built, and for each other one the reason in a line
+    fitting(contenders, "paper/small", [])     those that can be built, and one line of reason for each other one
 
 Nothing is trained here: mixers are built on the meta device, where weights have sizes and take no memory.
 """
@@ -20,16 +20,16 @@ HEADS = 32
 
 
 def everyone(named: Sequence[str] = ()) -> list[Contender]:
-    """A contender for each causal kind, for attention with `HEADS` heads, and for each MIXER named besides.
+    """A contender for each causal kind, for attention with `HEADS` heads, and for each further MIXER.
 
-    A kind's own defaults count, whatever the preset says of that kind.
+    A kind has its own defaults, not the preset's settings of that kind.
     """
     causal = [kind for kind, config in kinds().items() if config.traits.causal != "never"]
-    found = {kind: Contender(kind, (f"model.mixer={{kind: {kind}}}",)) for kind in causal}
+    contenders = {kind: Contender(kind, (f"model.mixer={{kind: {kind}}}",)) for kind in causal}
     heads = kinds()["attention"].model_fields["heads"].default
     for text in [*([f"attention:heads={HEADS}"] if heads != HEADS else []), *named]:
-        found.setdefault(contender(text).name, contender(text))
-    return list(found.values())
+        contenders.setdefault(contender(text).name, contender(text))
+    return list(contenders.values())
 
 
 def fitting(
@@ -41,19 +41,19 @@ def fitting(
 ) -> tuple[list[Contender], dict[str, str]]:
     """The contenders whose models can be built and trained at this size; the names of the others, each with its reason.
 
-    ValueError where none can be, or one of the `named` (MIXERs as they were given) cannot: that was asked for.
+    ValueError where none can be, or one of the `named` (MIXERs as they were given) cannot: the user asked for it.
     """
     asked, fit, left_out = {contender(text).name for text in named}, [], {}
-    for each in contenders:
+    for candidate in contenders:
         try:
-            config: RunConfig = resolve(preset, [*changes, *each.changes], source)
+            config: RunConfig = resolve(preset, [*changes, *candidate.changes], source)
             require_room(config.model, chosen(config.training.device), config.training)
         except ValueError as error:
-            if each.name in asked:
+            if candidate.name in asked:
                 raise
-            left_out[each.name] = str(error)
+            left_out[candidate.name] = str(error)
         else:
-            fit.append(each)
+            fit.append(candidate)
     if not fit:
         raise ValueError(next(iter(left_out.values()), "there is no contender"))
     return fit, left_out

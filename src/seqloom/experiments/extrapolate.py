@@ -39,7 +39,7 @@ from seqloom.training.train import Say, Show
 TOKENS = 8192
 """tokens that are read at once, or one window"""
 SAME = 1e-3
-"""largest difference of logits at which a model that was built again is still the same, in units of the largest"""
+"""largest difference of logits between a model and its copy with a longer context, relative to the largest logit"""
 
 
 @final
@@ -57,7 +57,7 @@ class Longer(Row):
     batches: int
     batch: int | None
     seed: int | None
-    """None of a model that was saved without a training"""
+    """None for a model that was saved without a training"""
     text: str
     length: int
     """tokens of a window here"""
@@ -67,9 +67,9 @@ class Longer(Row):
     loss: float | None
     """nats per token, of all tokens"""
     beyond: float | None
-    """nats per token, of those after more tokens of their window than the trained context has"""
+    """nats per token, of the tokens beyond the trained context in their window"""
     refused: str | None = None
-    """why there is no loss"""
+    """the reason where there is no loss"""
 
 
 @final
@@ -91,7 +91,7 @@ class LengthCell(Cell):
         return {"read": self.digest, "length": self.length}
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Longer]:
-        """One row; a model that cannot read so far has one without a loss."""
+        """One row; its loss is None where the model cannot read windows of that length."""
         model, run = _loaded(self.folder, self.step)
         tokens, text = _tokens(self.folder, self.step, self.data)
         training = run.settings.get("training", {})
@@ -114,9 +114,9 @@ class LengthCell(Cell):
             longer = at_length(model, self.length)
         except ValueError as error:
             return [Longer(**about, looks_back=None, loss=None, beyond=None, refused=str(error))]
-        found = score(longer, tokens, batch=max(1, TOKENS // self.length), context=self.length)
-        past = beyond(found, tokens, self.length, model.config.context)
-        return [Longer(**about, looks_back=longer.config.context, loss=found.loss, beyond=past)]
+        scores = score(longer, tokens, batch=max(1, TOKENS // self.length), context=self.length)
+        past = beyond(scores, tokens, self.length, model.config.context)
+        return [Longer(**about, looks_back=longer.config.context, loss=scores.loss, beyond=past)]
 
     def text(self, rows: Sequence[Longer]) -> str:
         """The loss, or why there is none."""
@@ -181,9 +181,9 @@ class Extrapolate:
 
 
 def at_length(model: Model, length: int) -> Model:
-    """A model of the same weights that reads windows of `length` tokens: itself, or one with that as its context.
+    """A model of the same weights that reads windows of `length` tokens: the model itself, or one with that context.
 
-    ValueError, which names the reason, where it cannot.
+    ValueError with the reason where there is none.
     """
     config = model.config
     if length <= config.context:
@@ -204,9 +204,9 @@ def at_length(model: Model, length: int) -> Model:
     return model
 
 
-def beyond(found: Scores, tokens: Tokens, length: int, context: int) -> float | None:
+def beyond(scores: Scores, tokens: Tokens, length: int, context: int) -> float | None:
     """The mean loss of the tokens that follow more than `context` others of their window; None without any."""
-    losses = np.array(found.by_position)
+    losses = np.array(scores.by_position)
     sizes = cut(tokens, length)[1]
     counts = np.array([(sizes > position).sum() for position in range(len(losses))])
     past = slice(context, None)
@@ -214,7 +214,7 @@ def beyond(found: Scores, tokens: Tokens, length: int, context: int) -> float | 
 
 
 def _same(model: Model, built: Model) -> bool:
-    """Whether both compute the same for a text of the trained length."""
+    """Whether both models give the same logits for a text of the trained length."""
     config = model.config
     ids = torch.randint(config.vocab, (1, config.context), generator=torch.Generator().manual_seed(0)).to(model.device)
     with torch.no_grad():

@@ -2,10 +2,10 @@
 
     seconds = latency(model, long_context(model, N).state, N)
 
-Most mixers take as long for each of the next few tokens: they are read again and again from place N. An Extractor pays
-ahead in blocks, every second token one of one input, every fourth one of two, …, once in P tokens one of P, and its
-time is the mean over all P (`ops.lag_sum.online.blocks`). Where P tokens would take too long, S of them are timed, S a
-power of two, and tokens with a block of S or more each alone:
+Most mixers take as long for each of the next few tokens: they are read again and again from position N. An Extractor
+pays ahead in blocks, every second token one of one input, every fourth one of two, …, once in P tokens one of P, and
+its time is the mean over all P (`ops.lag_sum.online.blocks`). Where P tokens would take too long, S of them are timed,
+S a power of two, and tokens with a block of S or more each alone:
 
     (P/S · run(S-1) + Σ_{U = S, 2S, … P/2} P/2U · token(U) + token(P)) / P
 """
@@ -25,7 +25,7 @@ from seqloom.ops.lag_sum.online.blocks import longest
 MOST = 2.0
 """seconds that are measured for, about"""
 TOKENS = 16
-"""tokens of one run, where each takes as long"""
+"""tokens of one run, where all tokens take the same time"""
 LEAST, REPEATS = 3, 15
 """runs whose median is taken"""
 
@@ -34,7 +34,7 @@ LEAST, REPEATS = 3, 15
 def latency(model: Model, state: ModelState, tokens: int) -> float:
     """Seconds a token, a median, with `step(reuse=True)`: as generation does it. The state is given up."""
     reading = _Reading(model, state)
-    reading(1)  # what is loaded or worked out at the first token belongs to no other
+    reading(1)  # lazy loading and set-up at the first token are not timed
     if reading.origins:
         return _mean(reading, longest(model.config.context))
     many = max(1, min(TOKENS, int(MOST / LEAST / _once(lambda: reading(1)))))
@@ -47,7 +47,7 @@ def latency(model: Model, state: ModelState, tokens: int) -> float:
 
 
 class _Reading:
-    """Called, it reads so many tokens on."""
+    """A function that reads a number of further tokens."""
 
     def __init__(self, model: Model, state: ModelState) -> None:
         self.model, self.state = model, state
@@ -56,7 +56,7 @@ class _Reading:
 
     @property
     def origins(self) -> list[tuple[Tensor, Tensor]]:
-        """Where each schedule of blocks began, and what its layer has read."""
+        """The start of each layer's schedule of blocks, and the number of tokens it has read."""
         parts = (part for layer in self.state.layers for part in layer)
         return [
             (tensor, part["length"])
@@ -65,10 +65,10 @@ class _Reading:
             if name.split(".")[-1] == "origin"
         ]
 
-    def at(self, place: int) -> None:
-        """Lets the next token be the one at that place of the schedule, from 1."""
+    def at(self, position: int) -> None:
+        """Makes the next token the one at that position of the schedule, from 1."""
         for origin, length in self.origins:
-            origin.copy_(length + 1 - place)
+            origin.copy_(length + 1 - position)
 
     def __call__(self, tokens: int) -> None:
         for n in range(tokens):
@@ -93,9 +93,9 @@ def _mean(reading: _Reading, P: int) -> float:
         return run
 
     probe = min(P, 2 * TOKENS)
-    each = _once(from_first(probe)) / probe
+    seconds = _once(from_first(probe)) / probe
     S = P
-    while S > 2 and S * each > MOST / LEAST:
+    while S > 2 and S * seconds > MOST / LEAST:
         S //= 2
     sizes = [S << k for k in range((P // S).bit_length())]
     span = _median(from_first(S - 1)) if S > 1 else 0.0
@@ -104,7 +104,7 @@ def _mean(reading: _Reading, P: int) -> float:
 
 
 def _median(run: Callable[[], object]) -> float:
-    """The median of as many runs as MOST seconds hold, of one after the first where that is long already."""
+    """The median of the runs that fit into MOST seconds; of a single run, after the first, where that one is long."""
     took = _once(run)
     return took if took > MOST else seconds(run, max(LEAST, min(REPEATS, int(MOST / took)))).median
 

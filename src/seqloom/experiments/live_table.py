@@ -1,6 +1,6 @@
-"""The cells of a study while it works: one live table on a terminal, plain lines elsewhere.
+"""The progress of a study's cells: one live table on a terminal, plain lines elsewhere.
 
-Above the table stands which run of how many is at work, and the time left by what the cells so far took.
+The title shows which run of how many is running, and the time left, estimated from the finished cells.
 """
 
 import sys
@@ -25,14 +25,14 @@ WAITS, DONE, FAILED = "waits", "done", "failed"
 @final
 @dataclass
 class _Line:
-    """What is known of one cell."""
+    """The progress of one cell."""
 
     name: str
     effort: float = 0.0
-    """training batches, by which the time left is shared out"""
+    """training batches, the weight of the cell in the time left"""
     state: str = WAITS
     share: float = 0.0
-    """of its effort that is done"""
+    """the part of `effort` that is done"""
     loss: str = ""
     rate: str = ""
     left: str = ""
@@ -40,7 +40,7 @@ class _Line:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to be done."""
+        """Whether the cell has ended."""
         return self.state in (DONE, FAILED)
 
 
@@ -84,13 +84,13 @@ class LiveTable:
         return self._shown(self._line(name), *values, **options)
 
     def already(self, name: str, result: str) -> None:
-        """A cell was done before this call: it says nothing about the time left."""
+        """A cell was done before this call, so that it does not enter the time left."""
         line = self._line(name)
         line.state, line.result, line.share = DONE, result, 1.0
         self._before += line.effort
 
     def done(self, name: str, result: str) -> None:
-        """A cell is done; `result` is what its rows say, in a few words."""
+        """A cell is done; `result` sums up its rows in a few words."""
         line = self._line(name)
         line.state, line.result, line.share = DONE, result, 1.0
         if self._live is None:
@@ -103,13 +103,13 @@ class LiveTable:
         self.say(f"{name} failed: {why}")
 
     def count(self) -> str:
-        """Which run of how many is at work, or ended last."""
+        """Which run of how many is running, or ended last."""
         ended = sum(line.ended for line in self._lines.values())
         busy = any(not line.ended and line.state != WAITS for line in self._lines.values())
         return f"run {min(ended + busy, len(self._lines))} of {len(self._lines)}"
 
     def left(self) -> str:
-        """The time that is left, as the batches of this call predict; empty while nothing is known."""
+        """The time left, from the batches of this call so far; empty while there are none."""
         whole = sum(line.effort for line in self._lines.values())
         done = sum(line.effort * line.share for line in self._lines.values())
         here = done - self._before
@@ -150,7 +150,7 @@ class LiveTable:
 
 
 def _window(lines: Sequence[_Line], most: int) -> tuple[int, Sequence[_Line], int]:
-    """So many lines around the one that is at work, and how many stand above and below them."""
+    """`room` lines around the running one, and the numbers of lines above and below that are not shown."""
     most = max(1, most)
     if len(lines) <= most:
         return 0, lines, 0

@@ -1,11 +1,11 @@
-"""What a model keeps of a text of N tokens: a state that has read them, or has the room and the count of one that has.
+"""A model's state after N tokens: one that has read them, or one of the same size and length that has not.
 
     state, read = long_context(model, 65_536)
 
 The text is read in pieces, as `generate --mode stream` reads a prompt. Where that would take longer than `LIMIT`, the
-state after the pieces so far is told that it has read N tokens: its places for the others hold zeros. Reading on takes
-as long as from a true one, for what a mixer does does not depend on the numbers that it keeps. That is valid where the
-state had room for all N tokens from the start and has not grown since; elsewhere there is no such state.
+length of the state is set to N: its entries for the tokens that were not read are zeros. Reading on from it takes as
+long as from a true one, because a mixer's work does not depend on the values in its state. That is valid where the
+state had room for all N tokens from the start and has not grown since; elsewhere it is an error.
 """
 
 import statistics
@@ -23,7 +23,7 @@ LIMIT = 20.0
 
 
 class Reached(NamedTuple):
-    """A state that counts N tokens, and how many of them it has really read."""
+    """A state of length N, and the number of tokens that it really read."""
 
     state: ModelState
     read: int
@@ -42,7 +42,7 @@ def long_context(model: Model, tokens: int, *, room: int = 0, limit: float = LIM
         times.append(time.perf_counter() - before)
         read += piece.shape[1]
         whole = sum(times) + statistics.median_low(times[-3:]) * (tokens - read) / PIECE
-        if len(times) > 1 and whole > limit:  # the first piece takes the time to load what it needs, too
+        if len(times) > 1 and whole > limit:  # without the first piece, which includes set-up
             break
     if read < tokens:
         if _shapes(state) != shapes:
@@ -52,12 +52,12 @@ def long_context(model: Model, tokens: int, *, room: int = 0, limit: float = LIM
 
 
 def counting(state: ModelState, tokens: int) -> ModelState:
-    """The same state, in the same tensors, that counts so many tokens."""
+    """The same state, in the same tensors, with its length set to `tokens`."""
 
-    def part(each: State) -> State:
-        return State({**each, "length": torch.full_like(each["length"], tokens)}, tokens, True)
+    def part(value: State) -> State:
+        return State({**value, "length": torch.full_like(value["length"], tokens)}, tokens, True)
 
-    return ModelState(tuple(tuple(part(each) for each in layer) for layer in state.layers), part(state.extra))
+    return ModelState(tuple(tuple(part(entry) for entry in layer) for layer in state.layers), part(state.extra))
 
 
 def _shapes(state: ModelState) -> dict[str, torch.Size]:

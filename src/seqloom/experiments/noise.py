@@ -1,4 +1,4 @@
-"""Training steps on random tokens, to be timed: a step costs the same whatever it reads."""
+"""Training steps on random tokens, to be timed: the time of a step does not depend on the text."""
 
 from collections.abc import Callable
 from itertools import count
@@ -23,9 +23,9 @@ def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
 
 
 def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], object]:
-    """A function that trains a model of its own by one batch of noise a call: batch, forward, backward, optimizer.
+    """A function that does one training step on noise: batch, forward, backward, optimizer.
 
-    ValueError where the model has no room or no such device is here.
+    ValueError where the model does not fit into memory or the device does not exist.
     """
     device = chosen(training.device)
     require_room(model, device, training)

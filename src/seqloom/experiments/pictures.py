@@ -1,4 +1,4 @@
-"""What a trained model can show: texts with the probability of each token, and the views of its mixers."""
+"""Samples and views of a trained model: texts with the probability of every token, and its mixers' views."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ from seqloom.generation.sample import Sampling
 TOKENS = 120
 TOP_P = 0.6
 VIEWS = 4
-"""views shown of one mixer at most: a mean and some heads say what 32 heads do"""
+"""most views of one mixer: a mean and some heads represent 32 heads"""
 LONGEST = 128
-"""tokens that views are of at most"""
+"""most tokens in a view"""
 
 
 def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[str, Any]:
@@ -28,31 +28,31 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
     ids = tokenizer.encode(prompt)
     prompts = torch.tensor([ids])
     hop = max(1, model.config.context // 4)
-    said: list[list[Any]] = []
+    written: list[list[Any]] = []
     stream = tokenizer.stream(ids)
     for drawn in tokens(model, prompts, max_tokens=TOKENS, hop=hop, sampling=Sampling(top_p=TOP_P), seed=seed):
         id = int(drawn.ids[0])
         if id == tokenizer.eos:
             break
-        said.append([stream.push(id), round(float(drawn.logits[0].float().softmax(0)[id]), 4)])
+        written.append([stream.push(id), round(float(drawn.logits[0].float().softmax(0)[id]), 4)])
     rest = stream.finish()
-    if said and rest:
-        said[-1][0] += rest
-    return {"prompt": prompt, "seed": seed, "top_p": TOP_P, "tokens": said}
+    if written and rest:
+        written[-1][0] += rest
+    return {"prompt": prompt, "seed": seed, "top_p": TOP_P, "tokens": written}
 
 
 def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
     """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach."""
     text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.device)
-    found = []
+    plain = []
     last = model.config.depth - 1
     for layer in dict.fromkeys((0, last // 2, last)):
         mixer = model.mixers[layer]
         with torch.no_grad():
             read = _read_by(model, mixer, text)
             shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read)]
-        found += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
-    return found
+        plain += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
+    return plain
 
 
 def _read_by(model: Model, mixer: nn.Module, text: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a study, or one training, will take before it begins: parameters, memory, operations, and the time.
+"""The price of a study, or of one training, before it begins: parameters, memory, operations, time.
 
 The seconds of a step are the median of the rows of a run of the same model where there are enough of them, and of a few
 steps on noise, timed now, where there are not. Scoring held-out text counts as a third of a step per batch of it
@@ -30,7 +30,7 @@ from seqloom.training.memory import activations, keep_freed_memory, require_room
 STEPS = 3
 """timed steps of a model that has no rows yet, after one that is not timed"""
 ENOUGH = 20
-"""rows of a run that say what a batch takes"""
+"""rows of a run from which the time of a batch is taken"""
 
 
 @final
@@ -47,13 +47,13 @@ class Part:
     left: float = 0.0
     """training steps still to be done, one after another"""
     alone: float = 0.0
-    """those among them that are timed, with the machine to themselves"""
+    """the part of them that is timed, with the machine to itself"""
     known: list[float] = field(default_factory=list)
     """seconds of a batch, by the rows of its runs"""
     seconds: float = 0.0
     """of a batch"""
     timed: str = ""
-    """where the seconds are from"""
+    """the source of `seconds`: rows of a run, or timed now"""
 
     @property
     def parameters(self) -> int:
@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def hours(self) -> float:
-        """What is left: what is timed one after another, all else by `jobs` at once."""
+        """Hours left: timed cells run one after another, all others `jobs` at once."""
         shared = sum((part.left - part.alone) * part.seconds for part in self.parts) / self.jobs
         return (shared + sum(part.alone * part.seconds for part in self.parts)) / 3600
 
@@ -111,7 +111,7 @@ class Plan:
 
 
 def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
-    """Reads and times what there is to know. ValueError as of `runner.run`, and where a model has no room."""
+    """Reads rows and times steps. ValueError as of `runner.run`, and where a model does not fit into memory."""
     cells = preview(study, out)
     for cell in cells:
         cell.check(out / cell.name)
@@ -128,7 +128,7 @@ def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
 
 
 def timed(parts: Sequence[Part]) -> Sequence[Part]:
-    """The parts with the seconds of a batch: by their rows, or measured now, each model alone, on noise."""
+    """The parts with the seconds of a batch: from rows, or measured now on noise, one model at a time."""
     unknown = []
     for part in parts:
         if part.known:
@@ -185,9 +185,9 @@ def _mean(config: RunConfig, of: Callable[[RunConfig], float]) -> float:
 
 def _key(config: RunConfig) -> str:
     """The same for runs that differ in their seed alone."""
-    said = config.model_dump(mode="json")
-    del said["training"]["seed"]
-    return canonical(said)
+    settings = config.model_dump(mode="json")
+    del settings["training"]["seed"]
+    return canonical(settings)
 
 
 def _name(cell: Cell) -> str:

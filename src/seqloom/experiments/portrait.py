@@ -1,4 +1,4 @@
-"""What a trained model shows of itself: its state's size, texts, how many sentences are of the grammar, views."""
+"""A portrait of a trained model: the size of its state, texts, the share of grammatical sentences, views."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from seqloom.runs.layout import find_run
 from seqloom.training.train import Say, Show
 
 STORIES = 32
-"""texts that a model writes to be judged by the grammar"""
+"""number of texts that are checked against the grammar"""
 LENGTH = 200
-"""tokens of each of them, at most"""
+"""most tokens of such a text"""
 
 
 @final
@@ -30,7 +30,7 @@ class Portrait(Row):
 
     contender: str
     state_bytes: int | None
-    """what one text keeps between tokens once the window is full"""
+    """bytes of one text's state once the window is full"""
     grammatical: float | None = None
     """share of sampled sentences that are of the grammar"""
     agreeing: float | None = None
@@ -52,14 +52,14 @@ class PortraitCell(Cell):
     """of the run, and how many batches it was trained for"""
     device: str
     passage: tuple[int, ...]
-    """ids that views are of"""
+    """ids of the text that views are made of"""
     prompts: tuple[str, ...] = ()
     judged: bool = False
     """whether the text has a grammar"""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The run, and what is asked of its model."""
+        """The run, and the settings of the portrait."""
         asked = {"prompts": list(self.prompts), "passage": list(self.passage), "tokens": TOKENS}
         return {"run": self.identity, **asked, "stories": STORIES if self.judged else 0}
 
@@ -78,17 +78,17 @@ class PortraitCell(Cell):
             samples = [sample(model, tokenizer, prompt, seed) for prompt in prompts for seed in (0, 1)]
             advance(note="texts")
             if self.judged:
-                found = judged(model, stories=STORIES, tokens=LENGTH, top_p=0.9)
-                written = max(found.written, 1)
-                grammar = {"grammatical": found.grammatical / written, "agreeing": found.agreeing / written}
+                judgment = judged(model, stories=STORIES, tokens=LENGTH, top_p=0.9)
+                written = max(judgment.written, 1)
+                grammar = {"grammatical": judgment.grammatical / written, "agreeing": judgment.agreeing / written}
             advance(note="stories")
         return [
             Portrait(
                 contender=self.contender,
                 state_bytes=_state_bytes(model),
                 **grammar,
-                samples=[Sample.model_validate(each) for each in samples],
-                views=[View.model_validate(each) for each in views(model, tokenizer, list(self.passage))],
+                samples=[Sample.model_validate(sample) for sample in samples],
+                views=[View.model_validate(view) for view in views(model, tokenizer, list(self.passage))],
             )
         ]
 

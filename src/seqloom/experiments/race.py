@@ -1,6 +1,6 @@
-"""A race: what a training step and a generated token take, all contenders by turns in one process.
+"""A race: the times of a training step and of a generated token, all contenders in turns in one process.
 
-What else the machine does then falls on all alike; what a run's own rows say of seconds is not compared.
+Other load on the machine affects all contenders alike. Seconds from runs' own rows are not compared.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ WARM = 2
 
 @final
 class Times(Row):
-    """What one contender's training step and one of its tokens take."""
+    """The times of one contender's training step and token."""
 
     contender: str
     step: float
@@ -50,7 +50,7 @@ class Race(Cell):
     configs: dict[str, RunConfig]
     """by contender"""
     machine: str
-    """`analysis.origin.machine`: times of another one do not count"""
+    """`analysis.origin.machine`: times of another machine are measured again"""
     runs: dict[str, Path] | None = None
     """the folder of a trained model, by contender; None: training steps alone"""
     rounds: int = field(default_factory=lambda: ROUNDS)
@@ -87,10 +87,10 @@ class Race(Cell):
 
 
 def _sizes(config: RunConfig) -> dict[str, Any]:
-    """What a training step takes its time for."""
-    said = config.model_dump(mode="json")
-    training = {name: said["training"][name] for name in ("batch", "accumulate", "precision", "compile", "device")}
-    return {"model": said["model"], "training": training, "backends": said["backends"]}
+    """The settings on which the time of a training step depends."""
+    settings = config.model_dump(mode="json")
+    training = {name: settings["training"][name] for name in ("batch", "accumulate", "precision", "compile", "device")}
+    return {"model": settings["model"], "training": training, "backends": settings["backends"]}
 
 
 def _tokens(configs: Mapping[str, RunConfig], runs: Mapping[str, Path], rounds: int) -> dict[str, float]:

@@ -60,9 +60,9 @@ class Answers(Row):
     asked: int
     right: int
     accuracy: float | None
-    """None where the training did not converge"""
+    """None where the loss became NaN"""
     failed: str | None = None
-    """why there are no answers"""
+    """the reason where there are no answers"""
     test: dict[str, Any] | None = None
     """settings of the rows that were asked about, where they are not those that were learned"""
     state_bytes: int | None = None
@@ -104,7 +104,7 @@ class ProbeCell(RunCell):
         return f"right {whole.accuracy:.1%} after {whole.batches:,} batches"
 
     def _shared(self) -> dict[str, Any]:
-        """What is known before training."""
+        """The fields that are known before training."""
         model, training = self.config.model, self.config.training
         objective = training.objective
         assert isinstance(objective, ProbeConfig)
@@ -162,7 +162,7 @@ class Recall:
 
     def __post_init__(self) -> None:
         grid: dict[str, Sequence[object]] = {
-            "mixers": [each.name for each in self.mixers],
+            "mixers": [mixer.name for mixer in self.mixers],
             "probes": self.probes,
             "difficulties": self.difficulties,
             "dims": self.dims,
@@ -276,7 +276,7 @@ def ranked(rows: Sequence[Answers]) -> list[Best]:
         own = list(group)
         whole = [row for row in own if row.distance is None]
         spans = {row.distance for row in own if row.distance is not None}
-        found = Best(
+        candidate = Best(
             mixer,
             dim,
             lr,
@@ -287,6 +287,6 @@ def ranked(rows: Sequence[Answers]) -> list[Best]:
             {span: mean([row.accuracy for row in own if row.distance == span]) for span in spans},
             whole[0].state_bytes,
         )
-        if (mixer, dim) not in best or found.accuracy > best[mixer, dim].accuracy:
-            best[mixer, dim] = found
-    return sorted(best.values(), key=lambda one: -one.accuracy)
+        if (mixer, dim) not in best or candidate.accuracy > best[mixer, dim].accuracy:
+            best[mixer, dim] = candidate
+    return sorted(best.values(), key=lambda result: -result.accuracy)

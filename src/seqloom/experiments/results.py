@@ -3,8 +3,8 @@
     OUT/NAME/rows.json    of one cell: {format, cell, rows, origin, sha256}, written once, when the cell is done
     OUT/results.jsonl     of all cells, a line each with its crc32: {cell, …row, …origin}; a failed cell: {cell, failed}
 
-`cell` in rows.json is the digest of the cell's settings. Rows whose settings have changed since are found again by
-running the cell; rows of another format, or that were altered, are an error.
+`cell` in rows.json is the digest of the cell's settings. A cell whose settings have changed since is run
+again; rows of another format, or that were altered, are an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,23 +55,23 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
         return [cell.schema.model_validate(row) for row in held["rows"]]
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+        field = ".".join(str(part) for part in first["loc"])
         raise ValueError(
-            f"{path} has rows of an older format ({place}: {first['msg']}): choose another --out"
+            f"{path} has rows of an older format ({field}: {first['msg']}): choose another --out"
         ) from None
 
 
 def document(path: Path) -> dict[str, Any]:
     """What a rows.json holds, without its digest. ValueError as of `load`."""
     held = read_json(path, LARGEST, follow=False)
-    found = held.get("format") if isinstance(held, dict) else None
-    if found != FORMAT:
-        older = isinstance(found, int) and found < FORMAT
-        known = f"of format {found}, and this seqloom reads {FORMAT}" if found is not None else "no rows of a study"
+    version = held.get("format") if isinstance(held, dict) else None
+    if version != FORMAT:
+        older = isinstance(version, int) and version < FORMAT
+        known = f"of format {version}, and this seqloom reads {FORMAT}" if version is not None else "no rows of a study"
         raise ValueError(f"{path} is {known}: {'choose another --out' if older else 'update seqloom or remove it'}")
     digest = held.pop("sha256", None)
     if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(held):
-        raise ValueError(f"{path} is altered: its sha256 is not that of its rows: remove it, and it is found again")
+        raise ValueError(f"{path} is altered: its sha256 is not that of its rows: remove it, and the cell is run again")
     return held
 
 
@@ -85,11 +85,11 @@ class Results:
         self.failed: dict[str, str] = {}
 
     def add(self, cell: Cell) -> bool:
-        """Takes in the rows of a cell from its folder; False where it is not done."""
-        found = load(self.out / cell.name, cell)
-        if found is None:
+        """Reads the rows of a cell from its folder; returns False where the cell is not done."""
+        rows = load(self.out / cell.name, cell)
+        if rows is None:
             return False
-        self.rows[cell.name] = found
+        self.rows[cell.name] = rows
         self.failed.pop(cell.name, None)
         return True
 
@@ -98,11 +98,11 @@ class Results:
         return [row for rows in self.rows.values() for row in rows if isinstance(row, schema)]
 
     def write(self) -> Path:
-        """Writes OUT/results.jsonl, with the rows of all cells in OUT, those of earlier commands too; its path."""
+        """Writes OUT/results.jsonl, with the rows of all cells in OUT, also of earlier commands; returns its path."""
         path = self.out / RESULTS
         lines = []
-        for each in sorted(self.out.rglob(ROWS)):
-            held, name = document(each), each.parent.relative_to(self.out).as_posix()
+        for file in sorted(self.out.rglob(ROWS)):
+            held, name = document(file), file.parent.relative_to(self.out).as_posix()
             lines += [encode({"cell": name, **row, **held["origin"]}) for row in held["rows"]]
         lines += [encode({"cell": name, "failed": why}) for name, why in self.failed.items()]
         make_folder(self.out)
@@ -115,8 +115,8 @@ def read(folder: Path) -> list[dict[str, Any]]:
     path = folder / RESULTS
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
-    found = [checked(line) for line in read_bytes(path, LARGEST).splitlines()]
-    for number, row in enumerate(found, 1):
+    lines = [checked(line) for line in read_bytes(path, LARGEST).splitlines()]
+    for number, row in enumerate(lines, 1):
         if row is None:
             raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
-    return [row for row in found if row is not None]
+    return [row for row in lines if row is not None]

@@ -42,10 +42,12 @@ class Workers:
         if self.cluster is not None:
             require_cluster(self.cluster)
         elif self.cluster_settings:
-            raise ValueError("--cluster-set is of the jobs of a cluster: give --cluster slurm or local too")
+            raise ValueError(
+                "--cluster-set needs --cluster slurm or local too: it holds settings of the cluster's jobs"
+            )
 
     def pool(self, out: Path, command: str) -> Pool | None:
-        """Who runs the cells of a stage; None for this process."""
+        """The pool that runs the cells of a stage; None where they run in this process."""
         if self.cluster is not None:
             most = self.jobs if self.jobs > 1 else None
             return Cluster(out, self.cluster, self.cluster_settings, most, command)
@@ -61,7 +63,7 @@ def preview(study: Study, out: Path) -> list[Cell]:
 
 
 def known(study: Study, out: Path) -> Results:
-    """The rows of the cells that are done by now."""
+    """The rows of the cells that are done so far."""
     results = Results(out)
     _known(study, results)
     return results
@@ -103,7 +105,7 @@ def run(study: Study, out: Path, workers: Workers | None = None, *, command: str
 
 
 def _run_stage(stage: Sequence[Cell], results: Results, table: LiveTable, pool: Pool | None, command: str) -> None:
-    """The cells of one stage, those that are alone last."""
+    """Runs the cells of one stage; those that need the machine to themselves come last."""
     todo = []
     for cell in stage:
         if results.add(cell):
@@ -119,7 +121,7 @@ def _run_stage(stage: Sequence[Cell], results: Results, table: LiveTable, pool: 
 
 
 def _run_here(cell: Cell, results: Results, table: LiveTable, command: str) -> None:
-    """One cell in this process."""
+    """Runs one cell in this process."""
     try:
         perform(cell, results.out, command, table.say, partial(table.show, cell.name))
         results.add(cell)
@@ -138,7 +140,7 @@ def _run_here(cell: Cell, results: Results, table: LiveTable, command: str) -> N
 
 
 def _log(out: Path, name: str) -> None:
-    """Keeps the traceback of an error that is no message to the user."""
+    """Saves the traceback of an unexpected error."""
     path = out / "logs" / f"{name.replace('/', '.')}.log"
     try:
         make_folder(path.parent)

@@ -56,11 +56,14 @@ class Cell(ABC):
     @property
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Plain JSON of all that its rows depend on: rows of other settings do not count."""
+        """Plain JSON of everything that its rows depend on: rows of other settings are not reused."""
 
     @abstractmethod
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
-        """Its rows. `Stopped` where a signal ended it; any other error is the reason why the cell failed."""
+        """Runs the cell and returns its rows.
+
+        `Stopped` where a signal ended it; any other error makes the cell a failed one.
+        """
 
     def check(self, folder: Path) -> None:
         """Raises ValueError where the folder holds something that the cell cannot go on with."""
@@ -71,17 +74,20 @@ class Cell(ABC):
         return
 
     def steps(self) -> list[tuple[RunConfig, float]]:
-        """What it takes, for the plan: a number of training steps of each of its models."""
+        """(settings, number of training steps) of every model that it trains or times, for the plan."""
         return []
 
     def text(self, rows: Sequence[Any]) -> str:
-        """What its rows say, in a few words."""
+        """Its rows in a few words, for the progress table."""
         return "done"
 
 
 @dataclass(frozen=True)
 class RunCell(Cell):
-    """A training run in the cell's folder; subclasses say what is read from it. A NaN loss is a finding."""
+    """A training run in the cell's folder; subclasses define the rows that are read from it.
+
+    A NaN loss is a result, not a failure.
+    """
 
     config: RunConfig
     identity: dict[str, Any] = field(compare=False, hash=False)

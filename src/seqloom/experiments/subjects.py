@@ -1,4 +1,4 @@
-"""What `bench` times: one mixer, made to do one thing again and again.
+"""The functions that `bench` times.
 
 sublayer   y = mixer(x), then the gradients of x and of all weights
 forward    y = mixer(x) without gradients
@@ -19,7 +19,7 @@ from seqloom.core.shapes import Stream
 Run: TypeAlias = Callable[[], object]
 WHAT = ("sublayer", "forward", "token", "step")
 TOKENS = 16
-"""tokens of one timed run of `token`: a single one is too short for the clock"""
+"""tokens of one timed run of `token`: one token is too short to time"""
 
 
 def sublayer(mixer: Mixer, x: Stream) -> Run:
@@ -41,7 +41,7 @@ def forward(mixer: Mixer, x: Stream) -> Run:
 
 @final
 class Tokens:
-    """Called, it reads the last token of x (B, T + 1, D) `TOKENS` times, from the state after the first T on."""
+    """A function that reads the last token of x (B, T + 1, D) `TOKENS` times, from the state after the first T."""
 
     def __init__(self, mixer: Mixer, x: Stream) -> None:
         self.mixer, self.token = mixer, x[:, -1].contiguous()

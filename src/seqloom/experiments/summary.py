@@ -1,4 +1,5 @@
-"""The summary of a comparison: rows of its study into the table, its statistics, and what each contender shows.
+"""The summary of a comparison: rows of its study into the table, its statistics, and each contender's samples and
+views.
 
     comparison = summarize(study, results, command)       → OUT/comparison.json, format 2
 
@@ -47,27 +48,27 @@ def compare(study: Compare, out: Path, workers: Workers | None = None, command: 
 
 def write(study: Compare, results: Results, command: str) -> report.Comparison:
     """Writes OUT/comparison.json and returns what is in it."""
-    found = summarize(study, results, command)
+    comparison = summarize(study, results, command)
     hidden = set() if study.left_out is not None else {"left_out"}
-    document = {"format": report.FORMAT, **found.model_dump(mode="json", exclude=hidden)}
+    document = {"format": report.FORMAT, **comparison.model_dump(mode="json", exclude=hidden)}
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     replace(results.out / FILE, text.encode())
-    return found
+    return comparison
 
 
 def summarize(study: Compare, results: Results, command: str) -> report.Comparison:
-    """All that is known of the contenders, the lowest held-out loss first, those that failed last."""
-    contenders = [_Own(each, study.config(each), results) for each in study.sized(results)]
-    good = [each for each in contenders if each.failed is None]
+    """The table of all contenders, the lowest held-out loss first, those that failed last."""
+    entries = [_Entry(contender, study.config(contender), results) for contender in study.sized(results)]
+    good = [entry for entry in entries if entry.failed is None]
     if not good:
-        first = contenders[0]
+        first = entries[0]
         raise NotFinite(f"no contender can be trained so; {first.contender.name}: {first.failed}")
-    baseline = next((each for each in good if each.kinds == {"attention"}), good[0]).contender.name
-    pairs = any(len({run.order for run in each.runs}) > 1 for each in good)
-    losses = {each.contender.name: {run.seed: float(run.held_out or 0.0) for run in each.runs} for each in good}
+    baseline = next((entry for entry in good if entry.kinds == {"attention"}), good[0]).contender.name
+    pairs = any(len({run.order for run in entry.runs}) > 1 for entry in good)
+    losses = {entry.contender.name: {run.seed: float(run.held_out or 0.0) for run in entry.runs} for entry in good}
     apart = differences(losses, dict.fromkeys(losses, baseline), paired=pairs)
-    values = {each.contender.name: _values(each, apart.get(each.contender.name)) for each in good}
-    good.sort(key=lambda each: float(values[each.contender.name]["held-out loss"]))
+    values = {entry.contender.name: _values(entry, apart.get(entry.contender.name)) for entry in good}
+    good.sort(key=lambda entry: float(values[entry.contender.name]["held-out loss"]))
     silent = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
     names = [name for name in COLUMNS if name in values[good[0].contender.name] and name not in silent]
     further, columns = _further(study, results)
@@ -97,9 +98,9 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
         equal=study.match.equal if study.match is not None else None,
         probe_batches=study.probe_batches if study.probes else None,
         contenders=[
-            _contender(each, study, results, {**unknown, **values.get(each.contender.name, {}), **more})
-            for each in [*good, *(one for one in contenders if one.failed is not None)]
-            for more in [further.get(each.contender.name, {})]
+            _contender(entry, study, results, {**unknown, **values.get(entry.contender.name, {}), **more})
+            for entry in [*good, *(entry for entry in entries if entry.failed is not None)]
+            for more in [further.get(entry.contender.name, {})]
         ],
         left_out=[report.LeftOut(name=name, why=why) for name, why in (study.left_out or {}).items()],
     )
@@ -107,7 +108,7 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
 
 @final
 @dataclass
-class _Own:
+class _Entry:
     """A contender with its rows."""
 
     contender: Contender
@@ -121,7 +122,7 @@ class _Own:
 
     @property
     def failed(self) -> str | None:
-        """Why there are no numbers: the loss became NaN in a run, or every run failed."""
+        """The reason why there are no numbers: the loss became NaN in a run, or every run failed."""
         diverged = next((row.failed for row in self._all if row.failed is not None), None)
         if diverged is not None or self.runs:
             return diverged
@@ -130,17 +131,17 @@ class _Own:
 
     @property
     def kinds(self) -> set[str]:
-        """Of the mixers of its layers."""
+        """The kinds of mixers in its layers."""
         return {mixer.kind for mixer in self.config.model.mixers}
 
     @property
     def portrait(self) -> Portrait | None:
-        """What its model shows."""
+        """The portrait of its first trained model; None where there is none."""
         return next((row for row in self.results.of(Portrait) if row.contender == self.contender.name), None)
 
     @property
     def times(self) -> Times | None:
-        """What its steps and tokens take."""
+        """The times of its training step and token; None where there are none."""
         return next((row for row in self.results.of(Times) if row.contender == self.contender.name), None)
 
     @property
@@ -157,25 +158,25 @@ def _quality(run: Trained) -> Values:
     }
 
 
-def _values(each: _Own, apart: Difference | None) -> Values:
-    """The columns of the table; of the baseline, and after one seed, some are None."""
-    rows = [_quality(run) for run in each.runs]
+def _values(entry: _Entry, apart: Difference | None) -> Values:
+    """The values of the table's columns; some are None for the baseline, and with one seed."""
+    rows = [_quality(run) for run in entry.runs]
     estimate = apart and apart.estimate
     statistics = (
-        mean_of([float(run.held_out or 0.0) for run in each.runs]).half,
+        mean_of([float(run.held_out or 0.0) for run in entry.runs]).half,
         estimate and estimate.mean,
         estimate and estimate.half,
         apart and apart.adjusted,
         apart and apart.smallest,
     )
-    parameters, operations = _sizes(each.config)
-    times, portrait = each.times, each.portrait
+    parameters, operations = _sizes(entry.config)
+    times, portrait = entry.times, entry.portrait
     grammar = {name: getattr(portrait, name) for name in ("grammatical", "agreeing")} if portrait else {}
     return {
         **{name: None if rows[0][name] is None else mean([row[name] for row in rows]) for name in rows[0]},
         **dict(zip(STATISTICS, statistics, strict=True)),
         "parameters": parameters,
-        "operations a token": operations // each.config.model.context,
+        "operations a token": operations // entry.config.model.context,
         "state bytes": portrait and portrait.state_bytes,
         "ms a step": times and 1e3 * times.step,
         "peak MB a step": None if times is None or times.peak is None else times.peak / 1e6,
@@ -191,29 +192,29 @@ def _sizes(config: RunConfig) -> tuple[int, int]:
     return sum(parameter.numel() for parameter in model.parameters()), model.cost(config.model.context).total
 
 
-def _contender(each: _Own, study: Compare, results: Results, row: Values) -> report.Contender:
-    contender, model, training = each.contender, each.config.model, each.config.training
+def _contender(entry: _Entry, study: Compare, results: Results, row: Values) -> report.Contender:
+    contender, model, training = entry.contender, entry.config.model, entry.config.training
     shared: Values = {
         "name": contender.name,
-        "kind": " + ".join(sorted(each.kinds)),
+        "kind": " + ".join(sorted(entry.kinds)),
         "beside": contender.beside,
         "matched": contender.matched,
         "row": row,
-        "limitations": _limitations(each, study),
+        "limitations": _limitations(entry, study),
     }
-    if each.failed is not None:
+    if entry.failed is not None:
         there = sorted(path.parent for path in (results.out / contender.name).glob("seed-*/metrics.jsonl"))
         return report.Contender(**shared, runs=[path.relative_to(results.out).as_posix() for path in there])
-    qualities = [_quality(run) for run in each.runs]
-    portrait = each.portrait
+    qualities = [_quality(run) for run in entry.runs]
+    portrait = entry.portrait
     return report.Contender(
         **shared,
-        spread={name: [one[name] for one in qualities] for name in qualities[0] if qualities[0][name] is not None},
-        runs=[f"{contender.name}/seed-{run.seed}" for run in each.runs],
-        by_position=[list(run.by_position) for run in each.runs if run.by_position],
-        operations_a_batch=None if training.stages else _sizes(each.config)[1] * training.batch,  # they differ
+        spread={name: [row[name] for row in qualities] for name in qualities[0] if qualities[0][name] is not None},
+        runs=[f"{contender.name}/seed-{run.seed}" for run in entry.runs],
+        by_position=[list(run.by_position) for run in entry.runs if run.by_position],
+        operations_a_batch=None if training.stages else _sizes(entry.config)[1] * training.batch,  # stages differ in it
         tokens_a_batch=None if training.stages else model.context * training.batch,
-        seconds_a_batch=each.times.step if each.times is not None else None,
+        seconds_a_batch=entry.times.step if entry.times is not None else None,
         samples=portrait.samples if portrait is not None else [],
         views=portrait.views if portrait is not None else [],
     )
@@ -221,36 +222,36 @@ def _contender(each: _Own, study: Compare, results: Results, row: Values) -> rep
 
 def _further(study: Compare, results: Results) -> tuple[dict[str, Values], list[Values]]:
     """The columns of lengths and of probes, and the values of each contender in them."""
-    found: dict[str, Values] = {}
+    further: dict[str, Values] = {}
     columns: dict[str, Values] = {}
     for row in sorted(results.of(Token), key=lambda row: row.tokens):
         for what, column in at_length(row.tokens).items():
             columns[column["name"]] = column
-            found.setdefault(row.contender, {})[column["name"]] = getattr(row, what)
+            further.setdefault(row.contender, {})[column["name"]] = getattr(row, what)
     columns = dict(sorted(columns.items(), key=lambda entry: entry[1]["unit"] == "bytes"))  # times, then bytes
     for name, title, accuracy, _ in _probed(study, results):
         column = of_probe(title, study.probe_batches)
         columns[column["name"]] = column
-        found.setdefault(name, {})[column["name"]] = accuracy
-    return found, list(columns.values())
+        further.setdefault(name, {})[column["name"]] = accuracy
+    return further, list(columns.values())
 
 
 def _probed(study: Compare, results: Results) -> list[tuple[str, str, float | None, str | None]]:
     """(contender, probe, accuracy, why there is none) of all probes."""
     rows = [row for row in results.of(Answers) if row.distance is None]
-    found = [(row.mixer, row.probe, row.accuracy, row.failed) for row in rows]
-    return found + [(name, title, None, why) for (name, title), why in study.probes_left_out.items()]
+    answers = [(row.mixer, row.probe, row.accuracy, row.failed) for row in rows]
+    return answers + [(name, title, None, why) for (name, title), why in study.probes_left_out.items()]
 
 
-def _limitations(each: _Own, study: Compare) -> list[str]:
+def _limitations(entry: _Entry, study: Compare) -> list[str]:
     """Short phrases after "it cannot"."""
-    name = each.contender.name
-    tokens = [row for row in each.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]
+    name = entry.contender.name
+    tokens = [row for row in entry.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]
     return [
-        *([f"be trained so: {each.failed}"] if each.failed is not None else []),
-        *limitations(each.config.model),
+        *([f"be trained so: {entry.failed}"] if entry.failed is not None else []),
+        *limitations(entry.config.model),
         *(f"write after {row.tokens:,} tokens: {row.why}" for row in tokens),
-        *(f"do {title}: {why}" for own, title, _, why in _probed(study, each.results) if own == name and why),
+        *(f"do {title}: {why}" for probed, title, _, why in _probed(study, entry.results) if probed == name and why),
     ]
 
 

@@ -37,7 +37,7 @@ from seqloom.training.signals import Stop
 from seqloom.training.train import Say, Show
 
 EVERY = 0.5
-"""seconds between two looks at what works elsewhere"""
+"""seconds between two looks at the workers"""
 TAIL = 1 << 18
 """bytes at the end of a file of rows that hold the last ones"""
 CLUSTERS = ("slurm", "local")
@@ -46,20 +46,20 @@ MINUTES = 24 * 60
 
 
 class Worker(Protocol):
-    """What runs one cell."""
+    """A process or job that runs one cell."""
 
     def alive(self) -> bool:
-        """Whether it still works, or waits for its turn."""
+        """Whether it is running or waiting for its turn."""
 
     def stop(self) -> None:
         """Asks it to save and to end."""
 
     def why(self) -> str:
-        """Why it ended without rows."""
+        """The reason why it ended without rows."""
 
 
 class Pool(Protocol):
-    """What starts workers; `most` at once, and whether they are left working when a signal comes."""
+    """Starts workers, `most` at once; `leave` says whether they keep running after a signal to this process."""
 
     most: int
     leave: bool
@@ -69,14 +69,14 @@ class Pool(Protocol):
 
 
 def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable) -> None:
-    """Runs the cells by a pool and shows how far they are until all have ended; failures are put into `results`.
+    """Runs the cells in a pool and shows their progress until all have ended; failures are put into `results`.
 
     A signal asks the workers to save and waits for them, or leaves them working; then `Stopped`.
     """
     waiting = list(cells)
     working: list[tuple[Cell, Worker, Advance, ExitStack]] = []
     steps: dict[str, int] = {}
-    told = False
+    signaled = False
     with Stop() as stop:
         while waiting or working:
             room = pool.most - len(working)
@@ -100,8 +100,8 @@ def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable
                     bar.close()
                     working.remove(entry)
                     _end(cell, worker, results, table, stopping=bool(stop.asked))
-            if stop.asked and not told:
-                told = True  # a second signal would end them at once
+            if stop.asked and not signaled:
+                signaled = True  # a second signal would end them at once
                 waiting = []
                 if pool.leave:
                     break
@@ -138,7 +138,7 @@ def last(path: Path) -> tuple[int, float | None]:
 
 
 def reason(error: BaseException) -> str:
-    """Why a cell failed, in one line."""
+    """The reason why a cell failed, in one line."""
     if of_memory(error):
         return "out of memory: choose a smaller model or batch, or fewer --jobs"
     if isinstance(error, OSError):
@@ -212,7 +212,7 @@ class Process:
 
 @final
 class Task:
-    """What a job of a cluster does, as submitit stores it; at a time limit it asks for itself again."""
+    """The function of a cluster's job, as submitit pickles it; at a time limit it is queued again."""
 
     def __call__(self, cell: Cell, out: str, command: str) -> None:
         """Runs the cell. RuntimeError where a signal stopped it, so that the job does not count as done."""
@@ -327,7 +327,7 @@ def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
 
 
 def work(cell: Cell, out: str, command: str) -> int:
-    """Runs a cell quietly: whoever wants to see how far it is reads its folder. The exit code."""
+    """Runs a cell without a progress bar (its folder shows the progress), and returns the exit code."""
     try:
         perform(cell, Path(out), command, _say, _unshown)
     except Stopped as stopped:

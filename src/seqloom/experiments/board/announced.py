@@ -1,4 +1,4 @@
-"""What the board says before anything is trained: its settings, its text, its models and its decisions."""
+"""The board's settings, text, models and decisions, written down before anything is trained."""
 
 from seqloom.analysis.match import quantity
 from seqloom.core.table import table
@@ -21,8 +21,8 @@ def announced(board: Board) -> str:
         for name, config in board.models.items()
     ]
     decisions = [
-        f"  {number}. {each.question} ({title(each.first)} against {title(each.second)})"
-        for number, each in enumerate(DECISIONS, 1)
+        f"  {number}. {decision.question} ({title(decision.first)} against {title(decision.second)})"
+        for number, decision in enumerate(DECISIONS, 1)
     ]
     rates = ", ".join(f"{rate:g}" for rate in RATES)
     schedule = ", ".join(f"{name} {value}" for name, value in training.schedule.model_dump().items())

@@ -40,7 +40,7 @@ LONG = 2048
 """tokens of a window beyond the context that was trained"""
 EDGES = (0, 64, 256, 512, 1024, 2048)
 SCORES = ("training", "validation", "loss", "bits_per_byte", "by_position", "bits_per_byte_long", "by_position_long")
-"""fields of a row that a run without an end does not have"""
+"""fields of a row that are None where the run's loss became NaN"""
 PIECE = 512
 """tokens that are read at once from a state"""
 LENGTHS = (512, 2048, 8192)
@@ -59,7 +59,7 @@ class BoardCell(RunCell):
 
     @property
     def digest(self) -> str:
-        """What its row is known by."""
+        """The digest under which the row is stored."""
         return identity(self.settings)
 
     def read(self, run: Run, failed: str | None) -> list[BoardRow]:
@@ -165,11 +165,11 @@ def _nats(model: Model, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Te
 def state_bytes(model: Model, tokens: Tokens) -> dict[str, int]:
     """Bytes of the state of one row after it has read so many tokens of a text that is long enough."""
     text = torch.from_numpy(tokens.ids[: LENGTHS[-1]].astype("int64"))[None].to(model.device)
-    state, read, found = model.start(1), 0, dict[str, int]()
+    state, read, sizes = model.start(1), 0, dict[str, int]()
     while read < text.shape[1]:
         until = min([length for length in (*LENGTHS, text.shape[1]) if length > read] + [read + PIECE])
         _, state = model.read(text[:, read:until], state)
         read = until
         if read in LENGTHS:
-            found[str(read)] = nbytes(model.trim(state))
-    return found
+            sizes[str(read)] = nbytes(model.trim(state))
+    return sizes

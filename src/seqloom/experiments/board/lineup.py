@@ -59,7 +59,7 @@ TITLES = {
     "me": "ME",
     "she": "SHE (own size)",
 }
-"""what a contender is called where it is not by its kind"""
+"""titles of the contenders that are not called by their kind"""
 
 
 @final
@@ -83,10 +83,10 @@ DECIDED = frozenset(name for decision in DECISIONS for name in (decision.first, 
 
 
 def seeds(name: str) -> int:
-    """How many seeds a row has."""
+    """Number of seeds of a row."""
     return DECIDED_SEEDS if name in DECIDED else SEEDS
 
 
 def title(name: str) -> str:
-    """What a contender is called in tables."""
+    """A contender's name in tables."""
     return TITLES.get(name, name)

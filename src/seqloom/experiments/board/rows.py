@@ -1,4 +1,4 @@
-"""The rows of the board, and the file in which they are kept when the folder of the runs is gone.
+"""The rows of the board, and the file that stores them after the folder of the runs is gone.
 
     results/board.jsonl           a line per finished run: {cell, …BoardRow, date, commit, command, machine}
     results/board_times.jsonl     the last race: {contender, step or tokens and ms_per_token, …}
@@ -51,7 +51,7 @@ class BoardRow(Row):
     backends: dict[str, list[str]]
     """what each op computed with"""
     seconds: float
-    """of all training steps, on a machine that may have done other things"""
+    """of all training steps, on a machine that may have run other programs meanwhile"""
     training: float | None
     """nats a token, median over the last tenth of the batches"""
     validation: float | None
@@ -71,7 +71,10 @@ class BoardRow(Row):
 
 
 def read_kept(path: Path) -> dict[str, dict[str, Any]]:
-    """The lines of a file of rows, by digest; none where there is no file. ValueError for one that is no such row."""
+    """The lines of a file of rows, by digest; {} where there is no file.
+
+    ValueError for a line that is not a row of the board.
+    """
     if not path.is_file():
         return {}
     lines: dict[str, dict[str, Any]] = {}
@@ -94,19 +97,19 @@ def row_of(values: Mapping[str, Any]) -> BoardRow:
 
 
 def finished(out: Path) -> dict[str, dict[str, Any]]:
-    """The lines of all finished runs below a study's folder, by digest; it may be at work."""
+    """The lines of all finished runs below a study's folder, by digest; the study may still be running."""
     lines = {}
     for path in sorted(out.rglob(ROWS)):
-        found = document(path)
-        for row in found["rows"]:
-            if "digest" not in row:  # a time
+        content = document(path)
+        for row in content["rows"]:
+            if "digest" not in row:  # of a race
                 continue
-            lines[row["digest"]] = {"cell": path.parent.relative_to(out).as_posix(), **row, **found["origin"]}
+            lines[row["digest"]] = {"cell": path.parent.relative_to(out).as_posix(), **row, **content["origin"]}
     return lines
 
 
 def merge(out: Path, path: Path) -> tuple[int, int]:
-    """Adds the rows of finished runs to the file; how many were new, and how many it holds now."""
+    """Adds the rows of finished runs to the file; returns the number of new rows and of all rows."""
     before = read_kept(path)
     lines = {**finished(out), **before}
     if lines:
@@ -116,11 +119,11 @@ def merge(out: Path, path: Path) -> tuple[int, int]:
 
 
 def merge_times(out: Path, path: Path) -> int:
-    """Puts the times that were raced in a study's folder in the place of those in the file; how many there are."""
+    """Replaces the times in the file by those raced in a study's folder; returns their number."""
     lines = []
-    for each in sorted((out / TIMES).rglob(ROWS)):
-        found = document(each)
-        lines += [{**row, **found["origin"]} for row in found["rows"]]
+    for file in sorted((out / TIMES).rglob(ROWS)):
+        content = document(file)
+        lines += [{**row, **content["origin"]} for row in content["rows"]]
     if lines:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())

@@ -2,8 +2,8 @@
 
     of each row: seed 0 at three rates → further rates by factors of 2 until the best lies inside → more seeds at it
 
-The rows of the decisions come first, and whatever has a row in `kept` is not run again. What is yielded depends on the
-rows alone, so that a study that was stopped, here or on another machine, goes on where it was.
+The rows of the decisions come first, and a run with a row in `finished` is not run again. The next cells depend on the
+rows alone, so that a study stopped on one machine can be continued on another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,14 +42,14 @@ LADDER = tuple(RATES[0] * 2.0**power for power in range(-FURTHEST, len(RATES) + 
 @final
 @dataclass(frozen=True)
 class Board:
-    """The study. `changes` are settings of all models; `kept` the lines of runs that were trained before, by digest.
+    """The study. `changes` are settings of all models; `finished` the rows of earlier runs, by digest.
 
     ValueError where the text is too short for its batches, or cannot be divided by author.
     """
 
     source: str
     changes: Sequence[str] = ()
-    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    finished: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def study(self) -> Study:
@@ -58,7 +58,7 @@ class Board:
 
     @property
     def race(self) -> Study:
-        """What is timed, in the same folder, while the machine does nothing else: steps by turns, then tokens."""
+        """The timings, in the same folder, on an otherwise idle machine: training steps in turns, then tokens."""
 
         def stages(results: Results) -> Iterator[list[Cell]]:
             here = machine()
@@ -106,28 +106,28 @@ class Board:
     @cached_property
     def models(self) -> dict[str, RunConfig]:
         """The settings of every contender, of equal parameters but those below the line."""
-        found = {}
-        for each in (*ROWS, *BESIDE, *(Contender(name, (f"model.mixer.kind={name}",)) for name in BELOW)):
-            config = resolve(RECIPE, [*self.changes, *each.changes], self.source)
+        models = {}
+        for contender in (*ROWS, *BESIDE, *(Contender(name, (f"model.mixer.kind={name}",)) for name in BELOW)):
+            config = resolve(RECIPE, [*self.changes, *contender.changes], self.source)
             model: ModelConfig = config.model.model_copy(update={"vocab": self.host.model.vocab})
-            if each.name not in BELOW:
+            if contender.name not in BELOW:
                 model = match(model, self.host.model, equal="params", by="ffn").config
-            found[each.name] = config.model_copy(update={"model": model})
-        return found
+            models[contender.name] = config.model_copy(update={"model": model})
+        return models
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
         """Runs that do not need each other; the next follow from their rows."""
-        others = [each.name for each in ROWS if each.name not in DECIDED]
-        decided = [each.name for each in ROWS if each.name in DECIDED]
-        for group in (decided, others, [each.name for each in BESIDE], list(BELOW)):
+        others = [contender.name for contender in ROWS if contender.name not in DECIDED]
+        decided = [contender.name for contender in ROWS if contender.name in DECIDED]
+        for group in (decided, others, [contender.name for contender in BESIDE], list(BELOW)):
             yield from self._waves(group, results)
 
     def row(self, cell: BoardCell, results: Results) -> BoardRow | None:
-        """The row of a run, of this folder or kept; None where it is not finished."""
+        """The row of a run, from this folder or from `finished`; None where there is none yet."""
         rows = [row for row in results.rows.get(cell.name, []) if isinstance(row, BoardRow)]
         if rows:
             return rows[0]
-        line = self.kept.get(cell.digest)
+        line = self.finished.get(cell.digest)
         return None if line is None else row_of(line)
 
     def best(self, name: str, results: Results) -> float | None:
@@ -142,7 +142,7 @@ class Board:
         while wanted := [cell for name in names for cell in self._rates(name, results)]:
             yield [*wanted]
             if all(self._waits(cell, results) for cell in wanted):
-                break  # nothing is run: the stages are only asked for
+                break  # nothing was run: the stages are only listed
         further = [self._seeds(name, results) for name in names]
         for number in range(max(map(len, further), default=0)):
             yield [cells[number] for cells in further if number < len(cells)]
@@ -158,14 +158,14 @@ class Board:
         best = self.best(name, results)
         if best is None:
             return []
-        beside = [self.cell(name, rate, 0) for rate in (best / 2, best * 2) if rate in LADDER]
-        return [cell for cell in beside if self._waits(cell, results)]
+        neighbors = [self.cell(name, rate, 0) for rate in (best / 2, best * 2) if rate in LADDER]
+        return [cell for cell in neighbors if self._waits(cell, results)]
 
     def _seeds(self, name: str, results: Results) -> list[BoardCell]:
         """The runs at the best rate; while that is not known, at the middle one, for the plan."""
         of = BELOW.get(name, name)
         rate = self.best(of, results)
-        if rate is None and any(self.cell(of, each, 0).name in results.failed for each in RATES):
+        if rate is None and any(self.cell(of, candidate, 0).name in results.failed for candidate in RATES):
             return []
         rate = RATES[1] if rate is None else rate
         numbers = range(1) if name in BELOW else range(1, seeds(name))

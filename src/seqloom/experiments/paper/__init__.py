@@ -1,1 +1,1 @@
-"""The Extractor paper done again: its figures and tables by their numbers, and the controls that it lacks."""
+"""The Extractor paper replicated: its figures and tables by their numbers, and the controls that it lacks."""

@@ -33,7 +33,7 @@ class Loss(Row):
 @final
 @dataclass(frozen=True)
 class FigureCell(RunCell):
-    """A run of a figure. One that was trained further counts where it was scored after these batches."""
+    """A run of a figure. A longer run counts if it was scored after exactly these batches."""
 
     schema: ClassVar = Loss
 
@@ -43,7 +43,7 @@ class FigureCell(RunCell):
         progress(folder, self.config.training.batches)
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
-        """Trains what is missing."""
+        """Trains the batches that are missing."""
         if progress(folder, self.config.training.batches).finished:
             return self.read(layout.Run(folder), None)
         return super().run(folder, say, show)
@@ -113,7 +113,7 @@ def name(run: Run) -> str:
 
 
 def failures(results: Results) -> dict[str, str]:
-    """Why runs have no loss, by the names that figures know them by."""
+    """The reasons why runs have no loss, by the cell's name in the figures."""
     diverged = {
         cell: row.failed
         for cell, rows in results.rows.items()

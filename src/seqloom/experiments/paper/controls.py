@@ -18,17 +18,17 @@ WORDS = {"params": "parameters", "mul": "multiplications", "time": "time of a tr
 
 
 def equal(grid: Grid, quantity: Equal) -> Study:
-    """Each Extractor beside 32-head attention of its own size or price."""
+    """Each Extractor next to 32-head attention of its own size, operations or time."""
     lines, notes = [line(grid, HEADS32)], []
     for text in EXTRACTORS:
-        found = resized(grid, HEADS32, text, quantity)
+        size = resized(grid, HEADS32, text, quantity)
         lines.append(line(grid, text, family=text))
-        if found.changes:
-            lines.append(Line(grid.model(HEADS32, *found.changes), f"attention as {text}", text, family=text))
-        notes.append((text, f"attention as {text}: {found.says}" if found.changes else found.says))
-    says = f"Each Extractor beside 32-head attention of equal {WORDS[quantity]}, embeddings and head aside."
+        if size.changes:
+            lines.append(Line(grid.model(HEADS32, *size.changes), f"attention as {text}", text, family=text))
+        notes.append((text, f"attention as {text}: {size.says}" if size.changes else size.says))
+    says = f"Each Extractor next to 32-head attention of equal {WORDS[quantity]}, embeddings and head aside."
     if quantity == "time":
-        says = "Each Extractor beside 32-head attention whose training step takes as long."
+        says = "Each Extractor next to 32-head attention whose training step takes as long."
     name = f"equal-{quantity}"
     return Study(name, f"Equal {WORDS[quantity]}", says, "points", tuple(lines), notes=tuple(notes))
 
@@ -77,4 +77,4 @@ def lr(grid: Grid) -> Study:
     return Study("lr", "The learning rate", says, "sweep", lines, over="learning rate")
 
 
-equal_params, equal_mul, equal_time = (partial(equal, quantity=each) for each in ("params", "mul", "time"))
+equal_params, equal_mul, equal_time = (partial(equal, quantity=quantity) for quantity in ("params", "mul", "time"))

@@ -1,7 +1,7 @@
 """The figures of the paper: 7 heads, 8 the six mixers, 9 the same batch by batch, 10 contexts, 11 depths.
 
 Source: the Extractor paper, section 6. Figures 7 and 8 show medians over 2,000 of 60,000 batches, 10 and 11 the median
-of the last 2,000 of 30,000. What differs: the held-out loss stands beside the training loss.
+of the last 2,000 of 30,000. What differs: the held-out loss is shown next to the training loss.
 """
 
 from seqloom.experiments.paper.grid import Grid

@@ -2,7 +2,7 @@
 
 A cell is called by what differs from its scale, as `she.depth=4.seed-1`, so that figures which need the same run share
 it. How many batches are asked for is not part of the name: a longer study goes on with the runs of a shorter one. OUT
-belongs to one scale and one text, and refuses others.
+belongs to one scale and one text; for any other the study raises an error.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Grid:
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The text, made ready once."""
+        """The prepared text."""
         return with_text(self._base)[1]
 
     @cached_property
@@ -78,10 +78,14 @@ class Grid:
     def model(self, text: str, *changes: str) -> Model:
         """The model of a contender (`KIND` or `KIND:NAME=VALUE,…`) with further settings."""
         mixer = contender(text)
-        moved = dict(change.split("=", 1) for change in changes)  # the last word on each place
-        kept = {place: value for place, value in moved.items() if _at(self._base, place) != value}
-        named = [f".{place.rsplit('.', 1)[-1]}={kept[place]}" for place in sorted(kept) if place != "training.batches"]
-        return Model(mixer.name + "".join(named), (*mixer.changes, *(f"{a}={b}" for a, b in kept.items())))
+        settings = dict(change.split("=", 1) for change in changes)  # the last value of each setting
+        changed = {setting: value for setting, value in settings.items() if _at(self._base, setting) != value}
+        named = [
+            f".{setting.rsplit('.', 1)[-1]}={changed[setting]}"
+            for setting in sorted(changed)
+            if setting != "training.batches"
+        ]
+        return Model(mixer.name + "".join(named), (*mixer.changes, *(f"{a}={b}" for a, b in changed.items())))
 
     def config(self, model: Model, seed: int = 0) -> RunConfig:
         """The settings of a cell, with the vocabulary of the text."""
@@ -90,28 +94,28 @@ class Grid:
             config = resolve(self.scale.preset, changes, self._source)
             vocab = {"vocab": self.corpus.tokenizer.vocab}
             self._known[model] = config.model_copy(update={"model": config.model.model_copy(update=vocab)})
-        found = self._known[model]
-        return found.model_copy(update={"training": found.training.model_copy(update={"seed": seed})})
+        cached = self._known[model]
+        return cached.model_copy(update={"training": cached.training.model_copy(update={"seed": seed})})
 
     def batches(self, cell: Cell) -> int:
         """The batches that it is to be trained for."""
         return self.config(cell.model).training.batches
 
     def folder(self, cell: Cell) -> Path:
-        """Where its run lies."""
+        """The folder of its run."""
         return self.out / "cells" / cell.name
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What OUT belongs to: this scale, its settings and its text."""
+        """The settings that OUT is bound to: scale, shared settings and text."""
         shared = self._base.identity(self.corpus.identity)
         del shared["model"]["mixer"], shared["training"]["seed"]
         return {"scale": self.scale.name, **shared}
 
 
-def _at(config: RunConfig, place: str) -> str:
+def _at(config: RunConfig, setting: str) -> str:
     """The value of a setting as text; empty where there is none of that name."""
     value: Any = config
-    for part in place.split("."):
+    for part in setting.split("."):
         value = getattr(value, part, "")
     return str(value)

@@ -1,4 +1,4 @@
-"""How far a cell is, from the rows of its run alone."""
+"""The progress of a cell, read from the rows of its run."""
 
 import statistics
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Progress:
 
     @property
     def batches(self) -> int:
-        """How many are done."""
+        """The number of finished batches."""
         return self.losses[-1][0] if self.losses else 0
 
     @property
@@ -37,9 +37,9 @@ class Progress:
 
 
 def progress(folder: Path, asked: int) -> Progress:
-    """What is known of the run in a folder, which may not exist yet.
+    """The progress of the run in a folder, which need not exist yet.
 
-    ValueError where the run went on beyond `asked` and was not scored there: its end says nothing about that batch.
+    ValueError where the run went on beyond `asked` and was not scored there: its last score belongs to another batch.
     """
     path = folder / "metrics.jsonl"
     rows = read(path) if path.is_file() else []

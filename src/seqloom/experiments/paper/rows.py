@@ -1,9 +1,9 @@
-"""A study's rows in OUT/NAME.jsonl, all that its picture and its tables are drawn from.
+"""A figure's rows in OUT/NAME.jsonl, from which its chart and its tables are drawn.
 
-{"row": "figure", …}   once: what it is, at which size, on which text, from where
-{"row": "cell", …}     each cell: how far it is, its size, its losses at the end
-{"row": "median", …}   each whole stretch of batches of a cell: first, last, loss
-{"row": "held-out", …} each scoring of the held-out text: step, loss
+{"row": "figure", …}   once: title, sizes, text, origin
+{"row": "cell", …}     of a cell: progress, size, losses at the end
+{"row": "median", …}   of a full stretch of a cell's batches: first, last, loss
+{"row": "held-out", …} of a score on held-out text: step, loss
 {"row": "batches", …}  Figure 9: all losses of a cell, from the first batch on
 """
 
@@ -28,7 +28,10 @@ def write(
     grid: Grid, study: Study, seeds: int, *, command: str = "", failed: Mapping[str, str] | None = None,
     raced: Mapping[Model, float] | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Reads what the cells have by now, and writes and returns the rows. `raced`: seconds of a step, all by turns."""
+    """Reads the rows that the cells have by now, and writes and returns those of the figure.
+
+    `raced`: seconds of a step.
+    """
     rows = [_figure(grid, study, seeds, command), *_cells(grid, study, seeds, failed or {}, raced or {})]
     lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
     replace(grid.out / f"{study.name}.jsonl", "".join(lines).encode())
@@ -36,7 +39,7 @@ def write(
 
 
 def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
-    batches = max(grid.config(one.model).training.batches for one in study.lines)
+    batches = max(grid.config(line.model).training.batches for line in study.lines)
     corpus, config = grid.corpus, grid.config(study.lines[0].model)
     count = min(seeds, study.most_seeds or seeds)
     return {
@@ -54,7 +57,7 @@ def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
         "stretch": study.batches(batches),
         "seeds": count,
         "paired": len({grid.config(study.lines[0].model, seed).data.seed for seed in range(count)}) > 1,
-        "notes": [said for _, said in study.notes],
+        "notes": [text for _, text in study.notes],
         "text": corpus.description.rpartition("/")[2],
         "identity": corpus.identity,
         "held_out_tokens": len(corpus.held),
@@ -66,41 +69,41 @@ def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
 def _cells(
     grid: Grid, study: Study, seeds: int, failed: Mapping[str, str], raced: Mapping[Model, float]
 ) -> Iterator[Row]:
-    for number, one in enumerate(study.lines):
-        sizes = _sizes(grid, one.model) | ({"raced": raced[one.model]} if one.model in raced else {})
+    for number, line in enumerate(study.lines):
+        sizes = _sizes(grid, line.model) | ({"raced": raced[line.model]} if line.model in raced else {})
         for seed in range(min(seeds, study.most_seeds or seeds)):
-            cell = Cell(one.model, seed)
-            found = progress(grid.folder(cell), grid.batches(cell))
+            cell = Cell(line.model, seed)
+            state = progress(grid.folder(cell), grid.batches(cell))
             mark = {"cell": cell.name, "line": number, "seed": seed}
-            stretch = study.batches(found.asked)
-            yield {"row": "cell", **mark, **_cell(one, found, stretch, failed.get(cell.name)), **sizes}
-            for first, last, loss in found.medians(stretch):
+            stretch = study.batches(state.asked)
+            yield {"row": "cell", **mark, **_cell(line, state, stretch, failed.get(cell.name)), **sizes}
+            for first, last, loss in state.medians(stretch):
                 yield {"row": "median", **mark, "first": first, "last": last, "loss": loss}
-            for step, loss in found.held_out:
+            for step, loss in state.held_out:
                 yield {"row": "held-out", **mark, "step": step, "loss": loss}
-            if study.kind == "batches" and found.losses:
+            if study.kind == "batches" and state.losses:
                 yield {
                     "row": "batches",
                     **mark,
-                    "steps": [s for s, _ in found.losses],
-                    "losses": [c for _, c in found.losses],
+                    "steps": [s for s, _ in state.losses],
+                    "losses": [c for _, c in state.losses],
                 }
 
 
-def _cell(one: Line, found: Progress, stretch: int, why: str | None) -> Row:
-    medians = found.medians(stretch)
+def _cell(line: Line, state: Progress, stretch: int, why: str | None) -> Row:
+    medians = state.medians(stretch)
     return {
-        "series": one.series,
-        "of": one.of,
-        "x": one.x,
-        "family": one.family,
-        "batches": found.batches,
-        "asked": found.asked,
-        "finished": found.finished,
+        "series": line.series,
+        "of": line.of,
+        "x": line.x,
+        "family": line.family,
+        "batches": state.batches,
+        "asked": state.asked,
+        "finished": state.finished,
         "failed": why,
         "training": medians[-1][2] if medians else None,
-        "held_out": found.held_out[-1][1] if found.finished else None,
-        "seconds": found.seconds,
+        "held_out": state.held_out[-1][1] if state.finished else None,
+        "seconds": state.seconds,
     }
 
 

@@ -1,4 +1,4 @@
-"""At which size the paper is done again: its own settings, smaller ones for two cores, or those of a test.
+"""The sizes at which the paper is replicated: its own settings, smaller ones for two cores, or those of a test.
 
     full    Table 1: dim 128, depth 18, context 128, batch 64, 60,000 batches; Figures 10 and 11 from depth 2, context
             32, 30,000 batches
@@ -25,7 +25,7 @@ class Scale:
     preset: str
     changes: tuple[str, ...] = ()
     sweep: tuple[str, ...] = ()
-    """what Figures 10 and 11, and the control of the learning rate, change before they vary something"""
+    """settings of Figures 10 and 11 and of the learning-rate control, besides the one that they vary"""
     heads: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
     contexts: tuple[int, ...] = (8, 16, 32, 64, 128)
     depths: tuple[int, ...] = (1, 2, 4, 8, 16)
@@ -65,7 +65,7 @@ SCALES = {
 
 
 def scale_of(name: str) -> Scale:
-    """The scale of a name. ValueError for an unknown one, with what was near."""
+    """The scale of a name. ValueError for an unknown name, with a similar one."""
     if name not in SCALES:
         raise ValueError(f"unknown scale {name!r}; {near(name, SCALES)}")
     return SCALES[name]

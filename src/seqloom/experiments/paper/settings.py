@@ -1,4 +1,4 @@
-"""In what the settings of a study differ from those of the paper's figure, in words."""
+"""The differences between a study's settings and those of the paper's figure, in words."""
 
 from typing import Any
 
@@ -32,18 +32,18 @@ def differences(grid: Grid, study: Study) -> str:
     paper = resolve(full.preset, full.sweep if study.kind == "sweep" else ())
     here = grid.config(grid.model("she", *(grid.scale.sweep if study.kind == "sweep" else ())))
     asked = here.data.vocab
-    found = []
-    for name, place in PLACES.items():
-        ours, theirs = _at(here, place), _at(paper, place)
+    lines = []
+    for name, setting in PLACES.items():
+        ours, theirs = _at(here, setting), _at(paper, setting)
         if name != study.over and ours != theirs:
-            found.append(f"{name} {_written(ours)} (paper: {_written(theirs)})")
+            lines.append(f"{name} {_written(ours)} (paper: {_written(theirs)})")
     made = here.model.vocab
-    return ", ".join([*found, *([f"a vocabulary of {made:,} in fact"] if made != asked else [])])
+    return ", ".join([*lines, *([f"a vocabulary of {made:,} in fact"] if made != asked else [])])
 
 
-def _at(config: RunConfig, place: str) -> Any:
+def _at(config: RunConfig, setting: str) -> Any:
     value: Any = config
-    for part in place.split("."):
+    for part in setting.split("."):
         value = getattr(value, part)
     return value
 

@@ -1,8 +1,9 @@
 """Attention resized to equal another model of the grid.
 
 The width of its feed-forward network moves, at the depth it has or, where no width is small enough, with a layer fewer,
-and so on; `dim`, which moves embeddings and head too, only where that fails. A time that was found is kept in
-OUT/sized.json: measured again it would be another one, and its cells could not go on.
+and so on; `dim`, which moves embeddings and head too, only where that fails. A measured time is saved in
+OUT/sized.json: a second measurement would give another one, and with it other settings for cells that have been
+trained.
 """
 
 from dataclasses import dataclass
@@ -23,30 +24,30 @@ class Resized:
     says: str
 
 
-def resized(grid: Grid, peer: str, beside: str, equal: Equal) -> Resized:
-    """`peer` made equal to `beside`; where no size reaches that quantity, why not."""
+def resized(grid: Grid, peer: str, target: str, equal: Equal) -> Resized:
+    """`peer` made equal to `target`; where no size reaches that quantity, why not."""
     path = grid.out / "sized.json"
     known: dict[str, dict[str, Any]] = read_json(path) if path.exists() else {}
-    configs = [grid.config(grid.model(text)) for text in (peer, beside)]
+    configs = [grid.config(grid.model(text)) for text in (peer, target)]
     sizes = ":".join(str(getattr(configs[1].model, name)) for name in ("dim", "depth", "context", "ffn", "vocab"))
-    key = f"{peer} {equal} {beside} {sizes}"
+    key = f"{peer} {equal} {target} {sizes}"
     if key not in known:
-        known[key] = _found(grid, peer, beside, equal)
+        known[key] = _search(grid, peer, target, equal)
         if equal == "time":
             make_folder(grid.out)
             write_json(path, known)
     return Resized(tuple(known[key]["changes"]), known[key]["says"])
 
 
-def _found(grid: Grid, peer: str, beside: str, equal: Equal) -> dict[str, Any]:
-    to, refusals = grid.config(grid.model(beside)), []
+def _search(grid: Grid, peer: str, target: str, equal: Equal) -> dict[str, Any]:
+    to, refusals = grid.config(grid.model(target)), []
     depth = grid.config(grid.model(peer)).model.depth
     ways: list[tuple[By, int]] = [*(("ffn", layers) for layers in range(depth, 0, -1)), ("dim", depth)]
     for by, layers in ways:
         fewer = () if layers == depth else (f"model.depth={layers}",)
         mixer, own = contender(peer), grid.config(grid.model(peer, *fewer))
         try:
-            made = sized(mixer, own.model, contender(beside), to.model, own.training, equal=equal, by=by)
+            made = sized(mixer, own.model, contender(target), to.model, own.training, equal=equal, by=by)
         except ValueError as error:
             refusals.append(str(error))
         else:

@@ -25,9 +25,9 @@ TABLES = ("table2", "table3", "table4", "table5", "table6", "table7")
 
 def named(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The studies and the tables that are asked for, each once; `all` is every one. ValueError for an unknown name."""
-    wanted = [each for name in names for each in ([*STUDIES, *TABLES] if name == "all" else [name])]
+    wanted = [study for name in names for study in ([*STUDIES, *TABLES] if name == "all" else [name])]
     for name in wanted:
         if name not in STUDIES and name not in TABLES:
             raise ValueError(f"unknown figure or table {name!r}; {near(name, [*STUDIES, *TABLES, 'all'])}")
-    found = list(dict.fromkeys(wanted))
-    return [name for name in found if name in STUDIES], [name for name in found if name in TABLES]
+    chosen = list(dict.fromkeys(wanted))
+    return [name for name in chosen if name in STUDIES], [name for name in chosen if name in TABLES]

@@ -1,4 +1,4 @@
-"""A figure of the paper, or a control beside it: which models it trains, and how it is shown."""
+"""A figure of the paper, or a control for it: the models that it trains, and the kind of its chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ Kind: TypeAlias = Literal["curves", "batches", "sweep", "points"]
 @final
 @dataclass(frozen=True)
 class Line:
-    """One model in a figure: what its curve is called, whose it is, and where it stands."""
+    """One model in a figure: its curve, its contender, and its position on the x axis."""
 
     model: Model
     series: str
@@ -40,16 +40,16 @@ class Study:
     over: str = ""
     """what x is, in a sweep"""
     notes: tuple[tuple[str, str], ...] = ()
-    """what is to be said of a contender, each with its name"""
+    """(contender, remark) pairs"""
     most_seeds: int | None = None
-    """seeds that it can show at most"""
+    """largest number of seeds that the figure can show"""
 
     def batches(self, batches: int) -> int:
-        """The batches of a stretch, where that many are trained."""
+        """The batches of a stretch in a training of `batches`."""
         return max(1, batches // self.stretch)
 
     def cells(self, seeds: int) -> list[Cell]:
-        """Its cells, each once, seed by seed: every model has one run before any has two."""
+        """Its cells without repetition, seed by seed: every model has one run before any has two."""
         count = min(seeds, self.most_seeds or seeds)
         return list(dict.fromkeys(Cell(line.model, seed) for seed in range(count) for line in self.lines))
 

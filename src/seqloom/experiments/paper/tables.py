@@ -1,9 +1,9 @@
 """Tables 3-7 as text: the formulas, their values here, and the paper's misprints where they stand.
 
-    d  dimension     l  length of a training sequence     t  place of a token     n  heads of attention
+    d  dimension     l  length of a training sequence     t  position of a token     n  heads of attention
 
 The formulas are those of `analysis.formulas`; `CLOSED` writes them as the paper does. The values are what
-`seqloom cost` says of the mixers. Source: the Extractor paper, section 7; docs/errata.md has what is misprinted.
+`seqloom cost` computes for the mixers. Source: the Extractor paper, section 7; docs/errata.md has what is misprinted.
 """
 
 from typing import Any
@@ -61,8 +61,8 @@ CLOSED: dict[tuple[int, Sublayer, Quantity], str] = {
 HEADINGS = {
     3: "Table 3: training on a sequence of l tokens, self-attention and SHE",
     4: "Table 4: training on a sequence of l tokens, HE, WE and ME",
-    5: "Table 5: one more token at place t, self-attention and SHE",
-    6: "Table 6: one more token at place t, HE, WE and ME",
+    5: "Table 5: one more token at position t, self-attention and SHE",
+    6: "Table 6: one more token at position t, HE, WE and ME",
     7: "Table 7: a sublayer at d = l = 128, trained on one sequence",
 }
 MISPRINTS: dict[tuple[int, Sublayer, Quantity], tuple[tuple[Seed, Form, str], ...]] = {
@@ -74,7 +74,7 @@ MISPRINTS: dict[tuple[int, Sublayer, Quantity], tuple[tuple[Seed, Form, str], ..
         ("000", "expanded", "seed 000, term by term, leaves out (t-1)n, the sums of the softmax"),
     ),
 }
-"""what is printed instead, and in which version of the text"""
+"""the misprinted form, and the version of the text that has it"""
 
 
 def shown(number: int) -> str:
@@ -83,40 +83,42 @@ def shown(number: int) -> str:
 
 
 def rows(number: int) -> list[dict[str, Any]]:
-    """The entries of Tables 3-6: sublayer, quantity, formula, its value at `SIZES`, what `seqloom cost` says."""
-    found = []
-    for entry in (each for each in TRAINING + INFERENCE if each.table == number):
-        place = (number, entry.sublayer, entry.quantity)
+    """The entries of Tables 3-6: sublayer, quantity, formula, its value at `SIZES`, the result of `seqloom cost`."""
+    entries = []
+    for entry in (row for row in TRAINING + INFERENCE if row.table == number):
+        key = (number, entry.sublayer, entry.quantity)
         per = "l" if number < 5 else "t"
-        found.append({
+        entries.append({
             "sublayer": NAMES[entry.sublayer],
             "quantity": QUANTITIES[entry.quantity],
-            "formula": CLOSED[place],
+            "formula": CLOSED[key],
             "value": entry.closed(SIZES["d"], SIZES[per], SIZES["n"]),
             "cost": int(getattr(_price(entry.sublayer, SIZES["n"], per == "t"), entry.quantity)),
             "misprints": [
-                f"{said}: {entry.printed(seed, form)(SIZES['d'], SIZES[per], SIZES['n']):,}"
-                for seed, form, said in MISPRINTS.get(place, ())
+                f"{note}: {entry.printed(seed, form)(SIZES['d'], SIZES[per], SIZES['n']):,}"
+                for seed, form, note in MISPRINTS.get(key, ())
             ],
         })  # fmt: skip
-    return found
+    return entries
 
 
 def table7() -> dict[str, tuple[int, ...]]:
-    """What `seqloom cost` says of each column of Table 7, by row."""
+    """The results of `seqloom cost` for the columns of Table 7, by row."""
     prices = [_price(sublayer, heads, False) for sublayer, heads in COLUMNS]
     return {row: tuple(int(getattr(price, row)) for price in prices) for row in TABLE_7}
 
 
 def _formulas(number: int) -> str:
-    found = rows(number)
+    entries = rows(number)
     at = ", ".join(f"{name} = {value}" for name, value in SIZES.items() if number > 4 or name != "t")
     head = ("sublayer", "number of", "formula", f"at {at}", "seqloom cost")
     body = table(
-        head, [tuple(row[name] for name in ("sublayer", "quantity", "formula", "value", "cost")) for row in found]
+        head, [tuple(row[name] for name in ("sublayer", "quantity", "formula", "value", "cost")) for row in entries]
     )
     wrong = [
-        f"misprint ({row['sublayer']}, {row['quantity']}): {said} here" for row in found for said in row["misprints"]
+        f"misprint ({row['sublayer']}, {row['quantity']}): {misprint} here"
+        for row in entries
+        for misprint in row["misprints"]
     ]
     return "\n".join([HEADINGS[number], "", body, *([""] if wrong else []), *wrong])
 
@@ -124,12 +126,12 @@ def _formulas(number: int) -> str:
 def _table7() -> str:
     names = [f"{NAMES[name]}, {heads} {'head' if heads == 1 else 'heads'}" if name == "attention" else NAMES[name]
              for name, heads in COLUMNS]  # fmt: skip
-    found = table7()
-    body = table(("number of", *names), [(QUANTITIES[row], *found[row]) for row in TABLE_7])
+    prices = table7()
+    body = table(("number of", *names), [(QUANTITIES[row], *prices[row]) for row in TABLE_7])
     wrong = [
         f"{QUANTITIES[row]}, {name}: the paper prints {printed:,}"
         for row, line in TABLE_7.items()
-        for name, value, printed in zip(names, found[row], line, strict=True)
+        for name, value, printed in zip(names, prices[row], line, strict=True)
         if value != printed
     ]
     same = "all 36 numbers are those that the paper prints; parameters of HE equal attention's only because l = d"

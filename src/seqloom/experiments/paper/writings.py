@@ -39,8 +39,8 @@ def cells(grid: Grid) -> list[Cell]:
 
 
 def writings(grid: Grid, seed: int = 0) -> list[Writing]:
-    """What each model writes as it is by now."""
-    found = []
+    """The text of each model as trained so far."""
+    texts = []
     for cell in cells(grid):
         folder = grid.folder(cell)
         saved = any((folder / "checkpoints").glob("step_*"))
@@ -52,16 +52,16 @@ def writings(grid: Grid, seed: int = 0) -> list[Writing]:
                     pieces.append(str(piece))
                     advance()
                 text = PROMPT + "".join(pieces)
-        found.append(
+        texts.append(
             Writing(cell.model.name, progress_of(folder, grid.batches(cell)).batches, grid.batches(cell), text)
         )
-    return found
+    return texts
 
 
 def write(grid: Grid, command: str) -> list[Writing]:
-    """The writings, after they are kept as rows in OUT/table2.jsonl."""
-    found = writings(grid)
-    said = {"prompt": PROMPT, "top_p": TOP_P, "seed": 0, "scale": grid.scale.name, **origin(command)}
-    lines = (json.dumps({**asdict(each), **said}, ensure_ascii=False) + "\n" for each in found)
+    """Saves the texts as rows in OUT/table2.jsonl, and returns them."""
+    texts = writings(grid)
+    shared = {"prompt": PROMPT, "top_p": TOP_P, "seed": 0, "scale": grid.scale.name, **origin(command)}
+    lines = (json.dumps({**asdict(text), **shared}, ensure_ascii=False) + "\n" for text in texts)
     replace(grid.out / "table2.jsonl", "".join(lines).encode())
-    return found
+    return texts
