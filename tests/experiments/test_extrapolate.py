@@ -12,7 +12,8 @@ import torch
 from seqloom.cli.extrapolate import extrapolate, tokens
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
-from seqloom.experiments.extrapolate import Extrapolate, at_length, beyond
+from seqloom.experiments.extrapolate import Extrapolate
+from seqloom.experiments.longer_windows import at_length, beyond
 from seqloom.experiments.results import read
 from seqloom.models.decoder import Decoder, DecoderConfig
 from tests.training.running import tiny

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from seqloom.experiments.contenders import Contender
+from seqloom.experiments.paper import sizing
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.settings import differences
@@ -123,11 +125,30 @@ def test_where_no_width_is_small_enough_a_layer_goes(tmp_path: Path) -> None:
 
     sets = ["data.vocab=300", "model.ffn=128", "model.context=64"]
     grid = Grid(scale_of("small"), tmp_path, source="stories:60:0", sets=sets)
-    found = resized(grid, "attention:heads=32", "me", "mul")
-    own, peer = (grid.config(grid.model(*each)).model for each in (["me"], ["attention:heads=32", *found.changes]))
+    size = resized(grid, "attention:heads=32", ["me"], "mul")["me"]
+    own, peer = (grid.config(grid.model(*each)).model for each in (["me"], ["attention:heads=32", *size.changes]))
     assert (own.depth, peer.depth, peer.dim) == (2, 1, own.dim)
-    assert found.says.startswith(f"depth 2 → 1; attention: ffn 128 → {peer.ffn}, ")
+    assert size.says.startswith(f"depth 2 → 1; attention: ffn 128 → {peer.ffn}, ")
     assert quantity(peer, "mul") == pytest.approx(quantity(own, "mul"), rel=0.01)
+
+
+def test_a_size_by_time_is_a_cell_that_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(peer: Contender, *_: object, **__: object) -> Contender:
+        return Contender("attention.time-of-she", (*peer.changes, "model.ffn=7"), "she", "ffn 16 → 7")
+
+    grid = Grid(scale_of("tiny"), tmp_path)
+    monkeypatch.setattr(sizing, "sized", measured)
+    first = resized(grid, "attention:heads=32", ["she"], "time")
+    assert first["she"].changes == ("model.ffn=7",)
+    assert (tmp_path / "sizes/time-of-she/rows.json").is_file()
+    monkeypatch.setattr(sizing, "sized", None)  # a second search would fail
+    assert resized(grid, "attention:heads=32", ["she"], "time") == first
+
+
+def test_a_size_that_cannot_be_measured_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "sized", None)
+    with pytest.raises(ValueError, match=r"^sizes/time-of-she failed: TypeError"):
+        resized(Grid(scale_of("tiny"), tmp_path), "attention:heads=32", ["she"], "time")
 
 
 def test_learning_rates(grids: MakeGrid) -> None:

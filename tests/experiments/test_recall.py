@@ -17,7 +17,8 @@ from seqloom.evaluation.answers import Score
 from seqloom.experiments import results
 from seqloom.experiments import study as experiment
 from seqloom.experiments.contenders import Contender, contender
-from seqloom.experiments.recall import Answers, Recall, ranked
+from seqloom.experiments.probe_cell import Answers
+from seqloom.experiments.recall import Recall, ranked
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Stopped
 from seqloom.models.decoder import Decoder, DecoderConfig

@@ -11,7 +11,8 @@ import seqloom
 from seqloom.cli.comparing import printed
 from seqloom.core.statistics import differences, mean_of
 from seqloom.experiments.columns import STATISTICS
-from seqloom.experiments.compare import Compare, last_tenth
+from seqloom.experiments.compare import Compare
+from seqloom.experiments.contender_cell import last_tenth
 from seqloom.generation.decode import generate
 from seqloom.report.comparison import Comparison
 from seqloom.runs.layout import Run

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from seqloom.experiments import workers
+from seqloom.experiments.cluster import Task
 from seqloom.experiments.live_table import LiveTable
 from seqloom.experiments.paper.cells import FigureCell, Paper
 from seqloom.experiments.paper.grid import Grid
@@ -25,7 +26,7 @@ from seqloom.experiments.paper.studies import STUDIES
 from seqloom.experiments.results import Results
 from seqloom.experiments.runner import Workers, run
 from seqloom.experiments.study import Cell, Stopped
-from seqloom.experiments.workers import Task, follow, last
+from seqloom.experiments.workers import follow, last
 from tests.experiments.cells import Square, study
 
 
@@ -74,7 +75,7 @@ def test_a_signal_saves_all(tmp_path: Path) -> None:
 def test_a_cell_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
     cell = two(tmp_path, batches=1_000_000)[1]
     folder = tmp_path / cell.name
-    words = [sys.executable, "-m", "seqloom.experiments.workers"]
+    words = [sys.executable, "-m", "seqloom.experiments.processes"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(pickle.dumps((cell, str(tmp_path), "")))

@@ -11,7 +11,7 @@ import typer
 from seqloom.cli.folder import folder
 
 if TYPE_CHECKING:
-    from seqloom.experiments.recall import Answers
+    from seqloom.experiments.probe_cell import Answers
 
 Numbers = Annotated[
     list[int] | None, typer.Option("--dim", help="channels of the models; may be given again (64)", min=1)
@@ -60,7 +60,8 @@ def recall(
     from seqloom.cli.comparing import typed
     from seqloom.experiments.contenders import contender
     from seqloom.experiments.plan import plan as planned
-    from seqloom.experiments.recall import Answers, Recall
+    from seqloom.experiments.probe_cell import Answers
+    from seqloom.experiments.recall import Recall
     from seqloom.experiments.results import RESULTS
     from seqloom.experiments.runner import Workers, run
     from seqloom.experiments.study import Stopped

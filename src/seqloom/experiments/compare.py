@@ -9,12 +9,11 @@ trained models are measured after training; probes train small models of the sam
 is OUT/comparison.json, for `report`. A contender whose loss becomes NaN does not abort the others.
 """
 
-import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import final
 
 from seqloom.analysis.match import By, Equal
 from seqloom.analysis.origin import machine
@@ -22,6 +21,7 @@ from seqloom.core.seeds import require_count
 from seqloom.data.prepare import Corpus
 from seqloom.data.probes import probe
 from seqloom.evaluation.stories import floor
+from seqloom.experiments.contender_cell import ContenderCell, trained_run
 from seqloom.experiments.contenders import Contender, Size, Sizing, sized
 from seqloom.experiments.decoding import Decoding, require_lengths
 from seqloom.experiments.pictures import LONGEST
@@ -29,9 +29,7 @@ from seqloom.experiments.portrait import PortraitCell
 from seqloom.experiments.race import Race
 from seqloom.experiments.recall import Recall
 from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
-from seqloom.runs.layout import Run
-from seqloom.runs.metrics import read
+from seqloom.experiments.study import Cell, Study, scoring
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_text
 from seqloom.training.settings import resolve
@@ -44,69 +42,6 @@ DIM, DEPTH, DIFFICULTY, LR = 64, 2, 1, 1e-3
 """sizes, difficulty and learning rate of the models that are trained on probes"""
 SHARED = ("training.device=", "backends.")
 """settings of a comparison that its probes share; all others belong to its text or to its sizes"""
-
-
-@final
-class Trained(Row):
-    """A run of a contender; losses are None where the training `failed`: where its loss became NaN."""
-
-    contender: str
-    seed: int
-    order: int
-    """the seed of the order of the batches"""
-    batches: int
-    held_out: float | None
-    bits_per_byte: float | None = None
-    accuracy: float | None = None
-    """of masked tokens"""
-    training: float | None
-    """median over the last tenth of the batches"""
-    by_position: tuple[float | None, ...] = ()
-    failed: str | None = None
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class ContenderCell(RunCell):
-    """A contender trained from one seed."""
-
-    schema: ClassVar = Trained
-    contender: str
-
-    def read(self, run: Run, failed: str | None) -> list[Trained]:
-        """One row: the held-out loss at the end, and the median training loss of the last tenth of the batches."""
-        shared: dict[str, Any] = {
-            "contender": self.contender,
-            "seed": self.config.training.seed,
-            "order": self.config.data.seed,
-            "batches": self.config.training.batches,
-        }
-        if failed is not None:
-            return [Trained(**shared, held_out=None, training=None, failed=failed)]
-        rows = read(run.metrics)
-        losses = [row["loss"] for row in rows if "loss" in row]
-        held = [row for row in rows if "held_out" in row][-1]
-        by_position = tuple(round(float(loss), 5) for loss in held.get("by_position", []))
-        return [
-            Trained(
-                **shared,
-                held_out=held["held_out"],
-                bits_per_byte=held.get("bits_per_byte"),
-                accuracy=held.get("accuracy"),
-                training=statistics.median(losses[-last_tenth(len(losses)) :]),
-                by_position=by_position,
-            )
-        ]
-
-    def text(self, rows: Sequence[Trained]) -> str:
-        """The held-out loss."""
-        (row,) = rows
-        return row.failed or f"held-out loss {row.held_out:.4f}"
-
-
-def last_tenth(batches: int) -> int:
-    """The batches at the end of a run over which its training loss is a median."""
-    return max(1, batches // 10)
 
 
 @final
@@ -290,15 +225,3 @@ class Compare:
             changes=own, folder="probes", left_out=self.probes_left_out,
         )  # fmt: skip
         return list(grid.cells())
-
-
-def trained_run(runs: Sequence[ContenderCell], results: Results) -> ContenderCell | None:
-    """A contender's first run that was trained to its end, or will be; None where one became NaN, or all failed."""
-    good = []
-    for run in runs:
-        rows = [row for row in results.rows.get(run.name, []) if isinstance(row, Trained)]
-        if any(row.failed is not None for row in rows):
-            return None
-        if run.name not in results.failed:
-            good.append(run)
-    return good[0] if good else None

@@ -20,15 +20,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-import numpy as np
-import torch
-
-from seqloom.core.model import Model, ModelConfig, require_generates
+from seqloom.core.model import Model, require_generates
 from seqloom.core.table import written
 from seqloom.data.tokens import Tokens
-from seqloom.data.windows import cut
-from seqloom.evaluation.scores import Scores, score
+from seqloom.evaluation.scores import score
 from seqloom.experiments.eval_text import eval_text
+from seqloom.experiments.longer_windows import at_length, beyond
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Row, Study
 from seqloom.runs import model as stored
@@ -38,8 +35,6 @@ from seqloom.training.train import Say, Show
 
 TOKENS = 8192
 """tokens that are read at once, or one window"""
-SAME = 1e-3
-"""largest difference of logits between a model and its copy with a longer context, relative to the largest logit"""
 
 
 @final
@@ -178,53 +173,6 @@ class Extrapolate:
                 for length in sorted(self.lengths)
             ]
         return made
-
-
-def at_length(model: Model, length: int) -> Model:
-    """A model of the same weights that reads windows of `length` tokens: the model itself, or one with that context.
-
-    ValueError with the reason where there is none.
-    """
-    config = model.config
-    if length <= config.context:
-        return model
-    reach = config.position.longest(config.context)
-    if reach is not None and reach < length:
-        raise ValueError(f"{config.position.kind} positions reach {reach:,} tokens")
-    longer = config.model_copy(update={"context": length})
-    if _shapes(longer) == _shapes(config):
-        built = longer.build().to(model.device, model.dtype).eval()
-        built.load_state_dict(model.state_dict())
-        if _same(model, built):
-            return built
-    longest = model.traits.longest
-    if longest is not None and longest < length:
-        kinds = ", ".join(sorted({half.kind for half in config.pattern}))
-        raise ValueError(f"{kinds} has weights for texts of {longest:,} tokens")
-    return model
-
-
-def beyond(scores: Scores, tokens: Tokens, length: int, context: int) -> float | None:
-    """The mean loss of the tokens that follow more than `context` others of their window; None without any."""
-    losses = np.array(scores.by_position)
-    sizes = cut(tokens, length)[1]
-    counts = np.array([(sizes > position).sum() for position in range(len(losses))])
-    past = slice(context, None)
-    return float((losses * counts)[past].sum() / counts[past].sum()) if counts[past].sum() else None
-
-
-def _same(model: Model, built: Model) -> bool:
-    """Whether both models give the same logits for a text of the trained length."""
-    config = model.config
-    ids = torch.randint(config.vocab, (1, config.context), generator=torch.Generator().manual_seed(0)).to(model.device)
-    with torch.no_grad():
-        here, there = model(ids), built(ids)
-    return bool((here - there).abs().max() <= SAME * here.abs().max())
-
-
-def _shapes(config: ModelConfig) -> dict[str, torch.Size]:
-    with torch.device("meta"):
-        return {name: tensor.shape for name, tensor in config.build().state_dict().items()}
 
 
 def _name(run: Path) -> str:

@@ -17,10 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
+from seqloom.experiments.cluster import Cluster, require_cluster
 from seqloom.experiments.live_table import LiveTable
+from seqloom.experiments.perform import of_memory, perform, reason
+from seqloom.experiments.processes import Processes
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Stopped, Study
-from seqloom.experiments.workers import Cluster, Pool, Processes, follow, of_memory, perform, reason, require_cluster
+from seqloom.experiments.workers import Pool, follow
 from seqloom.runs.layout import make_folder, open_run
 from seqloom.runs.lock import lock
 from seqloom.training.memory import keep_freed_memory

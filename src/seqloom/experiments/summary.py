@@ -8,32 +8,25 @@ The order is that of the held-out loss. The baseline is the first contender whos
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
-
-import torch
 
 from seqloom.analysis.origin import origin
-from seqloom.core.statistics import Difference, differences, mean, mean_of
+from seqloom.core.statistics import differences
 from seqloom.evaluation.scores import unigram_entropy
-from seqloom.experiments.columns import COLUMNS, OPTIONAL, STATISTICS, at_length, described, of_probe
-from seqloom.experiments.compare import Compare, Trained, last_tenth
-from seqloom.experiments.contenders import Contender
+from seqloom.experiments.columns import COLUMNS, OPTIONAL, at_length, described, of_probe
+from seqloom.experiments.compare import Compare
+from seqloom.experiments.contender_cell import last_tenth
 from seqloom.experiments.decoding import NO_STREAM, Token
+from seqloom.experiments.entry import Entry, Values, quality, size_and_operations, table_values
 from seqloom.experiments.limitations import limitations
-from seqloom.experiments.portrait import Portrait
-from seqloom.experiments.race import Times
-from seqloom.experiments.recall import Answers
+from seqloom.experiments.probe_cell import Answers
 from seqloom.experiments.results import Results
 from seqloom.experiments.runner import Workers, run
 from seqloom.report import comparison as report
 from seqloom.runs.durable import replace
-from seqloom.training.config import RunConfig
 from seqloom.training.loop import NotFinite
 
 FILE = "comparison.json"
-Values = dict[str, Any]
 
 
 def compare(study: Compare, out: Path, workers: Workers | None = None, command: str = "") -> report.Comparison:
@@ -58,7 +51,7 @@ def write(study: Compare, results: Results, command: str) -> report.Comparison:
 
 def summarize(study: Compare, results: Results, command: str) -> report.Comparison:
     """The table of all contenders, the lowest held-out loss first, those that failed last."""
-    entries = [_Entry(contender, study.config(contender), results) for contender in study.sized(results)]
+    entries = [Entry(contender, study.config(contender), results) for contender in study.sized(results)]
     good = [entry for entry in entries if entry.failed is None]
     if not good:
         first = entries[0]
@@ -67,7 +60,7 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
     pairs = any(len({run.order for run in entry.runs}) > 1 for entry in good)
     losses = {entry.contender.name: {run.seed: float(run.held_out or 0.0) for run in entry.runs} for entry in good}
     apart = differences(losses, dict.fromkeys(losses, baseline), paired=pairs)
-    values = {entry.contender.name: _values(entry, apart.get(entry.contender.name)) for entry in good}
+    values = {entry.contender.name: table_values(entry, apart.get(entry.contender.name)) for entry in good}
     good.sort(key=lambda entry: float(values[entry.contender.name]["held-out loss"]))
     silent = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
     names = [name for name in COLUMNS if name in values[good[0].contender.name] and name not in silent]
@@ -106,93 +99,7 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
     )
 
 
-@final
-@dataclass
-class _Entry:
-    """A contender with its rows."""
-
-    contender: Contender
-    config: RunConfig
-    results: Results
-
-    @property
-    def runs(self) -> list[Trained]:
-        """The runs that were trained to their end."""
-        return [row for row in self._all if row.failed is None]
-
-    @property
-    def failed(self) -> str | None:
-        """The reason why there are no numbers: the loss became NaN in a run, or every run failed."""
-        diverged = next((row.failed for row in self._all if row.failed is not None), None)
-        if diverged is not None or self.runs:
-            return diverged
-        prefix = f"{self.contender.name}/seed-"
-        return next((why for name, why in self.results.failed.items() if name.startswith(prefix)), "it was not trained")
-
-    @property
-    def kinds(self) -> set[str]:
-        """The kinds of mixers in its layers."""
-        return {mixer.kind for mixer in self.config.model.mixers}
-
-    @property
-    def portrait(self) -> Portrait | None:
-        """The portrait of its first trained model; None where there is none."""
-        return next((row for row in self.results.of(Portrait) if row.contender == self.contender.name), None)
-
-    @property
-    def times(self) -> Times | None:
-        """The times of its training step and token; None where there are none."""
-        return next((row for row in self.results.of(Times) if row.contender == self.contender.name), None)
-
-    @property
-    def _all(self) -> list[Trained]:
-        return [row for row in self.results.of(Trained) if row.contender == self.contender.name]
-
-
-def _quality(run: Trained) -> Values:
-    return {
-        "held-out loss": run.held_out,
-        "bits a byte": run.bits_per_byte,
-        "masked right": run.accuracy,
-        "training loss": run.training,
-    }
-
-
-def _values(entry: _Entry, apart: Difference | None) -> Values:
-    """The values of the table's columns; some are None for the baseline, and with one seed."""
-    rows = [_quality(run) for run in entry.runs]
-    estimate = apart and apart.estimate
-    statistics = (
-        mean_of([float(run.held_out or 0.0) for run in entry.runs]).half,
-        estimate and estimate.mean,
-        estimate and estimate.half,
-        apart and apart.adjusted,
-        apart and apart.smallest,
-    )
-    parameters, operations = _sizes(entry.config)
-    times, portrait = entry.times, entry.portrait
-    grammar = {name: getattr(portrait, name) for name in ("grammatical", "agreeing")} if portrait else {}
-    return {
-        **{name: None if rows[0][name] is None else mean([row[name] for row in rows]) for name in rows[0]},
-        **dict(zip(STATISTICS, statistics, strict=True)),
-        "parameters": parameters,
-        "operations a token": operations // entry.config.model.context,
-        "state bytes": portrait and portrait.state_bytes,
-        "ms a step": times and 1e3 * times.step,
-        "peak MB a step": None if times is None or times.peak is None else times.peak / 1e6,
-        "ms a generated token": None if times is None or times.token is None else 1e3 * times.token,
-        **{name: value for name, value in grammar.items() if value is not None},
-    }
-
-
-def _sizes(config: RunConfig) -> tuple[int, int]:
-    """Trainable numbers, and operations of the equation for a text that fills the window."""
-    with torch.device("meta"):
-        model = config.model.build()
-    return sum(parameter.numel() for parameter in model.parameters()), model.cost(config.model.context).total
-
-
-def _contender(entry: _Entry, study: Compare, results: Results, row: Values) -> report.Contender:
+def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> report.Contender:
     contender, model, training = entry.contender, entry.config.model, entry.config.training
     shared: Values = {
         "name": contender.name,
@@ -205,14 +112,14 @@ def _contender(entry: _Entry, study: Compare, results: Results, row: Values) -> 
     if entry.failed is not None:
         there = sorted(path.parent for path in (results.out / contender.name).glob("seed-*/metrics.jsonl"))
         return report.Contender(**shared, runs=[path.relative_to(results.out).as_posix() for path in there])
-    qualities = [_quality(run) for run in entry.runs]
+    qualities = [quality(run) for run in entry.runs]
     portrait = entry.portrait
     return report.Contender(
         **shared,
         spread={name: [row[name] for row in qualities] for name in qualities[0] if qualities[0][name] is not None},
         runs=[f"{contender.name}/seed-{run.seed}" for run in entry.runs],
         by_position=[list(run.by_position) for run in entry.runs if run.by_position],
-        operations_a_batch=None if training.stages else _sizes(entry.config)[1] * training.batch,  # stages differ in it
+        operations_a_batch=None if training.stages else size_and_operations(entry.config)[1] * training.batch,
         tokens_a_batch=None if training.stages else model.context * training.batch,
         seconds_a_batch=entry.times.step if entry.times is not None else None,
         samples=portrait.samples if portrait is not None else [],
@@ -243,7 +150,7 @@ def _probed(study: Compare, results: Results) -> list[tuple[str, str, float | No
     return answers + [(name, title, None, why) for (name, title), why in study.probes_left_out.items()]
 
 
-def _limitations(entry: _Entry, study: Compare) -> list[str]:
+def _limitations(entry: Entry, study: Compare) -> list[str]:
     """Short phrases after "it cannot"."""
     name = entry.contender.name
     tokens = [row for row in entry.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]

@@ -26,7 +26,7 @@ from seqloom.data.windows import held_out
 from seqloom.evaluation.scores import widened
 from seqloom.experiments.board.lineup import RATES
 from seqloom.experiments.board.rows import BoardRow
-from seqloom.experiments.compare import last_tenth
+from seqloom.experiments.contender_cell import last_tenth
 from seqloom.experiments.study import RunCell
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint

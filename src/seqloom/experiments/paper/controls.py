@@ -20,8 +20,7 @@ WORDS = {"params": "parameters", "mul": "multiplications", "time": "time of a tr
 def equal(grid: Grid, quantity: Equal) -> Study:
     """Each Extractor next to 32-head attention of its own size, operations or time."""
     lines, notes = [line(grid, HEADS32)], []
-    for text in EXTRACTORS:
-        size = resized(grid, HEADS32, text, quantity)
+    for text, size in resized(grid, HEADS32, EXTRACTORS, quantity).items():
         lines.append(line(grid, text, family=text))
         if size.changes:
             lines.append(Line(grid.model(HEADS32, *size.changes), f"attention as {text}", text, family=text))

@@ -1,56 +1,110 @@
-"""Attention resized to equal another model of the grid.
+"""Attention resized to equal other models of the grid.
 
-The width of its feed-forward network moves, at the depth it has or, where no width is small enough, with a layer fewer,
-and so on; `dim`, which moves embeddings and head too, only where that fails. A measured time is saved in
-OUT/sized.json: a second measurement would give another one, and with it other settings for cells that have been
-trained.
+The width of its feed-forward network changes, at the depth it has or, where no width is small enough, with a layer
+fewer, and so on; `dim`, which changes embeddings and head too, only where that fails. Where times are to be equal, a
+search is a cell of the study, saved in OUT/sizes: a second measurement would give another size, and with it other
+settings for cells that have been trained.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from pathlib import Path
+from typing import Any, ClassVar, final
 
 from seqloom.analysis.match import By, Equal
-from seqloom.experiments.contenders import contender, sized
+from seqloom.experiments.contenders import Contender, contender, sized
 from seqloom.experiments.paper.grid import Grid
-from seqloom.runs.layout import make_folder, read_json, write_json
+from seqloom.experiments.runner import run
+from seqloom.experiments.study import Cell, Row, Study
+from seqloom.training.config import RunConfig
+from seqloom.training.train import Say, Show
 
 
 @final
-@dataclass(frozen=True)
-class Resized:
-    """The settings that make the peer equal, and what moved in words; no settings where nothing does."""
+class Resized(Row):
+    """The settings that make the peer equal, and what changed, in words; no settings where no size is near enough."""
 
     changes: tuple[str, ...]
     says: str
 
 
-def resized(grid: Grid, peer: str, target: str, equal: Equal) -> Resized:
-    """`peer` made equal to `target`; where no size reaches that quantity, why not."""
-    path = grid.out / "sized.json"
-    known: dict[str, dict[str, Any]] = read_json(path) if path.exists() else {}
-    configs = [grid.config(grid.model(text)) for text in (peer, target)]
-    sizes = ":".join(str(getattr(configs[1].model, name)) for name in ("dim", "depth", "context", "ffn", "vocab"))
-    key = f"{peer} {equal} {target} {sizes}"
-    if key not in known:
-        known[key] = _search(grid, peer, target, equal)
-        if equal == "time":
-            make_folder(grid.out)
-            write_json(path, known)
-    return Resized(tuple(known[key]["changes"]), known[key]["says"])
+@final
+@dataclass(frozen=True)
+class Way:
+    """One way to resize the peer: by which setting, after which changes of its depth."""
+
+    by: By
+    changes: tuple[str, ...]
+    config: RunConfig
+    words: str
 
 
-def _search(grid: Grid, peer: str, target: str, equal: Equal) -> dict[str, Any]:
-    to, refusals = grid.config(grid.model(target)), []
-    depth = grid.config(grid.model(peer)).model.depth
-    ways: list[tuple[By, int]] = [*(("ffn", layers) for layers in range(depth, 0, -1)), ("dim", depth)]
-    for by, layers in ways:
+@final
+@dataclass(frozen=True)
+class Resizing(Cell):
+    """The search for the peer's size that equals a target: the first way that succeeds."""
+
+    alone: ClassVar = True
+    schema: ClassVar = Resized
+    peer: Contender
+    target: Contender
+    to: RunConfig
+    ways: tuple[Way, ...]
+    equal: Equal
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The models, the batch and the quantity."""
+        models = [self.to, *(way.config for way in self.ways)]
+        sizes = [config.model.model_dump(mode="json") for config in models]
+        return {"models": sizes, "batch": self.to.training.batch, "equal": self.equal}
+
+    def run(self, folder: Path, say: Say, show: Show) -> list[Resized]:
+        """One row."""
+        return [self.search()]
+
+    def text(self, rows: Sequence[Resized]) -> str:
+        """What changed."""
+        return rows[0].says
+
+    def search(self) -> Resized:
+        """The first way that succeeds; where none does, why the first one failed."""
+        refusals = []
+        for way in self.ways:
+            own = way.config
+            try:
+                made = sized(
+                    self.peer, own.model, self.target, self.to.model, own.training, equal=self.equal, by=way.by
+                )
+            except ValueError as error:
+                refusals.append(str(error))
+            else:
+                changes = made.changes[len(self.peer.changes) :]
+                return Resized(changes=(*way.changes, *changes), says=f"{way.words}{made.matched}")
+        return Resized(changes=(), says=refusals[0])
+
+
+def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict[str, Resized]:
+    """`peer` made equal to each target, by target. ValueError where a measurement failed; `Stopped` on a signal."""
+    cells = {target: _cell(grid, peer, target, equal) for target in targets}
+    if equal != "time":  # counted, not measured: nothing to save
+        return {target: cell.search() for target, cell in cells.items()}
+    results = run(Study("paper", grid.settings, lambda results: iter([list(cells.values())])), grid.out)
+    for name, why in results.failed.items():
+        raise ValueError(f"{name} failed: {why}")
+    return {
+        target: row for target, cell in cells.items() for row in results.rows[cell.name] if isinstance(row, Resized)
+    }
+
+
+def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
+    own, to = (grid.config(grid.model(text)) for text in (peer, target))
+    depth = own.model.depth
+    ways: list[Way] = []
+    for layers in range(depth, 0, -1):
         fewer = () if layers == depth else (f"model.depth={layers}",)
-        mixer, own = contender(peer), grid.config(grid.model(peer, *fewer))
-        try:
-            made = sized(mixer, own.model, contender(target), to.model, own.training, equal=equal, by=by)
-        except ValueError as error:
-            refusals.append(str(error))
-        else:
-            first = f"depth {depth} → {layers}; " if fewer else ""
-            return {"changes": [*fewer, *made.changes[len(mixer.changes) :]], "says": f"{first}{made.matched}"}
-    return {"changes": [], "says": refusals[0]}
+        words = f"depth {depth} → {layers}; " if fewer else ""
+        ways.append(Way("ffn", fewer, grid.config(grid.model(peer, *fewer)), words))
+    ways.append(Way("dim", (), own, ""))
+    kinds = contender(peer), contender(target)
+    return Resizing(f"sizes/{equal}-of-{kinds[1].name}", *kinds, to, tuple(ways), equal)

@@ -1,0 +1,125 @@
+"""Cells run as jobs of a cluster, by submitit.
+
+    pip install 'seqloom[cluster]'
+    seqloom study paper fig8 --scale full --cluster slurm --cluster-set slurm_partition=gpu
+
+OUT must lie where the nodes of the cluster see it. A job that meets its time limit is queued again and goes on from its
+last checkpoint; Ctrl-C leaves jobs running, and the same command follows those that still wait or run.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, final
+
+from seqloom.core.yaml_text import parse_yaml
+from seqloom.experiments.perform import work
+from seqloom.experiments.study import Cell
+from seqloom.experiments.workers import Worker
+from seqloom.runs.layout import make_folder, read_json, write_json
+
+CLUSTERS = ("slurm", "local")
+MINUTES = 24 * 60
+"""time limit of a job unless --cluster-set timeout_min=… gives another"""
+
+
+@final
+class Task:
+    """The function of a cluster's job, as submitit pickles it; at a time limit it is queued again."""
+
+    def __call__(self, cell: Cell, out: str, command: str) -> None:
+        """Runs the cell. RuntimeError where a signal stopped it, so that the job does not count as done."""
+        code = work(cell, out, command)
+        if code:
+            raise RuntimeError(f"stopped by signal {code - 128} and saved")
+
+    def checkpoint(self, *arguments: Any) -> Any:
+        """The same task again: a run goes on from its last checkpoint."""
+        return import_module("submitit.helpers").DelayedSubmission(self, *arguments)
+
+
+@final
+class Cluster:
+    """Jobs of submitit; OUT/jobs/ids.json holds those of Slurm, so that none is submitted twice."""
+
+    leave = True
+
+    def __init__(self, out: Path, kind: str, settings: Sequence[str], most: int | None, command: str) -> None:
+        """ValueError for settings that submitit does not take, and where there is no such cluster."""
+        self.most = sys.maxsize
+        self._out, self._command, self._slurm = out, command, kind == "slurm"
+        self._submitit = _submitit()
+        self._executor = _executor(self._submitit, out / "jobs", kind, settings, most)
+
+    def start(self, cells: Sequence[Cell]) -> list[Worker]:
+        """See `Pool`: jobs of an earlier command that still wait or work, and new ones as one array."""
+        path = self._out / "jobs" / "ids.json"
+        known: dict[str, str] = read_json(path) if self._slurm and path.exists() else {}
+        jobs = {name: self._submitit.SlurmJob(self._out / "jobs", job) for name, job in known.items()}
+        jobs = {name: job for name, job in jobs.items() if not job.done()}
+        new = [cell for cell in cells if cell.name not in jobs]
+        if new:
+            make_folder(self._out / "jobs")
+            count = len(new)
+            outs, commands = [str(self._out.absolute())] * count, [self._command] * count
+            jobs |= dict(
+                zip((cell.name for cell in new), self._executor.map_array(Task(), new, outs, commands), strict=True)
+            )
+            write_json(path, known | {cell.name: str(jobs[cell.name].job_id) for cell in new})
+        return [Job(jobs[cell.name]) for cell in cells]
+
+
+@final
+class Job:
+    """A job of submitit that runs one cell."""
+
+    def __init__(self, job: Any) -> None:
+        self._job = job
+
+    def alive(self) -> bool:
+        """See `Worker`."""
+        return not self._job.done()
+
+    def stop(self) -> None:
+        """See `Worker`."""
+        self._job.cancel()
+
+    def why(self) -> str:
+        """See `Worker`: the last line that the job wrote to standard error, and its state."""
+        lines = [line for line in (self._job.stderr() or "").splitlines() if line.strip()]
+        return f"job {self._job.job_id} {str(self._job.state).lower()}: {lines[-1] if lines else 'it printed nothing'}"
+
+
+def require_cluster(kind: str) -> None:
+    """ValueError for an unknown kind of cluster, and without submitit: before anything is measured."""
+    if kind not in CLUSTERS:
+        raise ValueError(f"--cluster {kind!r} is unknown; there is {' and '.join(CLUSTERS)}")
+    _submitit()
+
+
+def _submitit() -> Any:
+    try:
+        return import_module("submitit")
+    except ImportError:
+        raise ValueError("--cluster needs submitit: pip install 'seqloom[cluster]'") from None
+
+
+def _executor(submitit: Any, folder: Path, kind: str, settings: Sequence[str], most: int | None) -> Any:
+    wanted: dict[str, Any] = {"timeout_min": MINUTES, "name": "seqloom"}
+    if most is not None:
+        wanted["slurm_array_parallelism"] = most
+    for change in settings:
+        name, sign, value = change.partition("=")
+        if not sign or not name:
+            raise ValueError(f"--cluster-set needs name=value, such as slurm_partition=gpu, not {change!r}")
+        try:
+            wanted[name] = parse_yaml(value)
+        except ValueError as error:
+            raise ValueError(f"--cluster-set {name}: the value is not readable YAML ({error})") from None
+    try:
+        executor = submitit.AutoExecutor(folder=folder, cluster=kind)
+        executor.update_parameters(**wanted)
+    except (NameError, AssertionError, TypeError, RuntimeError) as error:  # what submitit raises for a wrong setting
+        raise ValueError(f"submitit: {' '.join(str(error).split())}") from None
+    return executor

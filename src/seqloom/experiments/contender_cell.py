@@ -1,0 +1,86 @@
+"""The cell of a comparison: a contender trained from one seed, and its losses as a row."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from seqloom.experiments.results import Results
+from seqloom.experiments.study import Row, RunCell
+from seqloom.runs.layout import Run
+from seqloom.runs.metrics import read
+
+
+@final
+class Trained(Row):
+    """A run of a contender; losses are None where the training `failed`: where its loss became NaN."""
+
+    contender: str
+    seed: int
+    order: int
+    """the seed of the order of the batches"""
+    batches: int
+    held_out: float | None
+    bits_per_byte: float | None = None
+    accuracy: float | None = None
+    """of masked tokens"""
+    training: float | None
+    """median over the last tenth of the batches"""
+    by_position: tuple[float | None, ...] = ()
+    failed: str | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ContenderCell(RunCell):
+    """A contender trained from one seed."""
+
+    schema: ClassVar = Trained
+    contender: str
+
+    def read(self, run: Run, failed: str | None) -> list[Trained]:
+        """One row: the held-out loss at the end, and the median training loss of the last tenth of the batches."""
+        shared: dict[str, Any] = {
+            "contender": self.contender,
+            "seed": self.config.training.seed,
+            "order": self.config.data.seed,
+            "batches": self.config.training.batches,
+        }
+        if failed is not None:
+            return [Trained(**shared, held_out=None, training=None, failed=failed)]
+        rows = read(run.metrics)
+        losses = [row["loss"] for row in rows if "loss" in row]
+        held = [row for row in rows if "held_out" in row][-1]
+        by_position = tuple(round(float(loss), 5) for loss in held.get("by_position", []))
+        return [
+            Trained(
+                **shared,
+                held_out=held["held_out"],
+                bits_per_byte=held.get("bits_per_byte"),
+                accuracy=held.get("accuracy"),
+                training=statistics.median(losses[-last_tenth(len(losses)) :]),
+                by_position=by_position,
+            )
+        ]
+
+    def text(self, rows: Sequence[Trained]) -> str:
+        """The held-out loss."""
+        (row,) = rows
+        return row.failed or f"held-out loss {row.held_out:.4f}"
+
+
+def last_tenth(batches: int) -> int:
+    """The batches at the end of a run over which its training loss is a median."""
+    return max(1, batches // 10)
+
+
+def trained_run(runs: Sequence[ContenderCell], results: Results) -> ContenderCell | None:
+    """A contender's first run that was trained to its end, or will be; None where one became NaN, or all failed."""
+    good = []
+    for run in runs:
+        rows = [row for row in results.rows.get(run.name, []) if isinstance(row, Trained)]
+        if any(row.failed is not None for row in rows):
+            return None
+        if run.name not in results.failed:
+            good.append(run)
+    return good[0] if good else None

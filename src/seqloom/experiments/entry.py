@@ -1,0 +1,104 @@
+"""A contender of a comparison with its rows: the values of its line in the table."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+
+from seqloom.core.statistics import Difference, mean, mean_of
+from seqloom.experiments.columns import STATISTICS
+from seqloom.experiments.contender_cell import Trained
+from seqloom.experiments.contenders import Contender
+from seqloom.experiments.portrait import Portrait
+from seqloom.experiments.race import Times
+from seqloom.experiments.results import Results
+from seqloom.training.config import RunConfig
+
+Values = dict[str, Any]
+
+
+@final
+@dataclass
+class Entry:
+    """A contender with its rows."""
+
+    contender: Contender
+    config: RunConfig
+    results: Results
+
+    @property
+    def runs(self) -> list[Trained]:
+        """The runs that were trained to their end."""
+        return [row for row in self._all if row.failed is None]
+
+    @property
+    def failed(self) -> str | None:
+        """The reason why there are no numbers: the loss became NaN in a run, or every run failed."""
+        diverged = next((row.failed for row in self._all if row.failed is not None), None)
+        if diverged is not None or self.runs:
+            return diverged
+        prefix = f"{self.contender.name}/seed-"
+        return next((why for name, why in self.results.failed.items() if name.startswith(prefix)), "it was not trained")
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of mixers in its layers."""
+        return {mixer.kind for mixer in self.config.model.mixers}
+
+    @property
+    def portrait(self) -> Portrait | None:
+        """The portrait of its first trained model; None where there is none."""
+        return next((row for row in self.results.of(Portrait) if row.contender == self.contender.name), None)
+
+    @property
+    def times(self) -> Times | None:
+        """The times of its training step and token; None where there are none."""
+        return next((row for row in self.results.of(Times) if row.contender == self.contender.name), None)
+
+    @property
+    def _all(self) -> list[Trained]:
+        return [row for row in self.results.of(Trained) if row.contender == self.contender.name]
+
+
+def quality(run: Trained) -> Values:
+    """The values of one run in the table; None where the objective has no such number."""
+    return {
+        "held-out loss": run.held_out,
+        "bits a byte": run.bits_per_byte,
+        "masked right": run.accuracy,
+        "training loss": run.training,
+    }
+
+
+def table_values(entry: Entry, apart: Difference | None) -> Values:
+    """The values of the table's columns; some are None for the baseline, and with one seed."""
+    rows = [quality(run) for run in entry.runs]
+    estimate = apart and apart.estimate
+    statistics = (
+        mean_of([float(run.held_out or 0.0) for run in entry.runs]).half,
+        estimate and estimate.mean,
+        estimate and estimate.half,
+        apart and apart.adjusted,
+        apart and apart.smallest,
+    )
+    parameters, operations = size_and_operations(entry.config)
+    times, portrait = entry.times, entry.portrait
+    grammar = {name: getattr(portrait, name) for name in ("grammatical", "agreeing")} if portrait else {}
+    return {
+        **{name: None if rows[0][name] is None else mean([row[name] for row in rows]) for name in rows[0]},
+        **dict(zip(STATISTICS, statistics, strict=True)),
+        "parameters": parameters,
+        "operations a token": operations // entry.config.model.context,
+        "state bytes": portrait and portrait.state_bytes,
+        "ms a step": times and 1e3 * times.step,
+        "peak MB a step": None if times is None or times.peak is None else times.peak / 1e6,
+        "ms a generated token": None if times is None or times.token is None else 1e3 * times.token,
+        **{name: value for name, value in grammar.items() if value is not None},
+    }
+
+
+def size_and_operations(config: RunConfig) -> tuple[int, int]:
+    """Trainable numbers, and operations of the equation for a text that fills the window."""
+    with torch.device("meta"):
+        model = config.model.build()
+    return sum(parameter.numel() for parameter in model.parameters()), model.cost(config.model.context).total

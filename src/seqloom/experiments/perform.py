@@ -1,0 +1,65 @@
+"""Runs one cell, in any process, and saves its rows; says in one line why a cell failed."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from seqloom.analysis.origin import origin
+from seqloom.core.progress import Advance
+from seqloom.experiments.results import save
+from seqloom.experiments.study import Cell, Stopped
+from seqloom.runs.layout import make_folder
+from seqloom.training.train import Say, Show
+
+
+def reason(error: BaseException) -> str:
+    """The reason why a cell failed, in one line."""
+    if of_memory(error):
+        return "out of memory: choose a smaller model or batch, or fewer --jobs"
+    if isinstance(error, OSError):
+        why = error.strerror or str(error)
+        why = f"{error.filename}: {why}" if error.filename else why
+    else:
+        why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return " ".join(why.split())
+
+
+def of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python's error, torch's of the CPU, or torch's of a GPU."""
+    torchs = "can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and torchs)
+
+
+def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
+    """Runs a cell in this process and saves its rows."""
+    folder = out / cell.name
+    make_folder(folder)
+    try:
+        rows = cell.run(folder, say, show)
+    except Stopped as stopped:
+        if stopped.rows is not None:
+            save(folder, cell, stopped.rows, origin(command))
+            cell.tidy(folder)
+        raise
+    save(folder, cell, rows, origin(command))
+    cell.tidy(folder)
+
+
+def work(cell: Cell, out: str, command: str) -> int:
+    """Runs a cell without a progress bar (its folder shows the progress), and returns the exit code."""
+    try:
+        perform(cell, Path(out), command, print_line, _unshown)
+    except Stopped as stopped:
+        return stopped.code
+    return 0
+
+
+def print_line(line: str) -> None:
+    """Prints a line to standard error at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _unshown(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
+    yield lambda amount=1, note="": None

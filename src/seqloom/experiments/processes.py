@@ -1,0 +1,98 @@
+"""Cells run by processes of this machine.
+
+`python -m seqloom.experiments.processes` is such a process. It reads a pickled cell from standard input; the end of
+input means that the process which started it is gone, and it saves and ends. Exit code 0 when the cell is done, 128 +
+signal when it was stopped, 2 with one line for an error.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import final
+
+import torch
+
+from seqloom.experiments.perform import print_line, reason, work
+from seqloom.experiments.study import Cell
+from seqloom.experiments.workers import Worker
+from seqloom.runs.layout import make_folder
+
+
+@final
+class Processes:
+    """Processes of this machine, each with its share of the cores; what they print goes to OUT/logs."""
+
+    leave = False
+
+    def __init__(self, out: Path, jobs: int, command: str) -> None:
+        self.most = jobs
+        self._out, self._command = out, command
+        self._threads = max(1, torch.get_num_threads() // jobs)
+
+    def start(self, cells: Sequence[Cell]) -> list[Worker]:
+        """See `Pool`."""
+        return [Process(cell, self._out, self._threads, self._command) for cell in cells]
+
+
+@final
+class Process:
+    """A process that runs one cell."""
+
+    def __init__(self, cell: Cell, out: Path, threads: int, command: str) -> None:
+        make_folder(out / "logs")
+        self._log = out / "logs" / f"{cell.name.replace('/', '.')}.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "seqloom.experiments.processes"],
+                stdin=subprocess.PIPE, stdout=log, stderr=log,
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+                start_new_session=True,  # a terminal's Ctrl-C reaches this process alone, which passes it on once
+            )  # fmt: skip
+        assert self._process.stdin is not None
+        self._process.stdin.write(pickle.dumps((cell, str(out), command)))
+        self._process.stdin.flush()  # and stays open: its end tells the process that this one is gone
+
+    def alive(self) -> bool:
+        """See `Worker`."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """See `Worker`."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def why(self) -> str:
+        """See `Worker`: the signal that killed it, or the last line that it printed."""
+        code = self._process.returncode
+        if code < 0:
+            name = signal.Signals(-code).name
+            memory = ": the system does so when the memory is not enough" if name == "SIGKILL" else ""
+            return f"its process was killed by {name}{memory}"
+        if code > 128:
+            return f"stopped by {signal.Signals(code - 128).name} and saved; the same command goes on"
+        lines = [line for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else f"its process ended with code {code} and printed nothing"
+
+
+def _leave_with_the_parent() -> None:
+    while os.read(0, 4096):  # not `sys.stdin`, whose lock a thread must not hold when Python ends
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _main() -> int:
+    cell, out, command = pickle.load(sys.stdin.buffer)  # our own process wrote it
+    threading.Thread(target=_leave_with_the_parent, daemon=True).start()
+    try:
+        return work(cell, out, command)
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        print_line(reason(error))
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
