@@ -33,10 +33,10 @@ def test_what_is_no_contender(text: str) -> None:
 def test_a_model_of_equal_size_stands_beside_each(tmp_path: Path, equal: Any) -> None:
     peer = contender("attention:heads=2")
     said = compare([peer, contender("she")], "tiny", SMALL, tmp_path, match=Match(equal, peer))
-    made = next(each for each in said.contenders if each.beside)
-    assert len(said.contenders) == 3, "nothing stands beside the peer itself"
+    made = next(each for each in said.contenders if each.matched_to)
+    assert len(said.contenders) == 3, "nothing is matched to the peer itself"
     assert made.name == f"attention-heads=2.{equal}-of-she"
-    assert made.beside == "she"
+    assert made.matched_to == "she"
     assert re.match(r"attention: (ffn 64|dim 32|depth 1) → ", made.matched)
     model, she = (seqloom.load(tmp_path / name / "seed-0").config for name in (made.name, "she"))
     assert quantity(model, equal) == pytest.approx(quantity(she, equal), rel=0.01)

@@ -61,7 +61,7 @@ def comparison(
     draw = random.Random(0)
     contenders = [_contender(out, kind, at, draw, grammar, seeds, steps, timed) for at, kind in enumerate(KINDS)]
     matched = _contender(out, "aft", 6, draw, grammar, seeds, steps, timed, name="aft=she")
-    matched |= {"beside": "she", "matched": "sized to she: ffn 512 → 448, parameters equal within 0.4%"}
+    matched |= {"matched_to": "she", "matched": "sized to she: ffn 512 → 448, parameters equal within 0.4%"}
     _compare([*contenders, matched])
     contenders = sorted([*contenders, matched], key=lambda each: each["row"]["held-out loss"])
     if hostile:
@@ -151,7 +151,7 @@ def _contender(
     return {
         "name": name,
         "kind": kind,
-        "beside": None,
+        "matched_to": None,
         "matched": None,
         "row": row if grammar else {key: row[key] for key in list(row)[:-2]},
         "spread": {"held-out loss": finals, "training loss": [final - 0.1 for final in finals]},

@@ -161,7 +161,7 @@ class Compare:
             sizes = results.of(Size)
             return [
                 *self.contenders,
-                *(Contender(size.name, tuple(size.changes), size.beside, size.matched) for size in sizes),
+                *(Contender(size.name, tuple(size.changes), size.matched_to, size.matched) for size in sizes),
             ]
         match, own = self.match, self.config(self.match.peer)
         others = [contender for contender in self.contenders if contender.name != match.peer.name]

@@ -24,7 +24,7 @@ class Contender:
 
     name: str
     changes: tuple[str, ...]
-    beside: str | None = None
+    matched_to: str | None = None
     """the name of the contender that it was sized for"""
     matched: str | None = None
     """what was changed for that, in words"""

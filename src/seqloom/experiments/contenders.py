@@ -55,7 +55,7 @@ class Size(Row):
 
     name: str
     changes: tuple[str, ...]
-    beside: str
+    matched_to: str
     matched: str
 
 
@@ -86,7 +86,7 @@ class Sizing(Cell):
         )
         assert contender.matched is not None
         return [
-            Size(name=contender.name, changes=contender.changes, beside=self.target.name, matched=contender.matched)
+            Size(name=contender.name, changes=contender.changes, matched_to=self.target.name, matched=contender.matched)
         ]
 
     def text(self, rows: Sequence[Size]) -> str:

@@ -104,7 +104,7 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
     shared: Values = {
         "name": contender.name,
         "kind": " + ".join(sorted(entry.kinds)),
-        "beside": contender.beside,
+        "matched_to": contender.matched_to,
         "matched": contender.matched,
         "row": row,
         "limitations": _limitations(entry, study),

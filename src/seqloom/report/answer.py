@@ -13,118 +13,128 @@ TIME, STATE = "ms a token at ", "state bytes at "
 """columns, each followed by a number of tokens"""
 
 
-def sentences(found: Comparison) -> list[str]:
+def sentences(comparison: Comparison) -> list[str]:
     """Two to six plain sentences; [] where no contender has a held-out loss."""
-    ranked = sorted((each for each in found.contenders if each.value(LOSS) is not None), key=_loss)
+    ranked = sorted((contender for contender in comparison.contenders if contender.value(LOSS) is not None), key=_loss)
     if not ranked:
         return []
     best = ranked[0]
-    said = [
-        _verdict(found, ranked),
+    lines = [
+        _verdict(comparison, ranked),
         f"The lowest held-out loss is that of {best.name}: {_with_interval(best)} nats per token.",
     ]
-    return [*said, *_differences(found, ranked), *_floor(found, best), *_price(found)]
+    return [*lines, *_differences(comparison, ranked), *_floor(comparison, best), *_price(comparison)]
 
 
-def settled(each: Contender) -> bool:
+def settled(contender: Contender) -> bool:
     """Whether the difference of a contender to the baseline is settled."""
-    adjusted = each.value(ADJUSTED)
+    adjusted = contender.value(ADJUSTED)
     return adjusted is not None and adjusted < LEVEL
 
 
-def beneath(found: Comparison) -> str:
+def beneath(comparison: Comparison) -> str:
     """The sentence under the table: the smallest difference that it could have settled; "" with nothing to compare."""
-    smallest = {each.name: each.value(SMALLEST) for each in found.contenders if each.name != found.baseline}
-    return could_settle(smallest, found.baseline, found.seeds) if smallest else ""
+    smallest = {
+        contender.name: contender.value(SMALLEST)
+        for contender in comparison.contenders
+        if contender.name != comparison.baseline
+    }
+    return could_settle(smallest, comparison.baseline, comparison.seeds) if smallest else ""
 
 
-def _verdict(found: Comparison, ranked: Sequence[Contender]) -> str:
-    baseline = next((each for each in ranked if each.name == found.baseline), None)
-    others = [each for each in ranked if each.kind != ATTENTION]
+def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
+    baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
+    others = [contender for contender in ranked if contender.kind != ATTENTION]
     if baseline is None or baseline.kind != ATTENTION:
         return "These rows do not say: no contender has self-attention."
     if not others:
         return "These rows do not say: every contender has self-attention."
-    best, below = others[0], [each for each in others if settled(each) and _difference(each) < 0]
-    if found.seeds == 1:
+    best, below = others[0], [contender for contender in others if settled(contender) and _difference(contender) < 0]
+    if comparison.seeds == 1:
         side = "below" if _difference(best) < 0 else "not below"
         return f"Observed once: {best.name} is {side} {baseline.name} in one run, which decides nothing."
     if below:
         best = below[0]
         apart = f"{_apart(best)} nats per token, adjusted p {_p(best)}"
         return f"Here it can: {best.name} predicts the held-out text better than {baseline.name} ({apart})."
-    if all(settled(each) for each in others):
+    if all(settled(contender) for contender in others):
         whom = best.name if len(others) == 1 else "every contender without it"
         return f"Not here: {baseline.name} predicts the held-out text better than {whom}."
     return f"Not settled here: nothing is shown to predict the held-out text better than {baseline.name}."
 
 
-def _differences(found: Comparison, ranked: Sequence[Contender]) -> list[str]:
+def _differences(comparison: Comparison, ranked: Sequence[Contender]) -> list[str]:
     """Which contenders are settled to be below the baseline, which above, and which are not."""
-    others = [each for each in ranked if each.value(DIFFERENCE) is not None]
-    if not others or found.seeds == 1:
+    others = [contender for contender in ranked if contender.value(DIFFERENCE) is not None]
+    if not others or comparison.seeds == 1:
         return []
-    sure = [each for each in others if settled(each)]
+    sure = [contender for contender in others if settled(contender)]
     groups = {
-        "settled below it": [f"{each.name} ({_apart(each)})" for each in sure if _difference(each) < 0],
-        "settled above it": [f"{each.name} ({_apart(each)})" for each in sure if _difference(each) > 0],
-        "not settled": [each.name for each in others if each not in sure],
+        "settled below it": [
+            f"{contender.name} ({_apart(contender)})" for contender in sure if _difference(contender) < 0
+        ],
+        "settled above it": [
+            f"{contender.name} ({_apart(contender)})" for contender in sure if _difference(contender) > 0
+        ],
+        "not settled": [contender.name for contender in others if contender not in sure],
     }
-    said = "; ".join(f"{group}: {_listed(names)}" for group, names in groups.items() if names)
-    baseline = next((each for each in ranked if each.name == found.baseline), None)
-    return [f"Compared with {found.baseline}{f', {_with_interval(baseline)}' if baseline else ''}: {said}."]
+    groups_text = "; ".join(f"{group}: {_listed(names)}" for group, names in groups.items() if names)
+    baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
+    return [f"Compared with {comparison.baseline}{f', {_with_interval(baseline)}' if baseline else ''}: {groups_text}."]
 
 
-def _floor(found: Comparison, best: Contender) -> list[str]:
-    floor = found.text.floor
+def _floor(comparison: Comparison, best: Contender) -> list[str]:
+    floor = comparison.text.floor
     if floor is None:
         return []
     above = _loss(best) - floor
     return [f"No model can have less than {floor:.3f} on this text; {best.name} is {above:.3f} above that."]
 
 
-def _price(found: Comparison) -> list[str]:
-    """What a token takes and a state holds after the longest text that was measured."""
-    lengths = [int(name.removeprefix(TIME).replace(",", "")) for name in _names(found) if name.startswith(TIME)]
+def _price(comparison: Comparison) -> list[str]:
+    """The time of a token and the size of the state after the longest text that was measured."""
+    lengths = [int(name.removeprefix(TIME).replace(",", "")) for name in _names(comparison) if name.startswith(TIME)]
     far = f"{max(lengths, default=0):,}"
-    timed = [each for each in found.contenders if _timed(each, far)]
+    timed = [contender for contender in comparison.contenders if _timed(contender, far)]
     if not timed:
         return []
-    fastest = min(timed, key=lambda each: _number(each, f"{TIME}{far}"))
-    smallest = min(timed, key=lambda each: _number(each, f"{STATE}{far}"))
-    said = (
+    fastest = min(timed, key=lambda contender: _number(contender, f"{TIME}{far}"))
+    smallest = min(timed, key=lambda contender: _number(contender, f"{STATE}{far}"))
+    sentence = (
         f"After {far} tokens the fastest next token is that of {fastest.name} ({_number(fastest, TIME + far):.2f} ms)"
     )
-    said += f", the smallest state that of {smallest.name} ({_number(smallest, STATE + far):,.0f} bytes)"
-    peer = next((each for each in timed if each.name == found.baseline), None)
+    sentence += f", the smallest state that of {smallest.name} ({_number(smallest, STATE + far):,.0f} bytes)"
+    peer = next((contender for contender in timed if contender.name == comparison.baseline), None)
     if peer is not None:
-        said += f"; {peer.name} takes {_number(peer, TIME + far):.2f} ms and {_number(peer, STATE + far):,.0f} bytes"
-    return [f"{said}."]
+        sentence += (
+            f"; {peer.name} takes {_number(peer, TIME + far):.2f} ms and {_number(peer, STATE + far):,.0f} bytes"
+        )
+    return [f"{sentence}."]
 
 
-def _names(found: Comparison) -> list[str]:
-    return [column.name for column in found.columns]
+def _names(comparison: Comparison) -> list[str]:
+    return [column.name for column in comparison.columns]
 
 
-def _timed(each: Contender, tokens: str) -> bool:
-    return each.value(f"{TIME}{tokens}") is not None and each.value(f"{STATE}{tokens}") is not None
+def _timed(contender: Contender, tokens: str) -> bool:
+    return contender.value(f"{TIME}{tokens}") is not None and contender.value(f"{STATE}{tokens}") is not None
 
 
-def _with_interval(each: Contender) -> str:
-    return f"{_loss(each):.3f}{_half(each, INTERVAL)}"
+def _with_interval(contender: Contender) -> str:
+    return f"{_loss(contender):.3f}{_half(contender, INTERVAL)}"
 
 
-def _apart(each: Contender) -> str:
-    return f"{_difference(each):+.3f}{_half(each, f'± {DIFFERENCE}')}"
+def _apart(contender: Contender) -> str:
+    return f"{_difference(contender):+.3f}{_half(contender, f'± {DIFFERENCE}')}"
 
 
-def _half(each: Contender, column: str) -> str:
-    half = each.value(column)
+def _half(contender: Contender, column: str) -> str:
+    half = contender.value(column)
     return "" if half is None else f" ± {half:.3f}"
 
 
-def _p(each: Contender) -> str:
-    adjusted = _number(each, ADJUSTED)
+def _p(contender: Contender) -> str:
+    adjusted = _number(contender, ADJUSTED)
     return "below 0.001" if adjusted < 0.001 else f"{adjusted:.3f}"
 
 
@@ -132,15 +142,15 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _loss(each: Contender) -> float:
-    return _number(each, LOSS)
+def _loss(contender: Contender) -> float:
+    return _number(contender, LOSS)
 
 
-def _difference(each: Contender) -> float:
-    return _number(each, DIFFERENCE)
+def _difference(contender: Contender) -> float:
+    return _number(contender, DIFFERENCE)
 
 
-def _number(each: Contender, column: str) -> float:
-    value = each.value(column)
+def _number(contender: Contender, column: str) -> float:
+    value = contender.value(column)
     assert value is not None
     return value

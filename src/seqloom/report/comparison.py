@@ -1,4 +1,4 @@
-"""The rows of a comparison: the table's columns, the contenders with their numbers, curves, samples and views.
+"""The rows of a comparison: the columns of the table, and the contenders' numbers, curves, samples and views.
 
 The classes follow comparison.json (format 2) name by name; `losses` and `held_out` of a run are of its metrics.jsonl.
 """
@@ -32,7 +32,7 @@ class _Part(BaseModel):
 
 @final
 class Column(_Part):
-    """A column of the table; `better` says which of two numbers is the better one: lower, higher, or neither."""
+    """A column of the table; `better` says which numbers are better: lower, higher, or neither."""
 
     name: str
     unit: str
@@ -42,7 +42,7 @@ class Column(_Part):
 
 @final
 class Origin(_Part):
-    """When, from which code, by which command and on which machine the rows were taken."""
+    """Date, commit, command and machine of the rows."""
 
     date: str
     commit: str | None
@@ -64,7 +64,7 @@ class Text(_Part):
 
 @final
 class Sample(_Part):
-    """What a contender wrote after a prompt: the text of each token, and the probability that the model gave it."""
+    """A contender's text after a prompt: (text, probability) of its tokens."""
 
     prompt: str
     seed: int
@@ -73,7 +73,7 @@ class Sample(_Part):
 
 @final
 class View(_Part):
-    """A line over one axis or a picture over two (rows are `axes[0]`) of what a layer does."""
+    """A view of a layer: a line over one axis or a picture over two (rows are `axes[0]`)."""
 
     layer: int
     name: str
@@ -94,16 +94,16 @@ class Run(_Part):
     stages: list[int] = []
     """the last step of each stage of the training but the last stage"""
     damage: str | None = None
-    """which of its rows are damaged, and were left out, or are missing"""
+    """the rows that are missing, or damaged and left out"""
 
 
 @final
 class Contender(_Part):
-    """One model of the comparison; `beside` names the contender that it was sized for."""
+    """One model of the comparison; `matched_to` names the contender that it was sized for."""
 
     name: str
     kind: str
-    beside: str | None = None
+    matched_to: str | None = None
     matched: str | None = None
     row: dict[str, float | int | None]
     spread: dict[str, list[float | None]] = {}
@@ -137,7 +137,7 @@ class LeftOut(_Part):
 
 @final
 class Comparison(_Part):
-    """All of a comparison, the contender of the lowest held-out loss first."""
+    """A comparison, the contender of the lowest held-out loss first."""
 
     preset: str
     changes: list[str]
@@ -160,12 +160,15 @@ class Comparison(_Part):
     @property
     def looks(self) -> dict[str, Look]:
         """How each contender is drawn, by its name."""
-        return looks(sorted(each.name for each in self.contenders), {each.name: each.kind for each in self.contenders})
+        return looks(
+            sorted(contender.name for contender in self.contenders),
+            {contender.name: contender.kind for contender in self.contenders},
+        )
 
     @property
     def damage(self) -> list[str]:
-        """What is wrong with the rows of the runs, a line each."""
-        runs = (run for each in self.contenders for run in each.seeds)
+        """The damage in the rows of the runs, one line per run."""
+        runs = (run for contender in self.contenders for run in contender.seeds)
         return [f"{run.folder}/metrics.jsonl: {run.damage}" for run in runs if run.damage]
 
     def column(self, name: str) -> Column | None:

@@ -32,27 +32,27 @@ def read(out: Path) -> list[dict[str, Any]]:
     path = out / RESULTS
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
-    found = []
+    rows = []
     for number, line in enumerate(read_bytes(path, LARGEST).splitlines(), 1):
         row = checked(line)
         if row is None:
             raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
         if "failed" not in row:
-            found.append(row)
-    if not found or any("length" not in row or "beyond" not in row for row in found):
+            rows.append(row)
+    if not rows or any("length" not in row or "beyond" not in row for row in rows):
         raise ValueError(f"{path} has no rows of `seqloom study extrapolate`")
-    return sorted(found, key=lambda row: int(row["length"]))
+    return sorted(rows, key=lambda row: int(row["length"]))
 
 
 @final
 @dataclass(frozen=True)
 class ExtrapolateReport:
-    """All that the page shows."""
+    """The content of the page."""
 
     charts: list[Chart]
     lengths: list[int]
     table: list[tuple[str, list[str]]]
-    """of each run: what it is, and its loss at each length"""
+    """the cells of each run: mixer, position, context, and the loss at each length"""
     looks: dict[str, Look]
     refused: list[str]
     origin: Mapping[str, Any]
@@ -87,24 +87,24 @@ def charts(rows: Rows) -> list[Chart]:
 
 
 def table(rows: Rows, lengths: Sequence[int]) -> list[tuple[str, list[str]]]:
-    """The runs with what they are and their losses; – where one could not be read."""
+    """A line per run: mixer, position, context and losses; – where a length could not be read."""
     made = []
     for run in dict.fromkeys(row["run"] for row in rows):
         own = {row["length"]: row for row in rows if row["run"] == run}
-        one = next(iter(own.values()))
+        first = next(iter(own.values()))
         losses = [own[length]["loss"] if length in own else None for length in lengths]
-        cells = [one["mixer"], one["position"], f"{one['context']:,}"]
+        cells = [first["mixer"], first["position"], f"{first['context']:,}"]
         made.append((str(run), cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
     return made
 
 
 def refused(rows: Rows) -> list[str]:
-    """A line for each run and reason, with the lengths that it holds for."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """A line for each run and reason, with its lengths."""
+    runs: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["refused"] is not None:
-            found.setdefault((row["run"], row["refused"]), []).append(f"{row['length']:,}")
-    return [f"{run} at {', '.join(lengths)}: {why}" for (run, why), lengths in found.items()]
+            runs.setdefault((row["run"], row["refused"]), []).append(f"{row['length']:,}")
+    return [f"{run} at {', '.join(lengths)}: {why}" for (run, why), lengths in runs.items()]
 
 
 def looks_of(rows: Rows) -> dict[str, Look]:

@@ -1,4 +1,4 @@
-"""Templates filled in: style, scripts and the data of charts become part of the page."""
+"""Renders templates: style, scripts and the data of charts become part of the page."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def render(template: str, report: object, charts: Sequence[Chart], maps: Sequence[Map] = ()) -> str:
-    """The page of a report. Without Altair and vl-convert it has the numbers of its charts alone, and says so."""
+    """The page of a report. Without Altair and vl-convert it has the numbers of its charts only, and says so."""
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -36,7 +36,7 @@ def render(template: str, report: object, charts: Sequence[Chart], maps: Sequenc
 
 
 def _plain(specification: Spec) -> Spec:
-    """Without the address of its schema: the page names nothing outside of itself."""
+    """Without the schema's URL, so that the page has no external reference."""
     return {name: part for name, part in specification.items() if name != "$schema"}
 
 
@@ -50,7 +50,7 @@ def _json(charts: Sequence[Chart], maps: Sequence[Map], *, drawable: bool) -> Ma
             }
             for chart in charts
         },
-        "maps": {each.name: each.table.csv for each in maps},
+        "maps": {map.name: map.table.csv for map in maps},
         "config": config(),
         "dark": DARK,
     }

@@ -1,4 +1,4 @@
-"""What the layers do: taps and attention as maps, other weights as curves, and how far back each model looks."""
+"""Views of the layers: taps and attention as maps, other weights as curves, and the reach of every model."""
 
 import math
 from dataclasses import dataclass
@@ -45,13 +45,13 @@ class Layer:
 
 def looks_back(rows: Comparison) -> list[Chart]:
     """How large the taps are at each lag, one choice per layer; [] where no contender has taps."""
-    taps = [(each, view) for each in rows.contenders for view in each.views if _is_taps(view)]
+    taps = [(contender, view) for contender in rows.contenders for view in contender.views if _is_taps(view)]
     if not taps:
         return []
     points: list[list[Cell]] = []
-    for each, view in taps:
+    for contender, view in taps:
         sizes = [math.sqrt(math.fsum(value * value for value in row) / len(row)) for row in _rows(view)]
-        points += [[each.name, view.layer, lag, rounded(size)] for lag, size in enumerate(sizes)]
+        points += [[contender.name, view.layer, lag, rounded(size)] for lag, size in enumerate(sizes)]
     table = Table(["model", "layer", "lag", "size"], points)
     choices = [
         Choice(f"layer {layer}", partial(_of_layer, table, rows, layer)) for layer in sorted({v.layer for _, v in taps})
@@ -62,17 +62,17 @@ def looks_back(rows: Comparison) -> list[Chart]:
 
 def layers(rows: Comparison) -> list[Layer]:
     """All views, by contender and layer."""
-    over_two = [view for each in rows.contenders for view in each.views if len(view.axes) == 2]
+    over_two = [view for contender in rows.contenders for view in contender.views if len(view.axes) == 2]
     cells = sum(len(view.values) * len(_rows(view)[0]) for view in over_two)
     every = max(1, math.ceil(math.sqrt(cells / CELLS)))
     made = []
-    for each in rows.contenders:
-        numbers = sorted({view.layer for view in each.views})
+    for contender in rows.contenders:
+        numbers = sorted({view.layer for view in contender.views})
         for number in numbers:
-            views = [view for view in each.views if view.layer == number]
-            charts = [_line(rows, each, view) for view in views if len(view.axes) == 1]
-            maps = [_map(each, view, every) for view in views if len(view.axes) == 2]
-            made.append(Layer(each.name, number, number == numbers[0], charts, maps))
+            views = [view for view in contender.views if view.layer == number]
+            charts = [_line(rows, contender, view) for view in views if len(view.axes) == 1]
+            maps = [_map(contender, view, every) for view in views if len(view.axes) == 2]
+            made.append(Layer(contender.name, number, number == numbers[0], charts, maps))
     return made
 
 
@@ -93,10 +93,10 @@ def _of_layer(table: Table, rows: Comparison, layer: int) -> Spec:
     return drawn | {"transform": [{"filter": f"datum.layer == {layer}"}]}
 
 
-def _line(rows: Comparison, each: Contender, view: View) -> Chart:
+def _line(rows: Comparison, contender: Contender, view: View) -> Chart:
     x = Axis(view.axes[0], view.axes[0])
     table = Table(
-        ["model", x.column, "weight"], [[each.name, at, rounded(row[0])] for at, row in enumerate(_rows(view))]
+        ["model", x.column, "weight"], [[contender.name, at, rounded(row[0])] for at, row in enumerate(_rows(view))]
     )
 
     def draw() -> Spec:
@@ -104,11 +104,11 @@ def _line(rows: Comparison, each: Contender, view: View) -> Chart:
 
         return curves(table, x, Axis("weight", "weight"), rows.looks, height=240)
 
-    name = filename(each.name, "layer", view.layer, view.name)
+    name = filename(contender.name, "layer", view.layer, view.name)
     return Chart(name, view.name, view.meaning, {"rows": table}, [Choice(view.name, draw)])
 
 
-def _map(each: Contender, view: View, every: int) -> Map:
+def _map(contender: Contender, view: View, every: int) -> Map:
     values = [row[::every] for row in _rows(view)[::every]]
     square = view.labels and len(view.labels) == len(view.values) == len(_rows(view)[0])
     labels = view.labels[::every] if view.labels and square else []
@@ -118,7 +118,7 @@ def _map(each: Contender, view: View, every: int) -> Map:
     names = [f"{at} {label!r}" for at, label in zip(columns, labels, strict=True)] if labels else columns
     numbers = [[at * every, *(_short(value) for value in row)] for at, row in enumerate(values)]
     return Map(
-        name=filename(each.name, "layer", view.layer, view.name),
+        name=filename(contender.name, "layer", view.layer, view.name),
         heading=view.name,
         description=view.meaning if every == 1 else f"{view.meaning} Every {every}th row and column is shown.",
         down=down,
@@ -132,6 +132,6 @@ def _map(each: Contender, view: View, every: int) -> Map:
 
 
 def _short(value: float) -> float | int:
-    """Three digits: a colour has no more."""
+    """Three digits, as many as a color can show."""
     short = float(f"{value:.3g}")
     return int(short) if short.is_integer() else short

@@ -16,15 +16,15 @@ BANDS = " averaged over the seeds; the band goes from the lowest to the highest 
 @final
 @dataclass(frozen=True)
 class Amount:
-    """What losses are drawn against: a number of batches times what one batch is of it for a contender."""
+    """The amount that losses are drawn against: batches times a contender's amount per batch (tokens, seconds, …)."""
 
     name: str
     label: str
     attribute: str | None
 
-    def per_batch(self, each: Contender) -> float | None:
-        """How much one batch is for this contender; None where unknown."""
-        return 1.0 if self.attribute is None else getattr(each, self.attribute)
+    def per_batch(self, contender: Contender) -> float | None:
+        """The amount of one batch of this contender; None where unknown."""
+        return 1.0 if self.attribute is None else getattr(contender, self.attribute)
 
 
 AMOUNTS = (
@@ -38,16 +38,16 @@ LOSS = Axis("loss", "loss (nats per token)")
 
 def training(rows: Comparison) -> list[Chart]:
     """The loss of the training batches; [] where no run has any."""
-    shown = [each for each in rows.contenders if any(run.losses for run in each.seeds)]
+    shown = [contender for contender in rows.contenders if any(run.losses for run in contender.seeds)]
     if not shown:
         return []
-    longest = max(run.losses[-1][0] for each in shown for run in each.seeds if run.losses)
+    longest = max(run.losses[-1][0] for contender in shown for run in contender.seeds if run.losses)
     choices, usual = stretches(longest)
-    smooth = {each.name: curve([run.losses for run in each.seeds], usual) for each in shown}
-    raw = {each.name: curve([run.losses for run in each.seeds], choices[0]) for each in shown}
+    smooth = {contender.name: curve([run.losses for run in contender.seeds], usual) for contender in shown}
+    raw = {contender.name: curve([run.losses for run in contender.seeds], choices[0]) for contender in shown}
     table = _by_batches(shown, smooth)
-    faint = [[name, *point] for name, one in raw.items() for point in _points(one, several=False)]
-    several = any(len(each.seeds) > 1 for each in shown)
+    faint = [[name, *point] for name, line in raw.items() for point in _points(line, several=False)]
+    several = any(len(contender.seeds) > 1 for contender in shown)
     description = f"Each point is the median of {usual:,} batches" + ("," + BANDS if several else ".")
     if usual > choices[0]:
         description += f" Faint: {'every batch' if choices[0] == 1 else f'medians of {choices[0]:,} batches'}."
@@ -55,8 +55,8 @@ def training(rows: Comparison) -> list[Chart]:
     drawn = [
         Choice(amount.label, partial(
             _drawn, table, Axis(amount.name, amount.label), rows, levels=levels(rows),
-            raw={each.name: amount.per_batch(each) or 0.0 for each in shown} if usual > choices[0] else None,
-            borders=borders(shown, amount)))
+            raw={contender.name: amount.per_batch(contender) or 0.0 for contender in shown} if usual > choices[0] else
+            None, borders=borders(shown, amount)))
         for amount in known
     ]  # fmt: skip
     tables = {"rows": table, "raw": Table(["model", "batches", "loss"], faint)}
@@ -65,11 +65,11 @@ def training(rows: Comparison) -> list[Chart]:
 
 def held_out(rows: Comparison) -> list[Chart]:
     """The held-out loss during training; [] where it was not taken at several steps."""
-    found = {each.name: curve([run.held_out for run in each.seeds], 1) for each in rows.contenders}
-    shown = [each for each in rows.contenders if found[each.name].batches]
-    if all(len(one.batches) < 2 for one in found.values()):
+    curves = {contender.name: curve([run.held_out for run in contender.seeds], 1) for contender in rows.contenders}
+    shown = [contender for contender in rows.contenders if curves[contender.name].batches]
+    if all(len(line.batches) < 2 for line in curves.values()):
         return []
-    table = _by_batches(shown, found)
+    table = _by_batches(shown, curves)
     options = {"levels": levels(rows), "borders": borders(shown, AMOUNTS[0]), "marks": True}
     draw = partial(_drawn, table, Axis("batches", "batches"), rows, **options)
     description = "At the steps where it was taken, averaged over the seeds."
@@ -78,12 +78,12 @@ def held_out(rows: Comparison) -> list[Chart]:
 
 def by_position(rows: Comparison) -> list[Chart]:
     """The held-out loss by position in the window; [] where no contender has it."""
-    found = {each.name: band(each.by_position) for each in rows.contenders}
-    shown = [(each, found[each.name]) for each in rows.contenders if found[each.name].batches]
+    bands = {contender.name: band(contender.by_position) for contender in rows.contenders}
+    shown = [(contender, bands[contender.name]) for contender in rows.contenders if bands[contender.name].batches]
     if not shown:
         return []
-    several = any(len(each.by_position) > 1 for each, _ in shown)
-    points = [[each.name, *point] for each, one in shown for point in _points(one, several)]
+    several = any(len(contender.by_position) > 1 for contender, _ in shown)
+    points = [[contender.name, *point] for contender, line in shown for point in _points(line, several)]
     table = Table(["model", "tokens before", "loss", *(SEEDS if several else ())], points)
     floor = [level for level in levels(rows) if level[0].startswith("floor")]  # the others are far above
     draw = partial(_drawn, table, Axis("tokens before", "tokens before it in the window"), rows, levels=floor)
@@ -94,37 +94,37 @@ def by_position(rows: Comparison) -> list[Chart]:
 
 
 def levels(rows: Comparison) -> list[tuple[str, float]]:
-    """The losses that a chart of losses shows as lines, where they are known."""
+    """The reference losses that a chart shows as lines, where they are known."""
     known = [("entropy of single tokens", rows.text.unigram), ("floor of the text", rows.text.floor)]
     return [(name, value) for name, value in known if value is not None]
 
 
 def borders(shown: Sequence[Contender], amount: Amount) -> list[tuple[str, float]]:
     """Where each stage of a training begins, for those that have stages; equal borders are one."""
-    found: dict[tuple[str, float], None] = {}
-    for each in shown:
-        factor = amount.per_batch(each)
-        for number, step in enumerate(each.seeds[0].stages if each.seeds and factor is not None else [], 2):
-            found[f"stage {number}", float(step * (factor or 0.0))] = None
-    return list(found)
+    stages: dict[tuple[str, float], None] = {}
+    for contender in shown:
+        factor = amount.per_batch(contender)
+        for number, step in enumerate(contender.seeds[0].stages if contender.seeds and factor is not None else [], 2):
+            stages[f"stage {number}", float(step * (factor or 0.0))] = None
+    return list(stages)
 
 
-def _by_batches(shown: Sequence[Contender], found: Mapping[str, Curve]) -> Table:
+def _by_batches(shown: Sequence[Contender], curves: Mapping[str, Curve]) -> Table:
     """The points of all curves, with every amount that is known of some contender."""
-    amounts = [one for one in AMOUNTS if any(one.per_batch(each) is not None for each in shown)]
-    several = any(len(each.seeds) > 1 for each in shown)
+    amounts = [amount for amount in AMOUNTS if any(amount.per_batch(contender) is not None for contender in shown)]
+    several = any(len(contender.seeds) > 1 for contender in shown)
     made: list[list[Cell]] = []
-    for each in shown:
-        factors = [amount.per_batch(each) for amount in amounts]
-        for batches, *losses in _points(found[each.name], several):
+    for contender in shown:
+        factors = [amount.per_batch(contender) for amount in amounts]
+        for batches, *losses in _points(curves[contender.name], several):
             at = [None if factor is None else rounded(float(batches or 0) * factor) for factor in factors]
-            made.append([each.name, *at, *losses])
-    return Table(["model", *(one.name for one in amounts), "loss", *(SEEDS if several else ())], made)
+            made.append([contender.name, *at, *losses])
+    return Table(["model", *(amount.name for amount in amounts), "loss", *(SEEDS if several else ())], made)
 
 
-def _points(one: Curve, several: bool) -> list[list[float | int | None]]:
-    """The points of a curve: where, the mean and, of several seeds, the lowest and the highest one."""
-    points = zip(one.batches, one.mean, *((one.low, one.high) if several else ()), strict=True)
+def _points(line: Curve, several: bool) -> list[list[float | int | None]]:
+    """The points of a curve: position, mean and, with several seeds, the lowest and the highest one."""
+    points = zip(line.batches, line.mean, *((line.low, line.high) if several else ()), strict=True)
     return [all_rounded(point) for point in points]
 
 

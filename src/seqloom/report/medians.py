@@ -27,14 +27,16 @@ class Curve:
 
 def stretches(batches: int) -> tuple[list[int], int]:
     """The stretches that suit a training of that many batches, and the one whose curve is nearest to 60 points."""
-    suitable = [each for each in STRETCHES if 4 <= batches / each <= MOST] or [max(1, -(-batches // MOST))]
-    return suitable, min(suitable, key=lambda each: max(batches / each / USUAL, USUAL * each / max(batches, 1)))
+    suitable = [stretch for stretch in STRETCHES if 4 <= batches / stretch <= MOST] or [max(1, -(-batches // MOST))]
+    return suitable, min(
+        suitable, key=lambda stretch: max(batches / stretch / USUAL, USUAL * stretch / max(batches, 1))
+    )
 
 
 def medians(losses: Iterable[tuple[int, float]], stretch: int) -> dict[int, float]:
     """(step, loss) → the median of each stretch by its number, from 0: that of steps 1 … `stretch` is number 0.
 
-    A stretch of which less than half is there is left out: its median would be noisier than the others.
+    A stretch with less than half of its rows is left out: its median would be noisier than the others.
     """
     parts: dict[int, list[float]] = defaultdict(list)
     for step, loss in losses:
@@ -43,27 +45,27 @@ def medians(losses: Iterable[tuple[int, float]], stretch: int) -> dict[int, floa
 
 
 def curve(seeds: Sequence[Sequence[tuple[int, float]]], stretch: int) -> Curve:
-    """The curve of a contender's seeds, each (step, loss); where a seed lacks a stretch, it is of the others."""
-    found = [medians(losses, stretch) for losses in seeds]
-    numbers = sorted({number for one in found for number in one})
-    values = [[one[number] for one in found if number in one] for number in numbers]
+    """The curve of a contender's seeds, each (step, loss); a stretch that a seed lacks is that of the others."""
+    runs = [medians(losses, stretch) for losses in seeds]
+    numbers = sorted({number for run in runs for number in run})
+    values = [[run[number] for run in runs if number in run] for number in numbers]
     return Curve(
         [number * stretch + (stretch + 1) / 2 for number in numbers],
-        [fmean(each) for each in values],
-        [min(each) for each in values],
-        [max(each) for each in values],
+        [fmean(losses_at) for losses_at in values],
+        [min(losses_at) for losses_at in values],
+        [max(losses_at) for losses_at in values],
     )
 
 
 def band(rows: Sequence[Sequence[float | None]]) -> Curve:
     """The mean, lowest and highest over `rows` (one per seed) at each position, from 1, that has any."""
-    places = range(max((len(row) for row in rows), default=0))
-    values = [[row[at] for row in rows if at < len(row)] for at in places]
-    known = [(at + 1.0, [value for value in each if value is not None]) for at, each in enumerate(values)]
-    kept = [(at, each) for at, each in known if each]
+    positions = range(max((len(row) for row in rows), default=0))
+    values = [[row[at] for row in rows if at < len(row)] for at in positions]
+    known = [(at + 1.0, [value for value in losses if value is not None]) for at, losses in enumerate(values)]
+    scored = [(at, losses) for at, losses in known if losses]
     return Curve(
-        [at for at, _ in kept],
-        [fmean(each) for _, each in kept],
-        [min(each) for _, each in kept],
-        [max(each) for _, each in kept],
+        [at for at, _ in scored],
+        [fmean(losses) for _, losses in scored],
+        [min(losses) for _, losses in scored],
+        [max(losses) for _, losses in scored],
     )

@@ -26,7 +26,7 @@ class Section:
 @final
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows, worked out of the rows of a comparison."""
+    """The content of the page, computed from the rows of a comparison."""
 
     rows: Comparison
     answer: list[str]
@@ -76,7 +76,7 @@ class Report:
     @property
     def maps(self) -> list[inside.Map]:
         """All maps of the page."""
-        return [each for layer in self.layers for each in layer.maps]
+        return [drawing for layer in self.layers for drawing in layer.maps]
 
 
 def render(report: Report) -> str:

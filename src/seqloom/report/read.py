@@ -1,4 +1,4 @@
-"""Reads OUT/comparison.json and the rows of its runs. Whatever is wrong with them is one line that says where.
+"""Reads OUT/comparison.json and the rows of its runs. Any error is one line that names the file.
 
 A damaged row is left out, and its line is named; so are missing rows, by what the run's checkpoint counts.
 """
@@ -30,12 +30,12 @@ def read(out: Path) -> Comparison:
     path = out / "comparison.json"
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no comparison there; `seqloom compare … --out {out}` makes one")
-    found = _parsed(path)
+    comparison = _parsed(path)
     contenders = [
-        each.model_copy(update={"seeds": [_run(out, each, folder) for folder in each.runs]})
-        for each in found.contenders
+        contender.model_copy(update={"seeds": [_run(out, contender, folder) for folder in contender.runs]})
+        for contender in comparison.contenders
     ]
-    return found.model_copy(update={"contenders": contenders})
+    return comparison.model_copy(update={"contenders": contenders})
 
 
 def _parsed(path: Path) -> Comparison:
@@ -49,18 +49,18 @@ def _parsed(path: Path) -> Comparison:
     if version > FORMAT:
         raise ValueError(f"{path}: format {version} is newer than this seqloom reads ({FORMAT}); update seqloom")
     try:
-        found = Comparison.model_validate(raw)
+        comparison = Comparison.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{path}: {place}: {first['msg']}; make the comparison again") from None
-    names = [each.name for each in found.contenders]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{path}: {field}: {first['msg']}; make the comparison again") from None
+    names = [contender.name for contender in comparison.contenders]
     if len(set(names)) < len(names):
         raise ValueError(f"{path}: two contenders are called the same; make the comparison again")
-    for each in found.contenders:
-        for view in each.views:
-            _check(path, each.name, view)
-    return found
+    for contender in comparison.contenders:
+        for view in contender.views:
+            _check(path, contender.name, view)
+    return comparison
 
 
 def _check(path: Path, name: str, view: View) -> None:
@@ -76,16 +76,16 @@ def _run(out: Path, contender: Contender, folder: str) -> Run:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no rows of a run of {contender.name} there; make the comparison again")
     mark = marked(path.parent / "checkpoints")
-    found = find(path, mark or START)
-    losses = [(row["step"], loss) for row in found.rows if (loss := _number(row, LOSS)) is not None]
-    held_out = [(row["step"], loss) for row in found.rows if (loss := _number(row, HELD_OUT)) is not None]
-    stages = [(row["step"], row["stage"]) for row in found.rows if isinstance(row.get("stage"), int)]
+    content = find(path, mark or START)
+    losses = [(row["step"], loss) for row in content.rows if (loss := _number(row, LOSS)) is not None]
+    held_out = [(row["step"], loss) for row in content.rows if (loss := _number(row, HELD_OUT)) is not None]
+    stages = [(row["step"], row["stage"]) for row in content.rows if isinstance(row.get("stage"), int)]
     ends = [step for (step, stage), (_, after) in pairwise(stages) if stage != after]
     wrong = []
-    if found.damaged:
-        wrong.append(f"{damage(found.damaged)}: left out")
-    if mark is not None and not found.complete:
-        wrong.append(lacking(found, mark))
+    if content.damaged:
+        wrong.append(f"{damage(content.damaged)}: left out")
+    if mark is not None and not content.complete:
+        wrong.append(lacking(content, mark))
     return Run(folder=folder, losses=losses, held_out=held_out, stages=ends, damage="; ".join(wrong) or None)
 
 

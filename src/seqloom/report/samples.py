@@ -1,4 +1,4 @@
-"""Samples: what each contender wrote after the same prompt and seed, every token with the probability it was given."""
+"""Samples: the contenders' texts after the same prompt and seed, with the probability of every token."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ UNFINISHED = "\ufffd"
 @final
 @dataclass(frozen=True)
 class Span:
-    """Text that is shown as one: of a token, or of the tokens that make one character. `step`: its colour, 0 … 7."""
+    """A piece of text: a token, or the tokens that make one character. `step`: its color, 0 … 7."""
 
     text: str
     probability: float
@@ -24,12 +24,12 @@ class Span:
 
     @property
     def step(self) -> int:
-        """The colour's number; 0 is the least probable."""
+        """The number of the color; 0 is the least probable."""
         return bisect_right(EDGES, self.probability)
 
     @property
     def share(self) -> str:
-        """The probability as people read it: 42%, 0.031%."""
+        """The probability as text: 42%, 0.031%."""
         share = f"{self.probability:.3g}" if self.probability < 0.0001 else f"{100 * self.probability:.3g}%"
         return share if self.tokens == 1 else f"{share}, {self.tokens} tokens"
 
@@ -37,7 +37,7 @@ class Span:
 @final
 @dataclass(frozen=True)
 class Sample:
-    """What one contender wrote."""
+    """The text of one contender."""
 
     name: str
     spans: list[Span]
@@ -46,25 +46,29 @@ class Sample:
 @final
 @dataclass(frozen=True)
 class Prompted:
-    """What all contenders wrote after one prompt, with the same seed."""
+    """The texts of all contenders after one prompt, with the same seed."""
 
     prompt: str
     seed: int
     samples: list[Sample]
 
 
-def prompted(found: Comparison) -> list[Prompted]:
+def prompted(comparison: Comparison) -> list[Prompted]:
     """The samples by prompt and seed, in the order in which the contenders have them."""
-    keys = list(dict.fromkeys((one.prompt, one.seed) for each in found.contenders for one in each.samples))
+    keys = list(
+        dict.fromkeys(
+            (sample.prompt, sample.seed) for contender in comparison.contenders for sample in contender.samples
+        )
+    )
     return [
         Prompted(
             prompt,
             seed,
             [
-                Sample(each.name, joined(one.tokens))
-                for each in found.contenders
-                for one in each.samples
-                if (one.prompt, one.seed) == (prompt, seed)
+                Sample(contender.name, joined(sample.tokens))
+                for contender in comparison.contenders
+                for sample in contender.samples
+                if (sample.prompt, sample.seed) == (prompt, seed)
             ],
         )
         for prompt, seed in keys
@@ -72,7 +76,7 @@ def prompted(found: Comparison) -> list[Prompted]:
 
 
 def joined(tokens: Sequence[tuple[str, float]]) -> list[Span]:
-    """Tokens as spans: those without a text of their own go with the next that has one; probabilities are multiplied.
+    """Tokens as spans: a token without a text of its own joins the next one that has one; probabilities are multiplied.
 
     A character that the sample ends within is shown as U+FFFD.
     """

@@ -1,4 +1,4 @@
-"""The table of all contenders: what stands in each cell, which values are the best, and how the rows are grouped."""
+"""The table of all contenders: the text of its cells, the best values, and the groups of its rows."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from seqloom.report.comparison import LOSS, Column, Comparison, Contender
 @final
 @dataclass(frozen=True)
 class Cell:
-    """One number as it is read, as it is sorted, and whether none in its column is better."""
+    """A cell: its text, the number that it is sorted by, and whether it is the best of its column."""
 
     text: str
     value: float | int | None
@@ -23,7 +23,7 @@ class Cell:
 @final
 @dataclass(frozen=True)
 class Row:
-    """A contender; `group` is shared with those that are matched to it, `under` where it stands beneath another one."""
+    """A contender; `group` is shared with those matched to it, `under` where it is listed beneath another one."""
 
     contender: Contender
     group: int
@@ -31,47 +31,56 @@ class Row:
     cells: list[Cell]
 
 
-def rows(found: Comparison) -> list[Row]:
-    """All contenders by held-out loss, the matched ones beneath those they stand beside."""
-    ranked = sorted(found.contenders, key=lambda each: _order(each.value(LOSS)))
-    names = {each.name for each in ranked}
-    leaders = [each for each in ranked if each.beside not in names or each.beside == each.name]
-    styles = {column.name: _style(column, [each.value(column.name) for each in ranked]) for column in found.columns}
+def rows(comparison: Comparison) -> list[Row]:
+    """All contenders by held-out loss, the matched ones beneath those that they were sized for."""
+    ranked = sorted(comparison.contenders, key=lambda contender: _order(contender.value(LOSS)))
+    names = {contender.name for contender in ranked}
+    leaders = [
+        contender for contender in ranked if contender.matched_to not in names or contender.matched_to == contender.name
+    ]
+    styles = {
+        column.name: _style(column, [contender.value(column.name) for contender in ranked])
+        for column in comparison.columns
+    }
     made = []
     for group, leader in enumerate(leaders):
-        beneath = [each for each in ranked if each not in leaders and _root(each, found) is leader]
-        made += [_row(each, group, each is not leader, styles) for each in [leader, *beneath]]
+        beneath = [
+            contender for contender in ranked if contender not in leaders and _root(contender, comparison) is leader
+        ]
+        made += [_row(contender, group, contender is not leader, styles) for contender in [leader, *beneath]]
     placed = {row.contender.name for row in made}
-    alone = [each for each in ranked if each.name not in placed]  # those that stand beside each other in a circle
-    return [*made, *(_row(each, len(leaders) + at, False, styles) for at, each in enumerate(alone))]
+    alone = [
+        contender for contender in ranked if contender.name not in placed
+    ]  # contenders that were sized for each other in a circle
+    return [*made, *(_row(contender, len(leaders) + at, False, styles) for at, contender in enumerate(alone))]
 
 
-def as_csv(found: Comparison) -> str:
+def as_csv(comparison: Comparison) -> str:
     """The table with all digits; unknown values are empty."""
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(["contender", "kind", "beside", "matched", *(column.name for column in found.columns)])
-    for row in rows(found):
-        each = row.contender
-        numbers = [each.value(column.name) for column in found.columns]
-        lines.writerow([each.name, each.kind, each.beside, each.matched, *numbers])
+    lines.writerow(["contender", "kind", "matched_to", "matched", *(column.name for column in comparison.columns)])
+    for row in rows(comparison):
+        contender = row.contender
+        numbers = [contender.value(column.name) for column in comparison.columns]
+        lines.writerow([contender.name, contender.kind, contender.matched_to, contender.matched, *numbers])
     return out.getvalue()
 
 
-def _row(each: Contender, group: int, under: bool, styles: Mapping[str, tuple[int, float | None]]) -> Row:
+def _row(contender: Contender, group: int, under: bool, styles: Mapping[str, tuple[int, float | None]]) -> Row:
     cells = []
     for name, (digits, best) in styles.items():
-        value = each.value(name)
+        value = contender.value(name)
         text = "–" if value is None else f"{value:,.{digits}f}"
         cells.append(Cell(text, value, value is not None and value == best))
-    return Row(each, group, under, cells)
+    return Row(contender, group, under, cells)
 
 
-def _root(each: Contender, found: Comparison) -> Contender:
-    """The contender at the end of the chain of `beside`; in a circle, where it was entered."""
-    by_name = {one.name: one for one in found.contenders}
-    seen = [each]
-    while (after := by_name.get(seen[-1].beside or "")) is not None and after not in seen:
+def _root(contender: Contender, comparison: Comparison) -> Contender:
+    """The contender at the end of the chain of `matched_to`; in a circle, where it was entered."""
+    by_name = {contender.name: contender for contender in comparison.contenders}
+    seen = [contender]
+    while (after := by_name.get(seen[-1].matched_to or "")) is not None and after not in seen:
         seen.append(after)
     return seen[-1]
 

@@ -1,4 +1,4 @@
-"""What a loss costs: held-out loss against time, memory, parameters and operations, with the Pareto front of each."""
+"""Trade-offs: held-out loss against time, memory, parameters and operations, with the Pareto front of each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ def tradeoffs(rows: Comparison) -> list[Chart]:
     made = []
     for column in columns:
         points: dict[str, Point] = {}
-        for each in rows.contenders:
-            price, loss = each.value(column.name), each.value(LOSS)
+        for contender in rows.contenders:
+            price, loss = contender.value(column.name), contender.value(LOSS)
             if price is not None and loss is not None:
-                points[each.name] = (price, loss, *(each.span(LOSS) or (None, None)))
+                points[contender.name] = (price, loss, *(contender.span(LOSS) or (None, None)))
         if points:
             made.append(chart(column.name, label(column), points, rows.looks, column.meaning))
     return made
@@ -58,30 +58,34 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
     """
     lowest, last = math.inf, (math.nan, math.nan)
     names = []
-    for name, place in sorted(points.items(), key=lambda pair: pair[1]):
-        if all(map(math.isfinite, place)) and (place[1] < lowest or place == last):
+    for name, point in sorted(points.items(), key=lambda pair: pair[1]):
+        if all(map(math.isfinite, point)) and (point[1] < lowest or point == last):
             names.append(name)
-            lowest, last = place[1], place
+            lowest, last = point[1], point
     return names
 
 
 def farthest(rows: Comparison) -> str:
-    """The greatest length, as the columns name it, after which most contenders could be timed; "" where none is."""
+    """The greatest length, as the columns name it, at which most contenders were timed; "" where there is none."""
     half = len(rows.contenders) / 2
     lengths = [column.name.removeprefix(AT) for column in rows.columns if column.name.startswith(AT)]
-    timed = {each: sum(one.value(AT + each) is not None for one in rows.contenders) for each in lengths}
+    timed = {
+        length: sum(contender.value(AT + length) is not None for contender in rows.contenders) for length in lengths
+    }
     return max(
-        (each for each in lengths if timed[each] > half), key=lambda each: int(each.replace(",", "")), default=""
+        (length for length in lengths if timed[length] > half),
+        key=lambda length: int(length.replace(",", "")),
+        default="",
     )
 
 
 def label(column: Column) -> str:
-    """A column as the words of an axis; the unit only where the name does not have it."""
+    """The label of a column's axis: its name, with the unit where the name does not contain it."""
     return column.name if names_its_unit(column) else f"{column.name} ({column.unit})"
 
 
 def names_its_unit(column: Column) -> bool:
-    """Whether the name of a column has its unit already, as "peak MB a step" does; or it has none."""
+    """Whether a column has no unit, or its name contains it, as "peak MB a step" does."""
     return all(word in column.name.split() for word in column.unit.split())
 
 

@@ -16,14 +16,14 @@ RIGHT = "right answers"
 
 
 def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = ()) -> list[Chart]:
-    """Those of which there are rows."""
+    """The charts for which there are rows."""
     made = [price(board, times), state(board), recall(recalled)]
     return [chart for chart in made if chart is not None]
 
 
 def price(board: Board, times: Times) -> Chart:
     """Bits per byte against parameters, and against the time of a training step where it was raced."""
-    columns = {"parameters": {name: one.first["parameters"] for name, one in board.standings.items()}}
+    columns = {"parameters": {name: standing.first["parameters"] for name, standing in board.standings.items()}}
     if times.step:
         columns = {"ms a step": {name: times.step.get(name) for name in board.standings}, **columns}
     words = "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
@@ -31,8 +31,8 @@ def price(board: Board, times: Times) -> Chart:
 
 
 def state(board: Board) -> Chart | None:
-    """Bits per byte against the bytes of a row's state after so many tokens; what keeps none is left out."""
-    sizes = {name: one.first["state_bytes"].get(STATE) or None for name, one in board.standings.items()}
+    """Bits per byte against the bytes of a row's state after so many tokens; mixers without a state are left out."""
+    sizes = {name: standing.first["state_bytes"].get(STATE) or None for name, standing in board.standings.items()}
     if not any(sizes.values()):
         return None
     words = f"Bits per byte against the state of one row after {int(STATE):,} tokens that were really read."
@@ -69,25 +69,35 @@ def _chart(
     name: str, heading: str, words: str, board: Board, columns: Mapping[str, Mapping[str, float | None]]
 ) -> Chart:
     """Bits per byte against each of the columns, a choice each."""
-    shown = [one for each, one in board.standings.items() if any(column[each] for column in columns.values())]
+    shown = [standing for name, standing in board.standings.items() if any(column[name] for column in columns.values())]
     rows: list[list[Cell]] = [
-        [one.title, *(rounded(column[one.name]) for column in columns.values()), *map(rounded, _span(one))]
-        for one in shown
+        [
+            standing.title,
+            *(rounded(column[standing.name]) for column in columns.values()),
+            *map(rounded, _span(standing)),
+        ]
+        for standing in shown
     ]
     table = Table(["model", *columns, BITS, "lowest seed", "highest seed"], rows)
-    look = looks([one.title for one in shown], {one.title: one.name.partition("-")[0] for one in shown})
+    look = looks(
+        [standing.title for standing in shown], {standing.title: standing.name.partition("-")[0] for standing in shown}
+    )
     choices = []
     for column, values in columns.items():
-        places = {one.title: (values[one.name] or 0.0, one.estimate.mean) for one in shown if values[one.name]}
-        known = Table(table.head, [row for row in rows if row[0] in places])
+        points = {
+            standing.title: (values[standing.name] or 0.0, standing.estimate.mean)
+            for standing in shown
+            if values[standing.name]
+        }
+        known = Table(table.head, [row for row in rows if row[0] in points])
         axis = _axis(known, column)
-        choices.append(Choice(column, partial(_drawn, known, axis, Axis(BITS, BITS), look, pareto(places))))
+        choices.append(Choice(column, partial(_drawn, known, axis, Axis(BITS, BITS), look, pareto(points))))
     return Chart(name, heading, words, {"rows": table}, choices, "price")
 
 
-def _span(one: Standing) -> tuple[float, float, float]:
-    runs = list(one.runs.values())
-    return one.estimate.mean, min(runs), max(runs)
+def _span(standing: Standing) -> tuple[float, float, float]:
+    runs = list(standing.runs.values())
+    return standing.estimate.mean, min(runs), max(runs)
 
 
 def _axis(table: Table, column: str) -> Axis:

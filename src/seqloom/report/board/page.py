@@ -15,12 +15,12 @@ from seqloom.report.charts.chart import Chart
 @final
 @dataclass(frozen=True)
 class BoardReport:
-    """All that the page shows."""
+    """The content of the page."""
 
     head: Sequence[str]
     table: Sequence[Sequence[str]]
     decisions: Sequence[tuple[str, str]]
-    """each question with its answer"""
+    """(question, answer) pairs"""
     notes: Sequence[str]
     charts: Sequence[Chart]
     origin: Mapping[str, str]
@@ -29,12 +29,12 @@ class BoardReport:
 def report(board: Board, times: table.Times, recalled: Sequence[Mapping[str, Any]] = ()) -> BoardReport:
     """The report of these rows."""
     titles = board.lineup.titles
-    said = [(each.question.text, each.sentence(titles).replace("**", "")) for each in board.answers]
+    answers = [(answer.question.text, answer.sentence(titles).replace("**", "")) for answer in board.answers]
     facts = {name: sorted({str(row.get(name, "")) for row in board.rows}) for name in ("date", "commit", "machine")}
     return BoardReport(
         head=table.head(times),
         table=table.lines(board, times),
-        decisions=said,
+        decisions=answers,
         notes=table.notes(board),
         charts=charts(board, times, recalled),
         origin={name: ", ".join(values) for name, values in facts.items()},
@@ -42,6 +42,6 @@ def report(board: Board, times: table.Times, recalled: Sequence[Mapping[str, Any
 
 
 def write(path: Path, made: BoardReport) -> Path:
-    """Writes the page; its path."""
+    """Writes the page and returns its path."""
     path.write_text(html.render("board.html.jinja", made, made.charts), encoding="utf-8")
     return path

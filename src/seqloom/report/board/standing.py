@@ -1,10 +1,10 @@
-"""Where the rows of the board stand: the best rate of each, its seeds, differences paired by seed, the decisions.
+"""The board's standings: the best learning rate of each contender, its seeds, paired differences, the decisions.
 
     rate        that of the lowest validation loss of seed 0; chosen where its two neighbours were tried too
     result      bits per byte on the test books of all seeds at that rate
     decision    Student of the differences of two rows seed by seed, Holm over the decisions
 
-The seed that chose the rate is among those of the result: it is chosen on other books than it is reported on.
+The seed that chose the rate is among those of the result: that is sound, because the rate is chosen on other books.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 @final
 @dataclass(frozen=True)
 class Question:
-    """What a decision asks: whose bits per byte are lower."""
+    """The question of a decision: whose bits per byte are lower."""
 
     text: str
     first: str
@@ -31,7 +31,7 @@ class Question:
 @final
 @dataclass(frozen=True)
 class Lineup:
-    """What was written down before the runs: how rows are called, who is the baseline, what is asked."""
+    """What was fixed before the runs: the titles of the rows, the baseline, the questions."""
 
     titles: Mapping[str, str]
     """of all contenders, in their order"""
@@ -76,7 +76,7 @@ class Standing:
 @final
 @dataclass(frozen=True)
 class Answer:
-    """What the rows say about a question."""
+    """The answer to a question, from the rows."""
 
     question: Question
     difference: Difference | None
@@ -92,14 +92,14 @@ class Answer:
         word = "lower" if estimate.mean < 0 else "higher"
         if estimate.half is None:
             return f"{first} is {size} {word} than {second}: observed once, which decides nothing."
-        said = f"{first} is {size} {word} than {second} (± {estimate.half:.4f}, {estimate.seeds} seeds"
+        sentence = f"{first} is {size} {word} than {second} (± {estimate.half:.4f}, {estimate.seeds} seeds"
         if self.difference.adjusted is None:
-            return f"{said}): fewer than {FEWEST} seeds decide nothing."
-        said += f", p {self.difference.adjusted:.2g} after Holm)"
+            return f"{sentence}): fewer than {FEWEST} seeds decide nothing."
+        sentence += f", p {self.difference.adjusted:.2g} after Holm)"
         if self.difference.adjusted >= LEVEL:
             least = self.difference.smallest
-            return f"{said}: not settled" + (f"; {least:.4f} would have been." if least is not None else ".")
-        return f"{said}: **{first if estimate.mean < 0 else second}**."
+            return f"{sentence}: not settled" + (f"; {least:.4f} would have been." if least is not None else ".")
+        return f"{sentence}: **{first if estimate.mean < 0 else second}**."
 
 
 @final
@@ -113,7 +113,7 @@ class Board:
 
     @classmethod
     def of(cls, rows: Sequence[Row], lineup: Lineup) -> "Board":
-        """Of several boards in one file that with the most rows; ValueError where there is no row."""
+        """The board with the most rows in a file that may hold several. ValueError where there is no row."""
         if not rows:
             raise ValueError("there are no rows of the board yet: seqloom study board makes them")
         (most, _), *_ = Counter(row["board"] for row in rows).most_common(1)
@@ -122,14 +122,14 @@ class Board:
     @property
     def standings(self) -> dict[str, Standing]:
         """Every contender with a result, the lowest mean first, those at their own size last."""
-        found = {name: one for name in self.lineup.titles if (one := self._standing(name)) is not None}
+        standings = {name: standing for name in self.lineup.titles if (standing := self._standing(name)) is not None}
         below = self.lineup.below
-        return dict(sorted(found.items(), key=lambda pair: (pair[0] in below, pair[1].estimate.mean)))
+        return dict(sorted(standings.items(), key=lambda pair: (pair[0] in below, pair[1].estimate.mean)))
 
     @property
     def answers(self) -> list[Answer]:
-        """What is known of each question; the correction is over those that can be tested."""
-        runs = {name: one.runs for name, one in self.standings.items()}
+        """The answers to all questions; the correction covers those that can be tested."""
+        runs = {name: standing.runs for name, standing in self.standings.items()}
         asked = {str(number): question for number, question in enumerate(self.lineup.questions)}
         sums = {
             number: paired
@@ -144,7 +144,7 @@ class Board:
         """The difference of a contender to the baseline, paired by seed, with an interval of its own: exploratory."""
         if name == self.lineup.host:
             return None
-        runs = {each: one.runs for each, one in self.standings.items() if each in (name, self.lineup.host)}
+        runs = {other: standing.runs for other, standing in self.standings.items() if other in (name, self.lineup.host)}
         return contrast({name: 1, self.lineup.host: -1}, runs, paired=True) if len(runs) == 2 else None
 
     @property

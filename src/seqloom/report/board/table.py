@@ -1,4 +1,4 @@
-"""The board's table: a line per contender, the lowest bits per byte first, and what stands below it."""
+"""The board's table: a line per contender, the lowest bits per byte first, and the notes below it."""
 
 from collections.abc import Mapping
 from typing import final
@@ -15,7 +15,7 @@ STATE = "2048"
 
 @final
 class Times:
-    """What was raced: milliseconds of a training step, and of a token after so many others."""
+    """Raced times: milliseconds of a training step, and of a token after so many others."""
 
     def __init__(self, rows: list[Mapping[str, object]]) -> None:
         self.step: dict[str, float] = {}
@@ -36,33 +36,33 @@ def head(times: Times) -> list[str]:
     return [*fixed, f"at {LONG}", "parameters", f"state bytes at {int(STATE):,}", *timed, *lengths, "backend"]
 
 
-def cells(board: Board, one: Standing, times: Times) -> list[str]:
+def cells(board: Board, standing: Standing, times: Times) -> list[str]:
     """A line of the table."""
-    against = board.to_host(one.name)
-    timed = [_number(times.step.get(one.name), 0)] if times.step else []
-    tokens = [_number(times.token.get((one.name, length)), 3) for length in _lengths(times)]
-    rate = f"{one.rate:g}" + ("" if one.chosen or one.name in board.lineup.below else "?")
+    against = board.to_host(standing.name)
+    timed = [_number(times.step.get(standing.name), 0)] if times.step else []
+    tokens = [_number(times.token.get((standing.name, length)), 3) for length in _lengths(times)]
+    rate = f"{standing.rate:g}" + ("" if standing.chosen or standing.name in board.lineup.below else "?")
     return [
-        one.title,
-        f"{one.estimate.mean:.4f}",
-        _number(one.estimate.half),
+        standing.title,
+        f"{standing.estimate.mean:.4f}",
+        _number(standing.estimate.half),
         "" if against is None else f"{against.mean:+.4f}",
         "" if against is None else _number(against.half),
-        str(one.estimate.seeds),
+        str(standing.estimate.seeds),
         rate,
-        *(_number(one.mean("by_position", span)) for span in SPANS),
-        _number(one.mean("by_position_long", LONG)),
-        f"{one.first['parameters']:,}",
-        _number(one.first["state_bytes"].get(STATE), 0),
+        *(_number(standing.mean("by_position", span)) for span in SPANS),
+        _number(standing.mean("by_position_long", LONG)),
+        f"{standing.first['parameters']:,}",
+        _number(standing.first["state_bytes"].get(STATE), 0),
         *timed,
         *tokens,
-        ", ".join(sorted({f"{op} {name}" for op, names in one.first["backends"].items() for name in names})),
+        ", ".join(sorted({f"{op} {name}" for op, names in standing.first["backends"].items() for name in names})),
     ]
 
 
 def lines(board: Board, times: Times) -> list[list[str]]:
     """All lines."""
-    return [cells(board, one, times) for one in board.standings.values()]
+    return [cells(board, standing, times) for standing in board.standings.values()]
 
 
 def smallest(board: Board) -> str:
@@ -78,10 +78,10 @@ def smallest(board: Board) -> str:
 
 
 def notes(board: Board) -> list[str]:
-    """What stands below the table."""
+    """The notes below the table."""
     row = board.rows[0]
     tokens = ", ".join(f"{count:,} of {name}" for name, count in row["tokens"].items())
-    said = [
+    lines = [
         smallest(board),
         "±: Student's 95% interval over seeds; differences to the host are paired by seed, each with an interval of "
         "its own, and exploratory.",
@@ -91,7 +91,7 @@ def notes(board: Board) -> list[str]:
         f"{row['batches']:,} batches; parameters without the embedding.",
     ]
     waiting = board.unfinished
-    return [*said, *([f"Not finished: {', '.join(waiting)}."] if waiting else [])]
+    return [*lines, *([f"Not finished: {', '.join(waiting)}."] if waiting else [])]
 
 
 def text(board: Board, times: Times) -> str:

@@ -42,13 +42,13 @@ class Table:
 @final
 @dataclass(frozen=True)
 class Axis:
-    """A column of the rows, and what is written along its axis."""
+    """A column of the rows, and the label of its axis."""
 
     column: str
     label: str
     log: bool = False
     marked: Sequence[float] = ()
-    """the only numbers that are written along it, where there are any"""
+    """the only labeled ticks, where there are any"""
 
 
 @final
@@ -71,7 +71,7 @@ class Chart:
     tables: Mapping[str, Table]
     choices: Sequence[Choice]
     choose: str = ""
-    """what the choices differ in, where there are several"""
+    """the label of the list of choices, where there are several"""
 
     @property
     def table(self) -> Table:

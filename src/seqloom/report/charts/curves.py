@@ -35,7 +35,7 @@ def curves(
     Where the rows have the columns "lowest seed" and "highest seed", a band goes from one to the other. With `raw`,
     data called `raw` (model, batches, loss) are drawn faintly; it has the amount of `x` per batch, by model.
     `levels` are horizontal lines, `borders` vertical ones; `marks` shows each point. Of more than eight models, bands
-    and raw values are shown of the one that is pointed at.
+    and raw values are shown only for the one under the pointer.
     """
     shown = set(table.column("model"))
     looks = {name: look for name, look in looks.items() if name in shown}
@@ -66,8 +66,8 @@ def curves(
 def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """The values moved apart to at least `gap` from each other, within [low, high], by least squares.
 
-    Neighbours that are too near form a block, which moves to the mean of what its members want. Where the room is too
-    small for all, `gap` shrinks.
+    Neighbours that are too near form a block, which moves to the mean of its members' target positions. Where the room
+    is too small for all, `gap` shrinks.
     """
     gap = min(gap, (high - low) / max(1, len(values) - 1))
     order = sorted(range(len(values)), key=lambda at: values[at])
@@ -86,7 +86,7 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], *, cut: bool) -> Room:
-    """The values of y that are shown, with some room: all, and levels unless the curves would then be flat.
+    """The range of y with a margin: all values, and the levels unless they would flatten the curves.
 
     With `cut`, what is above the curves after the first tenth of x is left out, if that is a quarter of the height.
     """
@@ -110,7 +110,7 @@ def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], 
 def _raw(
     amounts: Mapping[str, float], x: Axis, y: Axis, room: Room, along: Sequence[float], looks: Mapping[str, Look]
 ) -> alt.Chart:
-    """The faint raw values; of many models, those of the one that is pointed at."""
+    """The faint raw values; with many models, only those of the one under the pointer."""
     amount = f"datum.batches * {json.dumps(dict(amounts))}[datum.model]"
     faint = alt.value(0.15 if len(looks) <= FEW else 0)
     return (
@@ -127,7 +127,7 @@ def _raw(
 
 
 def _band(rows: alt.Chart, y: Axis, room: Room, models: int) -> alt.Chart:
-    """From the lowest to the highest seed; of many models, that of the one that is pointed at."""
+    """From the lowest to the highest seed; with many models, only for the one under the pointer."""
     pale = alt.value(0.16 if models <= FEW else 0)
     opacity = alt.when("hover", empty=False).then(alt.value(0.3)).otherwise(pale)
     ends = rows.encode(up("lowest seed", y, room), y2=alt.Y2("highest seed"))
@@ -136,10 +136,10 @@ def _band(rows: alt.Chart, y: Axis, room: Room, models: int) -> alt.Chart:
 
 def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerChart:
     """A horizontal line with its name above its left end; of one that is out of the room, its name and an arrow."""
-    one = alt.Chart(alt.InlineData(values=[{"y": at}]))
-    text = one.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
+    drawn = alt.Chart(alt.InlineData(values=[{"y": at}]))
+    text = drawn.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
     if room[0] <= at <= room[1]:
-        line = one.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, room))
+        line = drawn.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, room))
         return alt.LayerChart(layer=[line, text.encode(up("y", y, room), x=alt.value(0), text=alt.value(name))])
     below, edge = at < room[0], alt.value(height if at < room[0] else LINE)
     return alt.LayerChart(
@@ -149,9 +149,9 @@ def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerC
 
 def _border(name: str, at: float, x: Axis, along: Sequence[float]) -> alt.LayerChart:
     """A vertical line with its name to the right of its upper end."""
-    one = alt.Chart(alt.InlineData(values=[{"x": at}])).encode(across("x", x, along))
-    line = one.mark_rule(color=MUTED, strokeDash=[2, 3])
-    text = one.mark_text(align="left", baseline="top", dx=4, color=MUTED, fontSize=SIZE - 1)
+    drawn = alt.Chart(alt.InlineData(values=[{"x": at}])).encode(across("x", x, along))
+    line = drawn.mark_rule(color=MUTED, strokeDash=[2, 3])
+    text = drawn.mark_text(align="left", baseline="top", dx=4, color=MUTED, fontSize=SIZE - 1)
     return alt.LayerChart(layer=[line, text.encode(y=alt.value(0), text=alt.value(name))])
 
 

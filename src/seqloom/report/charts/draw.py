@@ -15,7 +15,7 @@ WIDTH = 640
 
 
 def installed() -> bool:
-    """Whether Altair and vl-convert are there: `pip install 'seqloom[report]'`."""
+    """Whether Altair and vl-convert are installed: `pip install 'seqloom[report]'`."""
     return find_spec("altair") is not None and find_spec("vl_convert") is not None
 
 
@@ -38,7 +38,7 @@ def svg(chart: Chart, choice: int = 0, width: int = WIDTH) -> str:
 
 
 def digest(chart: Chart) -> str:
-    """What its file says of the rows that a chart was drawn from, which tells whether they have changed."""
+    """The digest of a chart's rows, which its SVG file contains, so that a test can tell whether they have changed."""
     return f"rows {sha256(chart.table.csv.encode()).hexdigest()[:16]}"
 
 
@@ -46,7 +46,7 @@ def digest(chart: Chart) -> str:
 def script() -> str:
     """Vega, Vega-Lite and vega-embed as one script, which defines `vegaEmbed`.
 
-    It takes seconds to bundle, so that the cache folder keeps it.
+    Bundling takes seconds, so that the script is cached in a folder.
     """
     import vl_convert
 

@@ -1,4 +1,4 @@
-"""What all charts share: named data, axes, and the colour, dash and mark of each model."""
+"""The encodings that all charts share: named data, axes, and the colour, dash and mark of a model."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def shape(looks: Mapping[str, Look]) -> alt.Shape:
 
 
 def tooltip(table: Table, x: Axis, y: Axis) -> list[alt.Tooltip]:
-    """What is read where a mark is pointed at: the model, both numbers, and its seeds."""
+    """The tooltip of a mark: the model, both numbers, and its seeds."""
     seeds = [name for name in SEEDS if name in table.head]
     numbers = [alt.Tooltip(name, type="quantitative", format=".5~g") for name in (x.column, y.column, *seeds)]
     return [alt.Tooltip("model", type="nominal"), *numbers]

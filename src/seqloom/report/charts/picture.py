@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 STEPS = 48
-"""colours of a scale; a difference of one is at the limit of what is seen"""
+"""colours of a scale; one step is at the limit of visibility"""
 # Pale to deep: lightness falls all the way, so the order holds in grey and with any colour vision.
 DEPTHS = ("#f6f3e4", "#bfdcc5", "#62b3b4", "#2a7aa8", "#2b4585", "#1d1a4b")
 # Blue and orange-red stay apart with all three colour-vision deficiencies; both ends are equally dark.

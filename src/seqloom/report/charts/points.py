@@ -11,7 +11,7 @@ from seqloom.report.charts.encodings import HEIGHT, across, colour, data, shape,
 from seqloom.report.charts.style import INK, PAPER, SIZE, Look
 
 NARROWEST = 420
-"""pixels across that the names are placed for; where it is wider, the marks are further apart"""
+"""the width in pixels for which names are placed; on a wider chart the marks are further apart"""
 SIDES: dict[str, dict[str, Any]] = {
     "right": {"align": "left", "baseline": "middle", "dx": 9, "dy": 0},
     "left": {"align": "right", "baseline": "middle", "dx": -9, "dy": 0},
@@ -29,7 +29,7 @@ Box = tuple[float, float, float, float]
 def points(table: Table, x: Axis, y: Axis, looks: Mapping[str, Look], front: Sequence[str]) -> Spec:
     """A mark for each row of data called `rows` (model, `x`, `y`, lowest seed, highest seed); `front` has names.
 
-    Names stand where they cover neither another name nor a mark; those without room show when they are pointed at.
+    Names are placed where they cover neither another name nor a mark; a name without room is shown under the pointer.
     """
     shown = set(table.column("model"))
     looks = {name: look for name, look in looks.items() if name in shown}
@@ -56,22 +56,22 @@ def points(table: Table, x: Axis, y: Axis, looks: Mapping[str, Look], front: Seq
 
 def sides(table: Table, x: Axis, y: Axis, first: Sequence[str]) -> dict[str, list[str]]:
     """The names that have room on each side of their marks, in a field of 420 pixels; those of `first` choose first."""
-    places = _pixels(table, x, y)
-    taken: dict[str, Box] = {name: (a - 7, b - 7, a + 7, b + 7) for name, (a, b) in places.items()}
-    found: dict[str, list[str]] = {}
-    for name in sorted(places, key=lambda name: name not in first):
+    pixels = _pixels(table, x, y)
+    taken: dict[str, Box] = {name: (a - 7, b - 7, a + 7, b + 7) for name, (a, b) in pixels.items()}
+    chosen: dict[str, list[str]] = {}
+    for name in sorted(pixels, key=lambda name: name not in first):
         others = [box for key, box in taken.items() if key != name]
-        boxes = _boxes(name, *places[name])
+        boxes = _boxes(name, *pixels[name])
         free = (side for side, box in boxes.items() if not any(_meet(box, other) for other in others))
         side = next((side for side in free if boxes[side][0] >= 0 and boxes[side][2] <= NARROWEST), None)
         if side is not None:
-            found.setdefault(side, []).append(name)
+            chosen.setdefault(side, []).append(name)
             taken[f"name of {name}"] = boxes[side]
-    return found
+    return chosen
 
 
 def _pixels(table: Table, x: Axis, y: Axis) -> dict[str, tuple[float, float]]:
-    """Where each mark is in a field of 420 pixels; rows without both numbers are in none."""
+    """The position of each mark in a field of 420 pixels, without rows that lack a number."""
     at = [table.head.index(name) for name in ("model", x.column, y.column)]
     known = [tuple(row[column] for column in at) for row in table.rows]
     shown = {str(name): (float(a), float(b)) for name, a, b in known if a is not None and b is not None}
@@ -99,5 +99,5 @@ def _boxes(name: str, x: float, y: float) -> dict[str, Box]:
     }
 
 
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(first: Box, other: Box) -> bool:
+    return first[0] < other[2] and other[0] < first[2] and first[1] < other[3] and other[1] < first[3]

@@ -20,8 +20,8 @@ Points = dict[float, float]
 def charts(study: Study) -> list[Chart]:
     """The charts of a study; [] where no cell has anything to show yet."""
     made = {
-        "curves": lambda: [one for family in dict.fromkeys(line.family for line in study.lines)
-                           for one in medians(study, family)],
+        "curves": lambda: [chart for family in dict.fromkeys(line.family for line in study.lines)
+                           for chart in medians(study, family)],
         "batches": lambda: every_batch(study),
         "sweep": lambda: sweep(study),
         "points": lambda: [*prices(study), *medians(study, None)],
@@ -76,11 +76,11 @@ def every_batch(study: Study) -> list[Chart]:
 
 
 def sweep(study: Study) -> list[Chart]:
-    """The end of training over what the study varies; cells that are not finished are left out, and named so."""
+    """The losses at the end of training over the setting that the study varies, without unfinished cells."""
     stretch, over = study.figure["stretch"], study.figure["over"]
     grouped = [
         [line for line in study.lines if line.series == name]
-        for name in dict.fromkeys(one.series for one in study.lines)
+        for name in dict.fromkeys(line.series for line in study.lines)
     ]
     training = f"Median over the last {stretch:,} batches, against {over}; cells that are not finished are left out."
     held_out = f"After all batches, against {over}; cells that are not finished are left out."
@@ -129,13 +129,13 @@ def looks_of(study: Study) -> dict[str, Look]:
 
 
 def _curves(
-    study: Study, name: str, heading: str, description: str, found: dict[str, list[Points]], y: str, *,
+    study: Study, name: str, heading: str, description: str, curves: dict[str, list[Points]], y: str, *,
     x: Axis = BATCHES, level: bool = True, marks: bool = False,
 ) -> Chart | None:  # fmt: skip
     """The chart of several seeds' points by model; None where there are none. The floor of the text is a level."""
     banded = ["lowest seed", "highest seed"] if study.several else []
     rows: list[list[Cell]] = []
-    for model, seeds in found.items():
+    for model, seeds in curves.items():
         for at in sorted({at for seed in seeds for at in seed}):
             losses = [seed[at] for seed in seeds if at in seed]
             rows.append([model, *all_rounded([at, fmean(losses), *([min(losses), max(losses)] if banded else [])])])
@@ -173,7 +173,7 @@ def _differences(line: Line, peer: Line) -> list[Points]:
 
 
 def _ends(own: Sequence[Line], column: str) -> list[Points]:
-    """What each seed ends with, by what the study varies."""
+    """The final value of each seed, over the setting that the study varies."""
     count = max(len(line.seeds) for line in own)
     return [
         {

@@ -18,7 +18,7 @@ Key: TypeAlias = tuple[str, float | None]
 
 
 def key(line: Line) -> Key:
-    """What a line is known by."""
+    """The key of a line."""
     return line.series, line.x
 
 
@@ -58,7 +58,7 @@ class Compared:
         return mean_of(list(own.values())) if own else None
 
     def difference(self, line: Line) -> Difference | None:
-        """That of a line to the baseline; None of the baseline itself."""
+        """The difference of a line to the baseline; None for the baseline itself."""
         return self.differences.get(key(line))
 
     @property
@@ -66,7 +66,7 @@ class Compared:
         """The sentence under the table: the smallest difference that it could have settled; "" with one line."""
         over = self.study.figure["over"]
         smallest = {
-            f"{series} at {over} {x:g}" if over and x is not None else series: one.smallest
-            for (series, x), one in self.differences.items()
+            f"{series} at {over} {x:g}" if over and x is not None else series: difference.smallest
+            for (series, x), difference in self.differences.items()
         }
         return could_settle(smallest, self.baseline, int(self.study.figure["seeds"])) if smallest else ""

@@ -18,14 +18,14 @@ from seqloom.report.study.table import Column, Value, columns, table_rows
 @final
 @dataclass(frozen=True)
 class StudyReport:
-    """All that the page shows, worked out of the rows of a study."""
+    """The content of the page, computed from the rows of a study."""
 
     study: Study
     caption: list[str]
     charts: list[Chart]
     columns: list[Column]
     table: list[tuple[Line, list[tuple[str, str]]]]
-    """each line with its cells: as they are read, and as they are sorted"""
+    """(line, cells): the text of a cell, and the number that it is sorted by"""
     smallest_difference: str
     looks: dict[str, Look]
     csv: str
@@ -58,7 +58,7 @@ def write(rows: Path) -> Path:
 
 
 def caption(study: Study) -> list[str]:
-    """At which size this is, on which text, and what is not done yet: a sentence each."""
+    """Sentences on the size, the text and the cells that are not done yet."""
     figure = study.figure
     cells = [seed for line in study.lines for seed in line.seeds]
     done = sum(seed.row["finished"] for seed in cells)

@@ -61,7 +61,7 @@ class Line:
 @final
 @dataclass(frozen=True)
 class Study:
-    """The rows of a figure: what they have of it as a whole, and its lines in order."""
+    """The rows of a figure: its own row, and its lines in order."""
 
     figure: dict[str, Any]
     lines: list[Line]

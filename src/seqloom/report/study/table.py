@@ -1,4 +1,4 @@
-"""The table of a figure: for each model means over its seeds, differences to the baseline, how far its cells are."""
+"""The table of a figure: for each model means over its seeds, differences to the baseline, progress of its cells."""
 
 from dataclasses import dataclass
 from typing import final
@@ -13,7 +13,7 @@ Value = float | int | str | None
 @final
 @dataclass(frozen=True)
 class Column:
-    """A column; `better` is the order of merit, `text` whether it is no number."""
+    """A column; `better` is the order of merit, `text` whether its cells are text."""
 
     name: str
     meaning: str
@@ -22,35 +22,40 @@ class Column:
 
 
 def columns(study: Study) -> list[Column]:
-    """The columns that this figure has something for."""
+    """The columns for which this figure has values."""
     stretch, over = study.figure["stretch"], study.figure["over"]
     compared = [Compared(study, "training"), Compared(study, "held_out")]
-    told = any(one.half is not None for each in compared for line in study.lines if (one := each.mean(line)))
+    several = any(
+        estimate.half is not None
+        for comparison in compared
+        for line in study.lines
+        if (estimate := comparison.mean(line))
+    )
     interval = "half of Student's 95% interval of the mean, from the model's own seeds"
     apart = f"minus the held-out loss of {compared[1].baseline}"
     apart += f" at the same {over}" if over else ""
-    said = [
+    names = [
         *([Column(over, f"what the figure varies: {over}")] if over else []),
         Column(
             "training loss", f"nats per token, median of the last {stretch:,} batches, mean over the seeds", "lower"
         ),
-        *([Column("± training", interval)] if told else []),
+        *([Column("± training", interval)] if several else []),
         Column("held-out loss", "nats per token over held-out text, after all batches, mean over the seeds", "lower"),
-        *([Column("± held-out", interval)] if told else []),
+        *([Column("± held-out", interval)] if several else []),
         *([Column("to baseline", apart, "lower")] if compared[1].differences else []),
-        *([Column("± to baseline", "half of the 95% interval of that difference, not corrected")] if told else []),
-        *([Column("adjusted p", "that it is 0, by Holm over the table; below 0.05 it is settled")] if told else []),
+        *([Column("± to baseline", "half of the 95% interval of that difference, not corrected")] if several else []),
+        *([Column("adjusted p", "that it is 0, by Holm over the table; below 0.05 it is settled")] if several else []),
         Column("parameters", "trainable numbers of the whole model", "lower"),
         Column("operations a token", "of the whole model's equation, forward, mean over a full window", "lower"),
-        Column("ms a batch", "median of the run's batches, with whatever else the machine did meanwhile"),
+        Column("ms a batch", "median of the run's batches, under the machine's other load at the time"),
         Column("batches", "done, of those asked for, of all seeds", text=True),
         Column("state", "of its cells", text=True),
     ]
     if any(line.known("raced") for line in study.lines):
-        said.insert(
+        names.insert(
             -3, Column("ms a step, raced", "a training step, median of a race in which all take turns", "lower")
         )
-    return said
+    return names
 
 
 def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
@@ -80,17 +85,17 @@ def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
 
 
 def _mean(line: Line, compared: Compared) -> float | None:
-    """The mean of the finished cells; before any is, that of what is known so far."""
-    found = compared.mean(line)
-    return found.mean if found else line.mean(compared.loss)
+    """The mean of the finished cells; before any is finished, the mean of all so far."""
+    estimate = compared.mean(line)
+    return estimate.mean if estimate else line.mean(compared.loss)
 
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else 1e3 * seconds
 
 
-def _half(found: Estimate | None) -> float | None:
-    return found.half if found else None
+def _half(estimate: Estimate | None) -> float | None:
+    return estimate.half if estimate else None
 
 
 def _batches(line: Line) -> str:
@@ -99,9 +104,9 @@ def _batches(line: Line) -> str:
 
 
 def _state(line: Line) -> str:
-    """`done`, or how many seeds are, and why one failed."""
+    """`done`, or the number of seeds that are, and why one failed."""
     why = [seed.row["failed"] for seed in line.seeds if seed.row["failed"]]
     done = sum(seed.row["finished"] for seed in line.seeds)
-    said = "done" if done == len(line.seeds) else "unfinished"
-    said += f", {done} of {len(line.seeds)} seeds" if said == "unfinished" and done else ""
-    return f"{said}; failed: {why[0]}" if why else said
+    state = "done" if done == len(line.seeds) else "unfinished"
+    state += f", {done} of {len(line.seeds)} seeds" if state == "unfinished" and done else ""
+    return f"{state}; failed: {why[0]}" if why else state
