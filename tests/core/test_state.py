@@ -141,7 +141,8 @@ def test_in_a_graph_a_state_is_a_plain_dict_and_no_value_is_read(monkeypatch: py
     assert not known(tokens.to("meta"))
     with FakeTensorMode():
         assert not known(torch.ones(2))
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    for name in ("is_compiling", "is_dynamo_compiling"):
+        monkeypatch.setattr(torch.compiler, name, lambda: True)
     assert not known(tokens)
     state = counted({"k": tokens}, Length(tokens + 1, 3))
     assert type(state) is dict

@@ -134,10 +134,10 @@ def test_a_probe_that_a_mixer_cannot_take_has_no_value() -> None:
     ("kind", "words"),
     [
         ("attention", ["it grows with the text"]),
-        ("she", ["shorter than its context", "weights for each lag or place"]),
+        ("she", ["shorter than its context", "weights for each lag or position"]),
         ("hyena", ["shorter than its context"]),
-        ("aft_full", ["it grows with the text", "weights for each lag or place", "a text that is longer"]),
-        ("aft_local", ["weights for each lag or place", "a text that is longer"]),
+        ("aft_full", ["it grows with the text", "weights for each lag or position", "a text that is longer"]),
+        ("aft_local", ["weights for each lag or position", "a text that is longer"]),
         ("lightweight_conv", []),
         ("spade", []),
         ("mamba", []),
