@@ -30,6 +30,21 @@ def test_help_loads_no_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+HEAVY = """
+import sys
+import seqloom.face, seqloom.ops, seqloom.training.train
+from seqloom.mixers import kinds, mixer_config
+[mixer_config({"kind": kind}) for kind in kinds()]
+loaded = {"torch._dynamo", "torch._inductor", "sympy", "scipy.stats", "altair"} & set(sys.modules)
+assert not loaded, loaded
+"""
+
+
+def test_no_command_loads_what_takes_as_long_as_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", HEAVY], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 MISTAKES = """
 import contextlib, io, json, sys
 from seqloom.cli import command

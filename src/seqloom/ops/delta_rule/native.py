@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import Operator, differentiate, paired
 from seqloom.ops.delta_rule import reference
@@ -62,7 +63,7 @@ BACKWARD = Entry(
 )
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # as torch leaves it
+@constant
 def available() -> bool:
     """Whether there is native code on this machine; the first to ask has it compiled."""
     return native.library(SOURCE) is not None
