@@ -3,12 +3,11 @@
 import json
 import random
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from seqloom.cli import command
 from seqloom.experiments.board import study as module
 from seqloom.experiments.board.announced import announced
 from seqloom.experiments.board.cell import BoardCell
@@ -212,11 +211,12 @@ def test_times_are_of_all_rows_but_those_below_and_are_kept_apart(board: Board, 
     assert {row["contender"] for row in read_times(tmp_path / "board_times.jsonl")} == {"he"}
 
 
-def test_the_command_says_what_is_too_short_in_one_line(books: str, tmp_path: Path) -> None:
+def test_the_command_says_what_is_too_short_in_one_line(
+    books: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     changes = [word for change in (*SMALL, "training.batches=5000") for word in ("--set", change)]
-    command = [sys.executable, "-m", "seqloom", "study", "board", "--data", books, "--out", str(tmp_path / "new")]
-    done = subprocess.run([*command, *changes], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "none twice: add text, or choose fewer training.batches" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    assert command(["study", "board", "--data", books, "--out", str(tmp_path / "new"), *changes]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "none twice: add text, or choose fewer training.batches" in lines[-1]
+    assert not [line for line in lines if "Traceback" in line]
     assert not (tmp_path / "new").exists()

@@ -1,13 +1,12 @@
 """The sizes of a model that may move, what it holds or executes at each, and the size that comes nearest to an aim.
 
 A depth moves by whole patterns of mixers, so that what repeats stays whole; a dim only takes values that the mixers can
-be built with. Both quantities grow with each size, so the nearest size is found by doubling and halving, and no other
-is nearer.
+be built with. Both quantities grow with each size, so the nearest size lies where they cross the aim.
 """
 
-from bisect import bisect_left
+from collections.abc import Callable
 from functools import cache
-from math import inf
+from math import ceil, inf
 from typing import Literal, TypeAlias
 
 import torch
@@ -48,12 +47,28 @@ def nearest(config: ModelConfig, equal: Counted, by: By, aim: int) -> int:
         """The first size from a place on that can be built, after its quantity: this too grows with the place."""
         return next(((found, size) for size in sizes[place:] if (found := priced(size)) is not None), (inf, sizes[-1]))
 
-    end = 1
-    while upward(end - 1)[0] < aim:
-        end = min(2 * end, len(sizes))
-    place = bisect_left(range(end), True, key=lambda place: upward(place)[0] >= aim)
+    place = _crossing(lambda place: upward(place)[0], len(sizes), aim)
     around = [upward(place), *([upward(place - 1)] if place else [])]
     return min(around, key=lambda found: (abs(found[0] - aim), found[1]))[1]
+
+
+def _crossing(value: Callable[[int], float], count: int, aim: float) -> int:
+    """The first of `count` places whose value is no less than `aim`, of values that grow; the last where none is.
+
+    By the line through the ends of what is left, exact for `ffn`; halved where that does not halve it.
+    """
+    low, high, by_line = -1, count - 1, False
+    while high - low > 1:
+        left, middle = high - low, (low + high) // 2
+        if low < 0:
+            middle = 0
+        elif by_line and value(high) < inf:
+            rise = value(high) - value(low)
+            share = (aim - value(low)) / rise if rise > 0 else 1.0
+            middle = min(max(low + ceil(share * left), low + 1), high - 1)
+        low, high = (low, middle) if value(middle) >= aim else (middle, high)
+        by_line = not by_line or 2 * (high - low) <= left
+    return high
 
 
 def allowed(config: ModelConfig, by: By) -> range:
