@@ -36,6 +36,15 @@ def test_a_decoder_takes_no_mixer_without_a_causal_form() -> None:
         Decoder(DecoderConfig(vocab=5, dim=8, depth=1, context=4, mixer=Whole()))
 
 
+@pytest.mark.parametrize("kind", [kind for kind, config in kinds().items() if config.traits.causal == "never"])
+def test_a_kind_without_a_causal_form_names_one_that_has_one(kind: str) -> None:
+    nearest = kinds()[kind].nearest
+    assert nearest is not None
+    assert kinds()[nearest].traits.causal != "never"
+    with pytest.raises(ValueError, match=f"{kind} is bidirectional.* the nearest kind that has one is {nearest}$"):
+        mixer_config({"kind": kind}).build(8, 6)
+
+
 def test_no_settings_choose_the_form() -> None:
     assert [kind for kind, config in kinds().items() if "causal" in config.model_fields] == []
 

@@ -69,6 +69,7 @@ MATRICES = {
     "dynamic_conv": "w_in w_out w_taps",
     "hyena": "in_proj out_proj",
     "identity": "w_out w_v",
+    "fnet": "",
 }
 """the linear layers, over all examples of a mixer"""
 

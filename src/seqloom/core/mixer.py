@@ -240,13 +240,19 @@ class Mixer(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next(self.parameters()).device
+        """Where the parameters are; where the buffers are if there are none."""
+        return self._any_tensor.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the parameters, and so of the state."""
-        return next(self.parameters()).dtype
+        """The dtype of the parameters, and so of the state; of the buffers if there are none."""
+        return self._any_tensor.dtype
+
+    @property
+    def _any_tensor(self) -> Tensor:
+        """A parameter, or a buffer of a mixer that learns nothing."""
+        parameter = next(self.parameters(), None)
+        return next(self.buffers()) if parameter is None else parameter
 
 
 @final

@@ -33,6 +33,8 @@ class MixerConfig(SizedConfig, ABC):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """settings under which the tests run the mixer, at dim 8"""
     rounding: ClassVar[Rounding] = Rounding()
+    nearest: ClassVar[str | None] = None
+    """of a kind without a causal form, the kind that comes nearest to it in a decoder"""
     drawings: ClassVar[tuple[dict[str, Any], ...]] = ()
     """settings whose patterns `seqloom list --patterns` draws; `causal` among them is the form, else True"""
 
@@ -55,7 +57,10 @@ class MixerConfig(SizedConfig, ABC):
         for sizes that do not fit.
         """
         if causal and self.traits.causal == "never":
-            raise ValueError(f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it")
+            nearest = f"; the nearest kind that has one is {self.nearest}" if self.nearest else ""
+            raise ValueError(
+                f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it{nearest}"
+            )
         if not causal and not self.has_bidirectional:
             both = ", ".join(name for name, config in kinds().items() if config.traits.causal != "always")
             raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")

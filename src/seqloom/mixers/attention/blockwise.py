@@ -34,6 +34,7 @@ class BlockwiseConfig(PatternConfig):
     permutations: IntLists | None = Field(
         None, description="for each head the block that each block looks at, from 0; unset, head h shifts by h"
     )
+    nearest: ClassVar = "sparse"
     traits: ClassVar = BIDIRECTIONAL
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "permutations": [[1, 0], [0, 1]]})
     drawings: ClassVar = ({"heads": 3, "blocks": 3, "causal": False},)

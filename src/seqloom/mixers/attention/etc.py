@@ -163,6 +163,7 @@ class ETCConfig(MixerConfig):
     projections: Literal["shared", "separate"] = Field(
         "shared", description="queries, keys and values of both inputs through the same matrices, or through others"
     )
+    nearest: ClassVar = "longformer"
     traits: ClassVar = BIDIRECTIONAL
     examples: ClassVar = (
         {"heads": 2, "radius": 1, "segment": 2, "distance": 1},

@@ -103,6 +103,7 @@ class BothWaysConfig(ComposedConfig):
     join: Literal["sum", "concat", "states"] = Field(
         "sum", description="sum; concat: side by side through W_out; states: s5's own, C of twice the states"
     )
+    nearest: ClassVar = "gru"
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(128, "twice what a GRU rounds, since two are added")
     examples: ClassVar = ({}, {"mixer": {"kind": "he"}, "join": "concat"})

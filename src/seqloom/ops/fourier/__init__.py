@@ -1,0 +1,46 @@
+"""The discrete Fourier transform over tokens and channels, of which the real part is kept.
+
+    y_sc = Re Σ_{t<n} Σ_{d<D} x_td e^{-2πi (st/n + cd/D)}          n tokens of a row; not divided by anything
+
+A row of n < T tokens, padded with zeros, is transformed over its n alone: the padding takes no part.
+
+Source: Lee-Thorp et al., FNet, arXiv:2105.03824, Eq. 1 and 3. Nothing differs.
+"""
+
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops.fourier import fft, price, reference
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+
+def fourier(x: Stream, lengths: Lengths | None = None) -> Stream:
+    """The real part of the transform of x (B, T, D); with `lengths` (B,) each row holds so many tokens, then zeros.
+
+    float16 and bfloat16 are transformed in float32. What is written after a row's tokens is not used. Rounding: off by
+    at most 8 eps · Σ|x| · log2(2 T D). Differentiable twice.
+    """
+    y: Tensor = OP[OP.choose(x)](x, lengths)
+    return y
+
+
+def by_size(x: Stream) -> str:
+    """The only fast backend."""
+    return "fft"
+
+
+def _whole(draw: Draw, B: int, T: int) -> Tensor:
+    return fourier(draw(B, T, CHANNELS))
+
+
+def _odd(draw: Draw, B: int, T: int) -> Tensor:
+    return fourier(draw(B, T, CHANNELS - 1))
+
+
+OP = Op(
+    "fourier",
+    {"reference": Backend(reference.fourier), "fft": Backend(fft.fourier)},
+    rule=by_size,
+    examples=(_whole, _odd),
+    price=price.price,
+)

@@ -1,0 +1,30 @@
+"""The transform as it is written: y = C_n (x C_D) - S_n (x S_D), with the cosines C and sines S of every pair."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def fourier(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """See `fourier` of the package."""
+    if lengths is None:
+        return torch.stack([_row(row) for row in x])
+    y = torch.zeros_like(x)
+    for b, n in enumerate(lengths.tolist()):
+        y[b, :n] = _row(x[b, :n])
+    return y
+
+
+def _row(x: Tensor) -> Tensor:
+    n, D = x.shape
+    cosines = _table(math.cos, n, x) @ (x @ _table(math.cos, D, x))
+    sines = _table(math.sin, n, x) @ (x @ _table(math.sin, D, x))
+    return cosines - sines
+
+
+def _table(wave: Callable[[float], float], n: int, like: Tensor) -> Tensor:
+    """wave(2π s t / n) for every s and t below n."""
+    values = [[wave(2 * math.pi * (s * t % n) / n) for t in range(n)] for s in range(n)]
+    return torch.tensor(values, dtype=like.dtype, device=like.device)
