@@ -70,6 +70,7 @@ MATRICES = {
     "hyena": "in_proj out_proj",
     "identity": "w_out w_v",
     "fnet": "",
+    "linformer": QKV,
 }
 """the linear layers, over all examples of a mixer"""
 

@@ -1,0 +1,220 @@
+"""Linformer: attention that looks at few landmarks, learned mixtures of all keys and of all values.
+
+    q = x W_q,   k = x W_k,   v = x W_v                     H heads of width K = D/H; no biases
+    k̃ = E k,   ṽ = F v                                      E, F (N, L): N = `k` landmarks of L = `context` tokens
+    z_in = q_i · k̃_n / √K,   a_in = e^{z_in} / Σ_n' e^{z_in'},   out = concat_h(Σ_n a_in ṽ_n) W_out
+
+`share` says which E and F are one: `none` (one of each per head), `heads` (one of each per layer), `keys_values`
+(E = F, one per layer) or `layers` (E = F, one for all layers). `projection` may replace E and F by stretches of ⌈L/N⌉
+tokens, each reduced to its mean, to its largest numbers, or by a convolution with as many taps per channel. Where
+`last_k` is set, N changes from `k` in the first layer to it in the last, by equal factors.
+
+There is no causal form: a landmark is a mixture of all tokens. The nearest kind that has one is `linear`. A row of
+T < L tokens is mixed by the first T columns of E and F; L is the most that it reads.
+
+Source: Wang et al., Linformer, arXiv:2006.04768, Eq. 7 and section 4. The paper names pooling and convolution and says
+no more: taps per channel, E and F drawn from N(0, 1/L), and equal factors are ours. Seed 002 prints E and F transposed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import ClassVar, Literal, TypeAlias, cast, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.layer import Layer
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, Rounding, register
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.view import View
+from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops import stretches
+from seqloom.ops.attention import attend, everywhere
+from seqloom.ops.attention.price import price
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="never", streams=False, state="none")
+Share: TypeAlias = Literal["none", "heads", "keys_values", "layers"]
+
+
+@final
+class Landmarks(nn.Module):
+    """E and F: one matrix (L columns) or taps of every channel for `keys`, and others for values unless these share."""
+
+    def __init__(self, keys: tuple[int, ...], both: bool, std: float) -> None:
+        super().__init__()
+        self.std = std
+        self.keys = nn.Parameter(torch.empty(keys))
+        self.values = None if both else nn.Parameter(torch.empty(keys))
+        self.init()
+
+    def init(self) -> None:
+        """Draws the numbers, from N(0, std²)."""
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=self.std)
+
+    @property
+    def of_values(self) -> Tensor:
+        """F, or its taps."""
+        return self.keys if self.values is None else self.values
+
+    def price(self, span: Span) -> Cost:
+        """Nothing by themselves: the mixer prices what it computes with them."""
+        return Cost()
+
+
+@final
+class Linformer(BidirectionalMixer):
+    """Attention of every token to landmarks, over `dim` channels."""
+
+    def __init__(self, config: "LinformerConfig", layer: Layer) -> None:
+        super().__init__()
+        D, H = layer.dim, config.heads
+        if D % H:
+            raise ValueError(f"dim {D} is not divisible by heads {H}: choose heads that divide dim")
+        self.dim, self.heads, self.config = D, H, config
+        self.context = _context(layer)
+        self.landmarks = config.of_layer(layer)
+        self.width = -(-self.context // self.landmarks)
+        self.traits = replace(TRAITS, longest=self.context)
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(4))
+        self.own = None if layer.shared is not None else config.mixtures(layer)
+
+    @override
+    def reset(self, std: float) -> None:
+        super().reset(std)
+        for module in self.children():
+            if isinstance(module, Landmarks):  # those of all layers are the model's
+                module.init()
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        T = x.shape[1]
+        if self.context < T:
+            raise ValueError(f"linformer mixes at most {self.context} tokens, not {T}: build it with a larger context")
+        mixtures = self.mixtures
+        q = self._by_head(self.w_q(x))
+        k = self._mixed(self.w_k(x), None if mixtures is None else mixtures.keys, lengths)
+        v = self._mixed(self.w_v(x), None if mixtures is None else mixtures.of_values, lengths)
+        y = attend(q, k, v, pattern=everywhere, key_time=self._time(k, lengths))
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    @property
+    def mixtures(self) -> Landmarks | None:
+        """E and F, or the taps of a convolution; None where stretches are pooled."""
+        return cast(Landmarks | None, self.own if self.own is not None else self.shared)
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        mixtures = self.shared if self.mixtures is None else self.mixtures
+        if mixtures is None or self.config.projection != "linear":
+            return []
+        assert isinstance(mixtures.keys, Tensor)
+        loud = mixtures.keys.square().mean(0).sqrt()
+        return [
+            View(
+                "E",
+                "how strongly a landmark reads the key of a token, root mean square of heads",
+                ("landmark", "token"),
+                loud,
+            )
+        ]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        T, D, how = span.rows, self.dim, self.config.projection
+        if how == "linear":
+            N = self.landmarks
+            mixed = Cost(mul=N * T * D, add=N * max(T - 1, 0) * D, path=("multiplication", "cumulation"))
+        else:
+            N, mixed = -(-T // self.width), stretches.price(T, D, self.width, how)
+        return self.w_k, mixed, mixed.parallel(), price(T, T * N, D, self.heads), self.w_out
+
+    def _mixed(self, x: Tensor, mixture: Tensor | None, lengths: Lengths | None) -> Tensor:
+        """The landmarks (B, H, N, K) of keys or values x (B, T, D)."""
+        how = self.config.projection
+        if how == "linear":
+            assert mixture is not None
+            return mixture[:, :, : x.shape[1]] @ self._by_head(x)
+        return self._by_head(stretches.reduced(x, self.width, how, mixture, lengths))
+
+    def _time(self, k: Tensor, lengths: Lengths | None) -> Tensor | None:
+        """Negative for the landmarks (B, N) of stretches without a token; None where there are none."""
+        if lengths is None or self.config.projection == "linear":
+            return None
+        return -stretches.empty(lengths, self.width, k.shape[2]).long()
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def _context(layer: Layer) -> int:
+    if layer.context is None or layer.context < 1:
+        raise ValueError(f"linformer needs a context of 1 or more, the most tokens that it mixes, not {layer.context}")
+    return layer.context
+
+
+@register
+class LinformerConfig(MixerConfig):
+    """Attention to learned landmarks, bidirectional. It reads at most `context` tokens."""
+
+    kind: Literal["linformer"] = "linformer"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    k: int = Field(64, ge=1, description="landmarks of a layer, or of the first one; at most the context")
+    last_k: int | None = Field(None, ge=1, description="landmarks of the last layer, by equal factors; unset, as k")
+    share: Share = Field(
+        "layers", description="which mixtures are one: of all heads, of keys and values, of all layers"
+    )
+    projection: Literal["linear", "mean", "max", "conv"] = Field(
+        "linear", description="how landmarks come about: learned mixtures, pooled stretches, or a strided convolution"
+    )
+    nearest: ClassVar = "linear"
+    traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        192, "the largest keys of long stretches are alike: queries' gradients are differences"
+    )
+    examples: ClassVar = (
+        {"heads": 2, "k": 2},
+        {"heads": 2, "k": 3, "share": "none"},
+        {"heads": 1, "k": 2, "share": "keys_values", "projection": "conv"},
+        {"heads": 4, "k": 2, "projection": "mean"},
+        {"heads": 2, "k": 2, "share": "heads", "projection": "max"},
+    )
+
+    @model_validator(mode="after")
+    def _alike(self) -> "LinformerConfig":
+        if self.share == "layers" and self.projection in ("linear", "conv") and self.last_k not in (None, self.k):
+            raise ValueError("layers with different numbers of landmarks share none: choose share: keys_values")
+        return self
+
+    @override
+    def distinct(self, depth: int) -> int:
+        return 1 if self.last_k in (None, self.k) else depth
+
+    @override
+    def shared(self, layer: Layer) -> nn.Module | None:
+        return self.mixtures(layer) if self.share == "layers" else None
+
+    def mixtures(self, layer: Layer) -> Landmarks | None:
+        """E and F, or the taps of the convolution; None where stretches are pooled."""
+        N, L, both = self.of_layer(layer), _context(layer), self.share in ("keys_values", "layers")
+        if self.projection == "linear":
+            return Landmarks((self.heads if self.share == "none" else 1, N, L), both, L**-0.5)
+        return Landmarks((-(-L // N), layer.dim), both, (-(-L // N)) ** -0.5) if self.projection == "conv" else None
+
+    def of_layer(self, layer: Layer) -> int:
+        """The landmarks of a layer: from the first to the last by equal factors. ValueError beyond the context."""
+        last = self.k if self.last_k is None else self.last_k
+        N = round(self.k * (last / self.k) ** (layer.number / max(layer.depth - 1, 1)))
+        if _context(layer) < N:
+            raise ValueError(f"{N} landmarks of {layer.context} tokens: choose a k of at most the context")
+        return N
+
+    @override
+    def make(self, layer: Layer) -> Linformer:
+        return Linformer(self, layer)

@@ -1,0 +1,57 @@
+"""A sequence reduced by stretches of equal length: their means, their largest numbers, or sums by taps.
+
+    mean   y_j = 1/n_j Σ_l x_{jW+l}        max   y_j = max_l x_{jW+l}        conv   y_j = Σ_l taps_l ∘ x_{jW+l}
+
+l = 0 … n_j - 1 runs over the tokens of stretch j: W, or fewer in the last one. A row with fewer tokens has fewer
+stretches; the others are `empty`, and what they hold means nothing.
+"""
+
+from typing import Literal, TypeAlias
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from seqloom.core.cost import Cost
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops.pack import within
+
+How: TypeAlias = Literal["mean", "max", "conv"]
+
+
+def reduced(
+    x: Stream, width: int, how: How, taps: Float[Tensor, "W D"] | None = None, lengths: Lengths | None = None
+) -> Float[Tensor, "B N D"]:
+    """The stretches of `width` tokens of x (B, T, D), each row of `lengths`, then zeros; N = ⌈T / width⌉."""
+    T = x.shape[1]
+    whole = T // width * width
+    first, last = x[:, :whole].unflatten(1, (-1, width)), x[:, None, whole:]
+    parts = [part for part in (first, last) if part.shape[1] * part.shape[2]]
+    if how == "conv":
+        assert taps is not None
+        return torch.cat([(part * taps[: part.shape[2]]).sum(2) for part in parts], 1)
+    if how == "mean":
+        counts = torch.tensor([part.shape[2] for part in parts for _ in range(part.shape[1])], device=x.device)
+        if lengths is not None:
+            begins = torch.arange(0, T, width, device=x.device)
+            counts = (lengths[:, None] - begins).clamp(min=1).minimum(counts)
+        return torch.cat([part.sum(2) for part in parts], 1) / counts[..., None].to(x.dtype)
+    if lengths is not None:
+        x = torch.where(within(lengths, T)[:, :, None], x, torch.finfo(x.dtype).min)
+        return reduced(x, width, how)
+    return torch.cat([part.amax(2) for part in parts], 1)
+
+
+def empty(lengths: Lengths, width: int, count: int) -> Bool[Tensor, "B N"]:
+    """Which of `count` stretches hold no token of a row."""
+    return torch.arange(count, device=lengths.device) * width >= lengths[:, None]
+
+
+def price(T: int, dim: int, width: int, how: How) -> Cost:
+    """Of one row of T tokens."""
+    n = -(-T // width) * dim
+    if how == "max":
+        return Cost(other=T * dim - n, path=("other",))
+    if how == "mean":
+        return Cost(add=T * dim - n, div=n, path=("cumulation", "division"))
+    return Cost(mul=T * dim, add=T * dim - n, path=("multiplication", "cumulation"))
