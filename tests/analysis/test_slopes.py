@@ -95,18 +95,18 @@ def test_a_line_is_fitted_to_all_points() -> None:
 @pytest.mark.parametrize("name", HERE)
 @pytest.mark.parametrize("quantity", [q for q in QUANTITIES if q not in ("forward", "kept")])
 def test_priced_quantities_grow_as_is_said(name: str, quantity: slopes.Quantity) -> None:
-    found, right = growth(CLAIMS[name], quantity), RIGHT[name][QUANTITIES.index(quantity)]
-    assert near(found.found, slopes.slopes(right, PRICED), 0.1)
+    result, right = growth(CLAIMS[name], quantity), RIGHT[name][QUANTITIES.index(quantity)]
+    assert near(result.measured, slopes.slopes(right, PRICED), 0.1)
 
 
 def measured(name: str, quantity: slopes.Quantity) -> None:
-    found, right = growth(CLAIMS[name], quantity), RIGHT[name][QUANTITIES.index(quantity)]
+    result, right = growth(CLAIMS[name], quantity), RIGHT[name][QUANTITIES.index(quantity)]
     wanted = slopes.slopes(right, MEASURED)
     if (name, quantity) == ("Transformer, tiled", "forward"):  # beside n d the kernel's own memory, of one size
-        assert found.found[0] == pytest.approx(wanted[0], abs=0.2)
-        assert 0.3 < found.found[1] < 1.1
+        assert result.measured[0] == pytest.approx(wanted[0], abs=0.2)
+        assert 0.3 < result.measured[1] < 1.1
     else:
-        assert near(found.found, wanted, ROOM.get((name, quantity), 0.2)), (found.found, wanted)
+        assert near(result.measured, wanted, ROOM.get((name, quantity), 0.2)), (result.measured, wanted)
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -144,8 +144,8 @@ def test_the_table_has_its_six_rows() -> None:
 def test_the_features_of_performer_are_as_many_as_its_row_takes() -> None:
     """With m fixed features time is n m d, and d² log d is 0.16 of an exponent more than d²: one decides, not both."""
     fixed = Claim("few", features, features, lambda d: {"kind": "performer", "heads": 1, "features": 8})
-    assert growth(fixed, "core").found == pytest.approx((1.0, 1.0), abs=0.1)
-    assert growth(CLAIMS["Performer"], "core").found[1] == pytest.approx(2.16, abs=0.03)
+    assert growth(fixed, "core").measured == pytest.approx((1.0, 1.0), abs=0.1)
+    assert growth(CLAIMS["Performer"], "core").measured[1] == pytest.approx(2.16, abs=0.03)
 
 
 def test_aft_as_printed_holds_a_bias_for_each_pair() -> None:

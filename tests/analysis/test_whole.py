@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from seqloom.analysis.count import Executed, count
-from seqloom.analysis.whole import Refused, Whole, each, whole
+from seqloom.analysis.whole import Refused, Whole, every_mixer, whole
 from seqloom.core.cost import Cost
 from seqloom.core.state import State, nbytes
 from seqloom.mixers import kinds
@@ -114,9 +114,9 @@ def test_wrong_prices_are_noticed() -> None:
 
 def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:
     config = DecoderConfig.model_validate({**SIZES, "mixer": {"kind": "attention", "heads": 8}})
-    rows = {row.mixer: row for row in each(config, 5)}
+    rows = {row.mixer: row for row in every_mixer(config, 5)}
     assert list(rows) == list(kinds())
-    eight, four = rows["attention"], each(config.model_copy(update={"mixer": kinds()["she"]()}), 5)
+    eight, four = rows["attention"], every_mixer(config.model_copy(update={"mixer": kinds()["she"]()}), 5)
     assert isinstance(eight, Whole)
     assert eight.costs == whole(config, 5)
     default = next(row for row in four if row.mixer == "attention")
@@ -126,7 +126,7 @@ def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:
 
 def test_what_does_not_fit_is_refused_with_its_reason() -> None:
     config = DecoderConfig.model_validate({**SIZES, "dim": 6, "mixer": {"kind": "attention", "heads": 3}})
-    rows = {row.mixer: row for row in each(config, 7)}
+    rows = {row.mixer: row for row in every_mixer(config, 7)}
     heads, places = rows["linear"], rows["aft_full"]
     assert isinstance(heads, Refused)
     assert "heads 4" in heads.reason

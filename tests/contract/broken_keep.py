@@ -34,7 +34,7 @@ class MultipliesByKeep(Average):
 
 @caught_by(check_keep_forward="are not 0", check_keep_reading="are not 0")
 class WritesAtDropped(Average):
-    """Outputs at dropped places are tiny, not 0."""
+    """Outputs at dropped positions are tiny, not 0."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         y = super().forward(x, keep)

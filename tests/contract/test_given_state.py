@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.core.arguments import Accepted
 from seqloom.core.memory import Entry, Memory, check
-from seqloom.core.mixer import Accepted, Mixer
+from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
 from tests.contract.cases import CASES, DIM, Case, Make, copied, draw, every_kind, every_mixer, streams, untouched
 from tests.contract.test_refusals import no

@@ -36,7 +36,7 @@ def at(state: State, row: int) -> State:
 
 
 def check_keep_forward(make: Make, wide: bool = False) -> None:
-    """Promise 4 for the whole sequence: values, zeros, noise in dropped places, gradients."""
+    """Promise 4 for the whole sequence: values, zeros, noise in dropped positions, gradients."""
     holds(gaps, make, wide)
 
 
@@ -51,14 +51,14 @@ def check_keep_reading(make: Make) -> None:
         whole = mixer(x, keep)
         y, after = mixer.extend(x, mixer.start(7), keep)
         close(y, whole)
-        assert bool((y[~keep] == 0).all()), "outputs at dropped places are not 0"
+        assert bool((y[~keep] == 0).all()), "outputs at dropped positions are not 0"
         assert after["length"].dtype == torch.long
         assert torch.equal(after["length"], keep.sum(1)), "`seen` does not count kept tokens"
         for noise in NOISE:
             again, state = mixer.extend(torch.where(keep[..., None], x, noise), mixer.start(7), keep)
-            assert torch.equal(again, y), f"{noise} in dropped places"
+            assert torch.equal(again, y), f"{noise} in dropped positions"
             for name in after:
-                assert torch.equal(state[name], after[name]), f"{noise} in dropped places changes the state's {name!r}"
+                assert torch.equal(state[name], after[name]), f"{noise} in dropped tokens changes the state's {name!r}"
         for row in range(7):
             _, one = mixer.extend(alone(mixer, x, keep, row), mixer.start(1))
             _, dropped = mixer.extend(x[row : row + 1], mixer.start(1), keep[row : row + 1])

@@ -95,7 +95,7 @@ class CountsPadding(Decay):
         return super().forward(x, keep) + place
 
 
-@breaks("padding", "with 1e.06 in dropped places, the output is off by")
+@breaks("padding", "with 1e.06 in dropped positions, the output is off by")
 class ReadsPadding(Decay):
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         dropped = 0.0 if keep is None else torch.where(keep[..., None], 0.0, x).clamp(min=100.0) - 100.0

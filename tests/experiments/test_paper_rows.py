@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from seqloom.analysis.measure import Timing
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.experiments import plan as planning
 from seqloom.experiments.paper.cells import Paper, failures
 from seqloom.experiments.paper.grid import Cell, Grid

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 import seqloom
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
 from seqloom.evaluation.scores import score
 from seqloom.generation.decode import generate
 from seqloom.mixers import mixer_config

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import seqloom
 from seqloom.analysis.count import count
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.encoder import EncoderConfig
 from seqloom.ops.backends import known, use

@@ -11,7 +11,7 @@ import pytest
 
 from seqloom.runs import rows
 from seqloom.runs.metrics import Metrics, read
-from seqloom.runs.rows import START, Mark, decode, encode, find
+from seqloom.runs.rows import START, Mark, decode, encode, scan
 
 NAN, INF = float("nan"), float("inf")
 
@@ -157,7 +157,7 @@ def test_a_damaged_row_is_named(tmp_path: Path, how: str) -> None:
             with pytest.raises(ValueError, match=r"1 damaged \(line 2\)") as raised:
                 look(path)
             assert "\n" not in str(raised.value)
-        assert [row["step"] for row in find(path).rows] == [0, 2]
+        assert [row["step"] for row in scan(path).rows] == [0, 2]
     before = path.read_bytes()
     with pytest.raises(ValueError, match=r"of the 3 rows that the run's checkpoint counts, 1 damaged \(line 2\)"):
         Metrics(path, mark=mark)
@@ -188,7 +188,7 @@ def test_whole_rows_that_are_not_the_marked_ones(tmp_path: Path, change, why: st
     path = tmp_path / "m"
     mark = _fill(path, range(5))
     path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
-    assert not find(path, mark).complete
+    assert not scan(path, mark).complete
     with pytest.raises(ValueError, match=why) as raised:
         Metrics(path, mark=mark)
     assert "train in another --out" in str(raised.value)
@@ -212,7 +212,7 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
-        found = find(path, mark)
+        found = scan(path, mark)
         assert not found.complete, bit
         assert found.damaged or found.torn, bit
         assert all(encode(row) in whole for row in found.rows), "only rows that were written are read"
@@ -270,7 +270,7 @@ def test_a_full_disk_leaves_no_half_row(tmp_path: Path) -> None:
         metrics.append({"step": 2})
         mark = metrics.mark
     assert _steps(path) == [1, 2]
-    assert find(path, mark).complete
+    assert scan(path, mark).complete
 
 
 def test_no_file(tmp_path: Path) -> None:

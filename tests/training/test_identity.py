@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from seqloom.core.mixer import plain
+from seqloom.core.parts import plain
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.positions.learned import LearnedPositions
 from seqloom.runs import model as stored

@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 
-from seqloom.core.model import weightless
+from seqloom.core.model_config import weightless
 from seqloom.models.kinds import model_config
 from seqloom.training.recipes import FOLDER, RECIPES, recipe
 from seqloom.training.settings import resolve

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.models.kinds import model_config
 from seqloom.runs import model as stored
 from seqloom.training.preparation import learner_of, prepared

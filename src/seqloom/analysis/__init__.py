@@ -1,1 +1,1 @@
-"""What a mixer or a model costs: by formula, by count, by clock."""
+"""The price of a mixer or a model: by formula, by counting, by timing."""

@@ -1,4 +1,4 @@
-"""What seed 004's Table I says that a layer needs: time and space over the length n and the width d.
+"""Seed 004's Table I: the time and space of a layer over the length n and the width d.
 
 Source: the survey "Computationally Efficient Architectures for NLP" (seed 004), which takes it from RWKV's paper (Peng
 et al., arXiv:2305.13048, Table 1) and Mamba's. Where its formulas hold and where not is in docs/errata.md.
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Formula: TypeAlias = Callable[[int, int], float]
-"""(n, d) → what grows like the formula"""
+"""(n, d) → a number that grows like the formula"""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A row: what is printed, and the mixer that it is said of, if there is one."""
+    """A row: the printed formulas, and the mixer that they are about, if there is one."""
 
     system: str
     time: Formula
@@ -83,4 +83,4 @@ VARIANTS = (
     ),
     Claim("AFT-simple", _square, _line, lambda d: {"kind": "aft_simple"}, {"wkv_average": "sequential"}),
 )
-"""the same rows, said of other members of the family or of another form"""
+"""the same rows, for other members of the family or another form"""

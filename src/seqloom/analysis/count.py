@@ -1,4 +1,4 @@
-"""Counts the arithmetic that torch executes, op by op, below autograd and whatever Python called it.
+"""Counts the arithmetic that torch executes, op by op, below autograd.
 
     with torch.no_grad(), use(attention="reference", lag_sum="reference"):
         count(lambda: mixer(x))          # what the equation costs

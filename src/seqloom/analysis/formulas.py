@@ -1,8 +1,8 @@
-"""The formulas of the Extractor paper's Tables 3-6, as they are right and where they were printed wrong.
+"""The formulas of the Extractor paper's Tables 3-6, corrected, and as they were misprinted.
 
-    d  dimension     T  length of a training sequence, the paper's l     t  place of a token     n  heads of attention
+    d  dimension     T  length of a training sequence, the paper's l   t  position of a token     n  heads of attention
 
-Each entry is printed twice: term by term (`expanded`) and summed up (`closed`). Both are kept here as they are right;
+Each entry is printed twice: term by term (`expanded`) and summed up (`closed`). Both are corrected here;
 `misprints` holds what a version of the text prints instead. Entries that are 0 are left out.
 
 Source: Chen, arXiv:2308.07661, section 7; "000" and "003" are the two versions of its text. What differs is in
@@ -143,4 +143,4 @@ INFERENCE = (
     Entry(6, "me", "mul", lambda d, t, n: d * t, lambda d, t, n: t * d),
     Entry(6, "me", "add", lambda d, t, n: (t - 1) * d, lambda d, t, n: t * d - d),
 )  # fmt: skip
-"""Tables 5 and 6: one more token, at place t"""
+"""Tables 5 and 6: one more token, at position t"""

@@ -1,4 +1,4 @@
-"""What torch's larger ops compute: matrix products, norms, softmax, Fourier transforms, convolution, attention.
+"""The prices of torch's larger ops: matrix products, norms, softmax, Fourier transforms, convolution, attention.
 
     (m, k) by (k, n)            m·k·n products, m·n·(k-1) additions; a complex product is 4 and 2 additions, a sum 2
     a transform of n numbers    n·log2(n)/2 butterflies of one complex product and two complex sums, as in radix 2:
@@ -154,18 +154,18 @@ def lagged(call: Call) -> Cost:
 
 
 def transformed(call: Call) -> Cost:
-    """Our own lag sum by transforms in C, forward; sums that it makes anew for each block are counted once."""
+    """Our own lag sum by transforms in C, forward; sums that it computes again for each block are counted once."""
     (B, T, D), w = call.args[0].shape, call.args[1]
     N = spectral.kernels.points(len(w))
     rows, log = B * -(-T // N), N.bit_length() - 1
     quarters, halves = log // 2 * (N // 4), log % 2 * (N // 2)
-    one = Cost(mul=12 * quarters + 4 * halves, add=22 * quarters + 6 * halves)
+    per_transform = Cost(mul=12 * quarters + 4 * halves, add=22 * quarters + 6 * halves)
     scaled = Cost(mul=call.out.numel())
     if w.ndim == 2:
-        return times(one, D + 2 * rows * D) + Cost(mul=4 * N * rows * D, add=2 * N * rows * D) + scaled
+        return times(per_transform, D + 2 * rows * D) + Cost(mul=4 * N * rows * D, add=2 * N * rows * D) + scaled
     taps = w[0].numel()
     products = Cost(mul=3 * rows * taps, add=3 * rows * (taps - D) + 3 * rows * D + taps + rows * D)
-    return times(one, taps + 2 * rows * D) + times(products, N) + scaled
+    return times(per_transform, taps + 2 * rows * D) + times(products, N) + scaled
 
 
 def scanned(call: Call) -> Cost:
@@ -204,8 +204,8 @@ def dense(call: Call) -> Cost | None:
     matrix, N = call.args[0], call.args[0].shape[-1]
     if matrix.is_complex() or (len(call.args) > 1 and call.args[1].ndim != matrix.ndim):
         return None
-    each = dense_price.solution(N, call.args[1].shape[-1]) if len(call.args) > 1 else dense_price.exponential(N)
-    return times(each, matrix.numel() // N**2)
+    price = dense_price.solution(N, call.args[1].shape[-1]) if len(call.args) > 1 else dense_price.exponential(N)
+    return times(price, matrix.numel() // N**2)
 
 
 def solved(call: Call) -> Cost | None:
@@ -228,9 +228,9 @@ def erased(call: Call) -> Cost:
 
 
 def selected(call: Call) -> Cost:
-    """Our own selective scan in C, forward: Δ, a decay for each state, what comes in and goes out; its weights once."""
-    D, N, given = call.args[0].numel(), call.args[2].shape[1], [each is not None for each in call.args[6:9]]
-    soft, skip, gate = (int(each) for each in given)
+    """Our own selective scan in C, forward: Δ, a decay for each state, input and output; its weights once."""
+    D, N, given = call.args[0].numel(), call.args[2].shape[1], [argument is not None for argument in call.args[6:9]]
+    soft, skip, gate = (int(flag) for flag in given)
     price = Cost(
         mul=4 * N + 1 + skip + 2 * gate,
         add=2 * N - 1 + 2 * soft + skip + gate,

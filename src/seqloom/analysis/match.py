@@ -1,11 +1,11 @@
-"""Fairness as a function: one size of a model is changed until the model is as large, or as dear, as another.
+"""Fairness as a function: one size of a model is changed until the model equals another in size, operations or time.
 
     params   trainable numbers              of all layers and the norms around them: the token and position tables and
     mul      multiplications of one row     the head (the last linear layer and its softmax) are left aside
     time     seconds of a training step     of the whole model, as measured here in this process
 
-The sizes that may move are `ffn`, `dim` and `depth`, one at a time. Counts must agree within 1%, times within 5%: what
-is timed twice differs by more than 1%, and a match to 1% would be pretence.
+The sizes that may move are `ffn`, `dim` and `depth`, one at a time. Counts must agree within 1%, times within 5%: two
+timings of the same model differ by more than 1%, so that a match to 1% would mean nothing.
 
 Source: ours. The Extractor paper compares models of equal sizes and unequal price.
 """
@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, final, get_args
 
 from seqloom.analysis.sizes import By, Counted, at, nearest, quantity, title
 from seqloom.analysis.timed import TimedSizes
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.table import written
 
 __all__ = ["By", "Equal", "Match", "match", "quantity"]
@@ -28,12 +28,12 @@ WITHIN = {"params": 1, "mul": 1, "time": 5}
 @final
 @dataclass(frozen=True)
 class Match:
-    """A model changed in one size to be as large, or as dear, as another; as text, one line about what moved."""
+    """A model changed in one size to equal another; as text, one line about the change."""
 
     config: ModelConfig
     """the changed model"""
     to: ModelConfig
-    """the other, as it was given"""
+    """the other model, as given"""
     equal: Equal
     by: By
     before: int
@@ -47,7 +47,7 @@ class Match:
 
     @property
     def difference(self) -> float:
-        """How far `config` lies above `to`, as a share of the latter; negative below."""
+        """The difference of `config` to `to`, as a share of the latter; negative where it is less."""
         return (self.quantity - self.aim) / self.aim
 
     @property
@@ -64,7 +64,7 @@ class Match:
     def compared(self) -> str:
         """Both quantities and their difference, in words."""
         words = {"params": "parameters", "mul": "multiplications", "time": "ms a training step"}[self.equal]
-        here, there = (f"{each:,}" if isinstance(each, int) else written(1e3 * each) for each in self._both)
+        here, there = (f"{number:,}" if isinstance(number, int) else written(1e3 * number) for number in self._both)
         what, other = f"{here} {words}", f"the {there} of {title(self.to)}"
         if self.quantity == self.aim:
             return f"{what}, exactly {other}"
@@ -106,22 +106,22 @@ def match(
 
 def _by_count(config: ModelConfig, to: ModelConfig, equal: Counted, by: By) -> Match:
     aim = quantity(to, equal)
-    quantity(config, equal)  # what cannot be built says why
+    quantity(config, equal)  # raises the error of a model that cannot be built
 
     def moved(by: By) -> Match:
         after = nearest(config, equal, by, aim)
         changed = at(config, by, after)
         return Match(changed, to, equal, by, getattr(config, by), after, quantity(changed, equal), aim)
 
-    found = moved(by)
-    if found.close:
-        return found
+    best = moved(by)
+    if best.close:
+        return best
     others = _others(by)
     able = [other for other in others if (other, config.channel) != ("ffn", "none") and moved(other).close]
     way = f"match by {' or '.join(able)} instead" if able else f"{' and '.join(others)} cannot either"
     raise ValueError(
         f"no {by} brings {title(config)} within 1% of {title(to)}: "
-        f"the nearest, {by} {found.after:,}, has {found.compared}; {way}"
+        f"the nearest, {by} {best.after:,}, has {best.compared}; {way}"
     )
 
 
@@ -130,19 +130,19 @@ def _by_time(config: ModelConfig, to: ModelConfig, by: By, row: TimedSizes | Non
         raise ValueError("to match time, time it first: row=seqloom.experiments.clock.clock(config, to, by, training)")
     row.require(config, to, by)
     after = row.nearest
-    found = Match(
+    result = Match(
         at(config, by, after), to, "time", by, getattr(config, by), after, row.seconds(after), row.other.median
     )
-    if found.close:
-        return found
+    if result.close:
+        return result
     name, instead = title(config), f"match by {' or '.join(_others(by))} instead"
-    if after == min(row.sizes) and found.difference > 0:
-        raise ValueError(f"{name} is slower than {title(to)} even at {by} {after:,}: {found.compared}; {instead}")
-    if after == max(row.sizes) and found.difference < 0:
-        raise ValueError(f"{name} is quicker than {title(to)} even at {by} {after:,}: {found.compared}; {instead}")
+    if after == min(row.sizes) and result.difference > 0:
+        raise ValueError(f"{name} is slower than {title(to)} even at {by} {after:,}: {result.compared}; {instead}")
+    if after == max(row.sizes) and result.difference < 0:
+        raise ValueError(f"{name} is quicker than {title(to)} even at {by} {after:,}: {result.compared}; {instead}")
     raise ValueError(
         f"no {by} that was timed brings {name} within 5% of {title(to)}: the nearest, {by} {after:,}, takes "
-        f"{found.compared}; time it again with more repeats while nothing else runs, or {instead}"
+        f"{result.compared}; time it again with more repeats while nothing else runs, or {instead}"
     )
 
 

@@ -1,6 +1,6 @@
-"""What a fast path executes, how long it takes, and how much memory it needs.
+"""Measurements of a fast path: operations, time, memory.
 
-Times are medians with quartiles of runs that take turns: what else the machine does then falls on all of them alike. A
+Times are medians with quartiles of runs that take turns: other load on the machine affects all of them alike. A
 short pause after each run lets the others' caches and clocks settle. Only ratios within one race mean anything.
 """
 
@@ -76,7 +76,7 @@ def race(
     """The times of several runs that take turns for `repeats` rounds, each round beginning with the next one.
 
     Each is warmed up `warm` times; `after` is called, off the clock, when a timed run has ended. ValueError if
-    `repeats` is less than 1 or nothing is to run.
+    `repeats` is less than 1 or there are no runs.
     """
     if repeats < 1 or not runs:
         raise ValueError(f"nothing to time: {len(runs)} runs, {repeats} repeats; give at least one of each")
@@ -95,15 +95,15 @@ def race(
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """The most memory that torch's CPU allocator held at once for `run`, in bytes, beyond what was there before it.
+    """The most memory that torch's CPU allocator held at once for `run`, in bytes, beyond the memory in use before it.
 
     Counts results, temporaries and the workspaces that torch's kernels ask for; what a library takes behind torch's
     back (the scratch of a Fourier transform, of a matrix product) is not seen. Older memory that `run` gives back is
     not subtracted. It runs once, under torch's profiler; what is written to stderr meanwhile is lost.
     """
     with _unheard(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
-        kept = run()
-    del kept
+        result = run()
+    del result
     assert record.profiler is not None
     assert record.profiler.kineto_results is not None
     moves = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
@@ -116,16 +116,16 @@ def peak_bytes(run: Callable[[], object]) -> int:
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Nothing reaches the process's stderr: the profiler's own lines there mean nothing to anyone."""
+    """Nothing reaches the process's stderr: the profiler's own lines there are meaningless."""
     sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         os.close(nowhere)
 
 

@@ -1,4 +1,4 @@
-"""Where a figure is from: the day, the code, the command and the machine.
+"""The origin of a figure: date, commit, command and machine.
 
 origin("seqloom bench she --out /home/me/rows.jsonl")
 # {"date": "2026-11-21", "commit": "e798f7f", "command": "seqloom bench she --out rows.jsonl", "machine": "2-core …"}
@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parent.parent
 
 
 def origin(command: str) -> dict[str, str]:
-    """date, commit, command (without the paths of this machine) and machine, to be written beside a figure."""
+    """date, commit, command (without the paths of this machine) and machine, to be written next to a figure."""
     return {"date": date.today().isoformat(), "commit": commit(), "command": public(command), "machine": machine()}
 
 
@@ -26,14 +26,14 @@ def origin(command: str) -> dict[str, str]:
 def commit() -> str:
     """The commit of the checkout that the package lies in, with + where its folder or benchmarks/ differ from it.
 
-    The installed version, as `seqloom 0.1.0`, where there is none. It is looked up once a process: what is checked out
-    later is not what runs.
+    The installed version, as `seqloom 0.1.0`, where there is none. It is looked up once per process: a later
+    checkout is not the code that runs.
     """
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a virtual environment inside of another project
         return _installed()
     short = _git("rev-parse", "--short", "HEAD")
-    places = (".", ":(top)benchmarks", ":!*.pyc", ":!*__pycache__*")
-    changed = _git("status", "--porcelain", "--ignored", *places)
+    paths = (".", ":(top)benchmarks", ":!*.pyc", ":!*__pycache__*")
+    changed = _git("status", "--porcelain", "--ignored", *paths)
     return _installed() if short is None else short + ("+" if changed else "")
 
 
@@ -48,7 +48,7 @@ def machine() -> str:
 
 
 def public(command: str) -> str:
-    """The command with each path that says where something lies on this machine cut down to its last name."""
+    """The command with every path of this machine cut down to its last name."""
     try:
         words = shlex.split(command)
     except ValueError:  # a quote without its other end
@@ -71,9 +71,9 @@ def _installed() -> str:
 
 
 def _git(*words: str) -> str | None:
-    """What git says about the package's folder; None where it says no, or is not there."""
+    """The output of git for the package's folder; None where it fails or is not installed."""
     try:
-        said = subprocess.run(["git", *words], capture_output=True, text=True, check=False, cwd=PACKAGE)
+        result = subprocess.run(["git", *words], capture_output=True, text=True, check=False, cwd=PACKAGE)
     except OSError:
         return None
-    return said.stdout.strip() if said.returncode == 0 else None
+    return result.stdout.strip() if result.returncode == 0 else None

@@ -2,7 +2,7 @@
 
     others = watch()
     ...                # what is timed
-    others()           # the share of our cores' time that others took, 0 … 1; None where the system does not say
+    others()           # the share of our cores' time that others took, 0 … 1; None where the system does not report it
 
 The cores are those that this process may run on; what a virtual machine's host took from them counts too.
 """
@@ -21,7 +21,7 @@ SAMPLE = 0.3
 
 @dataclass(frozen=True)
 class Cores:
-    """What the cores have done since the system started, in seconds, and our process with them."""
+    """The busy seconds of the cores and of our process since the system started."""
 
     busy: dict[int, float]
     whole: dict[int, float]
@@ -32,7 +32,7 @@ class Cores:
 
 
 def watch() -> Callable[[], float | None]:
-    """Begins to watch; what it returns ends it (after at least `SAMPLE` seconds) and says the share of others."""
+    """Starts watching; the returned function ends it (after at least `SAMPLE` seconds) and gives the others' share."""
     before, began = cores(), time.monotonic()
 
     def ended() -> float | None:
@@ -43,7 +43,7 @@ def watch() -> Callable[[], float | None]:
 
 
 def share(before: Cores | None, after: Cores | None) -> float | None:
-    """The part of the time of our cores, from `before` to `after`, in which they worked for others."""
+    """The share of our cores' time, from `before` to `after`, that other processes used."""
     if before is None or after is None:
         return None
     whole = sum(after.whole[core] - before.whole.get(core, 0.0) for core in after.ours & after.whole.keys())
@@ -57,7 +57,7 @@ def loaded(others: float | None) -> bool | None:
 
 
 def warning(others: float | None) -> str:
-    """A line about the share of others where it is large; empty where not."""
+    """A line about the others' share where it is large; else empty."""
     if others is None or others < LOADED:
         return ""
     return f"other processes used {others:.0%} of the cores meanwhile: trust the ratios more than the times"
@@ -73,8 +73,8 @@ def cores() -> Cores | None:
         ours = frozenset(core for task in tasks for core in os.sched_getaffinity(task))
     except (OSError, AttributeError):  # not Linux, or a thread that has just ended
         return None
-    busy = {core: sum(each) - each[3] - each[4] for core, each in ticks.items()}  # idle, waiting for a disk
-    return Cores(busy, {core: sum(each) for core, each in ticks.items()}, ours, time.process_time())
+    busy = {core: sum(times) - times[3] - times[4] for core, times in ticks.items()}  # idle, waiting for a disk
+    return Cores(busy, {core: sum(times) for core, times in ticks.items()}, ours, time.process_time())
 
 
 def _core(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What torch's ops on single numbers compute: one price an op, and the ops that compute nothing.
+"""The prices of torch's elementwise ops, and the ops that compute nothing.
 
 A product of two complex numbers is 4 products and 2 additions, of a complex and a real one 2 products, a sum of complex
 numbers 2 additions, with a real one 1; a quotient is the product with the conjugate and two divisions by its square,
@@ -15,19 +15,19 @@ from seqloom.core.cost import Cost
 
 
 class Call(NamedTuple):
-    """One op that torch ran: what it got, and what it gave (the first tensor, where it gave several)."""
+    """One op that torch ran: its arguments and its result (the first tensor, where there are several)."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     out: Tensor
 
-    def get(self, place: int, name: str, default: Any = None) -> Any:
-        """An argument, given by place or by name or not at all."""
-        return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
+    def get(self, index: int, name: str, default: Any = None) -> Any:
+        """An argument, given by position or by name, or its default."""
+        return self.args[index] if len(self.args) > index else self.kwargs.get(name, default)
 
 
 Rule = Callable[[Call], Cost | None]
-"""the price of a call; None where this rule does not know the case"""
+"""the price of a call; None where the rule does not cover the case"""
 
 # fmt: off
 FREE = frozenset(
@@ -89,7 +89,7 @@ COMPLEX: dict[str, Cost] = {
 """the price of one complex number, or of one real number made of one: e^a (cos b + i sin b), ln|z| + i·angle, …"""
 
 
-def each(name: str) -> Rule:
+def elementwise(name: str) -> Rule:
     """The rule of an op that computes every number of its output alike."""
 
     def rule(call: Call) -> Cost | None:
@@ -139,4 +139,4 @@ def added_product(call: Call) -> Cost:
     return Cost(mul=n * (2 if call.kwargs.get("value", 1) != 1 else 1), add=n)
 
 
-RULES: dict[str, Rule] = {name: each(name) for name in EACH} | {"pow": power, "addcmul": added_product}
+RULES: dict[str, Rule] = {name: elementwise(name) for name in EACH} | {"pow": power, "addcmul": added_product}

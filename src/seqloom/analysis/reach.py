@@ -1,9 +1,9 @@
-"""What a mixer reads: how much each output moves when an input does.
+"""The reach of a mixer: how much each output changes with each input.
 
     reach_ts = |∂y_t / ∂x_s|      the Frobenius norm of D × D slopes; over several rows, their root mean square
 
-All of them from few backward passes: a row does not depend on the others, so a batch of copies of one row asks for one
-number of one output in each copy. Wide mixers are asked by random signs v instead: the mean of |vᵀJ|² is |J|².
+All of them from few backward passes: a row does not depend on the others, so that in a batch of copies of one row every
+copy gives the slope of one number of one output. For wide mixers random signs v are used: the mean of |vᵀJ|² is |J|².
 """
 
 import math
@@ -23,7 +23,7 @@ from seqloom.core.view import View
 COPIES = 1 << 20
 """numbers of one batch of copies at most"""
 DECADES, PROBES, SHOWN = 3, 8, 32
-"""of a view: powers of ten that it tells apart, directions that a place is asked in, tokens at most"""
+"""of a view: powers of ten on its scale, random directions per position, most tokens"""
 
 
 def reach(mixer: Mixer, T: int, *, rows: int = 1, seed: int = 0) -> Float[Tensor, "T T"]:
@@ -40,7 +40,7 @@ def reach(mixer: Mixer, T: int, *, rows: int = 1, seed: int = 0) -> Float[Tensor
 
 
 def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 0) -> Float[Tensor, "T T"]:
-    """|∂y_t/∂x_s| at [t, s], where the mixer reads x (B, T, D); exact, or estimated from `probes` directions a place.
+    """|∂y_t/∂x_s| at [t, s], where the mixer reads x (B, T, D); exact, or estimated from `probes` directions each.
 
     An estimate is within about √(1 / (2·probes)) of a slope that goes one way only, nearer where it goes many ways.
     Gradients of parameters are left alone. ValueError for fewer than one probe.
@@ -48,7 +48,7 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
     if probes is not None and probes < 1:
         raise ValueError(f"a slope is estimated from 1 or more probes, not from {probes}")
     T, D = x.shape[1:]
-    frozen = {name: each.detach() for name, each in mixer.named_parameters()}
+    frozen = {name: weights.detach() for name, weights in mixer.named_parameters()}
     directions = _directions(T, D, probes, seed).to(x)
     many = directions.shape[1]
     copies = max(1, COPIES // max(T * D, 1))
@@ -57,23 +57,23 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
     for row in x.detach():
         for first in range(0, len(asked), copies):
             some = asked[first : first + copies]
-            places = torch.arange(first, first + len(some)) // many
+            positions = torch.arange(first, first + len(some)) // many
             with torch.enable_grad():
                 read = row.expand(len(some), T, D).clone().requires_grad_()
                 y = functional_call(mixer, frozen, (read,))
             wanted = torch.zeros_like(y)
-            wanted[torch.arange(len(some)), places] = some
+            wanted[torch.arange(len(some)), positions] = some
             (slope,) = torch.autograd.grad(y, read, wanted)
-            squares.index_add_(0, places, slope.detach().double().square().sum(-1).cpu())
+            squares.index_add_(0, positions, slope.detach().double().square().sum(-1).cpu())
     scale = len(x) * (1 if probes is None else probes)
     return (squares / scale).sqrt()
 
 
 def view(mixer: Mixer, x: Stream) -> View:
     """The map of a report: of the first row of x (B, T, D) and its first tokens, estimated, as a logarithm."""
-    found = reach_of(mixer, x[:1, :SHOWN], probes=PROBES)
-    largest = found.max()
-    powers = (DECADES + (found / largest).log10()).clamp(min=0) if largest > 0 else found
+    reach = reach_of(mixer, x[:1, :SHOWN], probes=PROBES)
+    largest = reach.max()
+    powers = (DECADES + (reach / largest).log10()).clamp(min=0) if largest > 0 else reach
     meaning = (
         f"How much each output moves with each input, |∂y_t/∂x_s|: {DECADES} is the largest slope, one less a tenth, "
         "0 a thousandth or less."
@@ -82,7 +82,7 @@ def view(mixer: Mixer, x: Stream) -> View:
 
 
 def _directions(T: int, D: int, probes: int | None, seed: int) -> Tensor:
-    """What each copy asks of its place: one channel each, or random signs of all. (T, D or probes, D)"""
+    """The directions of the copies of a position: one channel each, or random signs. (T, D or probes, D)"""
     if probes is None:
         return torch.eye(D, dtype=torch.float64).expand(T, D, D)
     require_seed(seed)
@@ -93,7 +93,7 @@ def _directions(T: int, D: int, probes: int | None, seed: int) -> Tensor:
 @final
 @dataclass(frozen=True)
 class Span:
-    """A reach map in four numbers: means over the second half of its places, where there is enough to look back on."""
+    """A reach map in four numbers: means over the second half of the positions, which can look back far enough."""
 
     now: float
     """the share of an output's slopes that is on its own token"""
@@ -105,16 +105,16 @@ class Span:
     """the share of all tokens so far whose slope is at least a thousandth of the largest"""
 
 
-def span(found: Float[Tensor, "T T"]) -> Span:
-    """The numbers of a map of a mixer that looks back only; places without any slope are left out.
+def span(reach: Float[Tensor, "T T"]) -> Span:
+    """The numbers of a causal mixer's map; positions without any slope are left out.
 
     ValueError where there is no slope at all.
     """
-    T = len(found)
-    places = [t for t in range(T // 2, T) if float(found[t, : t + 1].sum()) > 0]
-    if not places:
+    T = len(reach)
+    positions = [t for t in range(T // 2, T) if float(reach[t, : t + 1].sum()) > 0]
+    if not positions:
         raise ValueError("the map has no slope in its second half: nothing is read there")
-    back = [found[t, : t + 1].flip(0) for t in places]  # from lag 0 on
+    back = [reach[t, : t + 1].flip(0) for t in positions]  # from lag 0 on
     shares = [lags / lags.sum() for lags in back]
     return Span(
         now=_mean([float(share[0]) for share in shares]),
@@ -125,7 +125,7 @@ def span(found: Float[Tensor, "T T"]) -> Span:
 
 
 def _within(share: Tensor, part: float) -> float:
-    """The first lag by which `part` of the shares has come."""
+    """The first lag up to which the shares add up to `part`."""
     return float((share.cumsum(0) >= part - 1e-12).nonzero()[0])
 
 

@@ -1,4 +1,4 @@
-"""What torch's sums, extremes and accumulating writes compute: n terms are n-1 operations."""
+"""The prices of torch's sums, extremes and accumulating writes: n terms are n-1 operations."""
 
 from torch import Tensor
 
@@ -37,20 +37,20 @@ def extreme(call: Call) -> Cost:
 
 
 def added_at(call: Call) -> Cost | None:
-    """Numbers put at places: free where they replace, an addition each where they accumulate."""
-    places, values = call.args[1:3]
+    """Numbers put at indices: free where they replace, an addition each where they accumulate."""
+    indices, values = call.args[1:3]
     if call.get(3, "accumulate", False):
         return Cost(add=values.numel())
-    return Cost() if isinstance(places, (list, tuple)) else None
+    return Cost() if isinstance(indices, (list, tuple)) else None
 
 
 def scattered(call: Call) -> Cost | None:
-    """Numbers put at places along an axis: free, unless they are combined with what was there."""
+    """Numbers put at indices along an axis: free, unless they are combined with the old values."""
     return None if "reduce" in call.kwargs else Cost()
 
 
 def scattered_sum(call: Call) -> Cost:
-    """Numbers added at places along an axis."""
+    """Numbers added at indices along an axis."""
     return Cost(add=call.get(3, "src", call.kwargs.get("source")).numel())
 
 

@@ -1,6 +1,6 @@
 """How far a mixer's float32 outputs and gradients are from its float64 ones, with the same weights and inputs.
 
-    error = max |found - exact| / max |exact|        in eps of float32, 1.2e-7; for the output and for each gradient
+    error = max |result - exact| / max |exact|        in eps of float32, 1.2e-7; for the output and for each gradient
 
 A gradient whose largest value is below a hundredth of the largest of all gradients is measured against that hundredth:
 some gradients are 0 by symmetry, and what is left of them is rounding alone. `MixerConfig.rounding` is the bound.
@@ -27,17 +27,17 @@ def errors(mixer: Mixer, T: int, seed: int = 0) -> dict[str, float]:
     generator = torch.Generator().manual_seed(seed)
     x, weights = torch.randn(2, 1, T, mixer.dim, generator=generator)
     single = copy.deepcopy(mixer).float()
-    found, exact = _read(single, x, weights), _read(copy.deepcopy(single).double(), x.double(), weights.double())
+    result, exact = _read(single, x, weights), _read(copy.deepcopy(single).double(), x.double(), weights.double())
     largest = max(float(tensor.abs().max()) for name, tensor in exact.items() if name != "output")
     return {
-        name: _error(found[name], tensor, 0.0 if name == "output" else SMALL * largest)
+        name: _error(result[name], tensor, 0.0 if name == "output" else SMALL * largest)
         for name, tensor in exact.items()
     }
 
 
 def worst(mixer: Mixer, T: int, seed: int = 0) -> tuple[float, str]:
     """The largest of `errors`, and whose it is; NaN is larger than any."""
-    name, error = max(errors(mixer, T, seed).items(), key=lambda each: (each[1] != each[1], each[1]))
+    name, error = max(errors(mixer, T, seed).items(), key=lambda entry: (entry[1] != entry[1], entry[1]))
     return error, name
 
 
@@ -50,6 +50,6 @@ def _read(mixer: Mixer, x: Tensor, weights: Tensor) -> dict[str, Tensor]:
     return {"output": y.detach(), "input": slopes[0], **dict(zip(parameters, slopes[1:], strict=True))}
 
 
-def _error(found: Tensor, exact: Tensor, least: float) -> float:
-    gap = float((found.double() - exact).abs().max())
+def _error(result: Tensor, exact: Tensor, least: float) -> float:
+    gap = float((result.double() - exact).abs().max())
     return gap / max(float(exact.abs().max()), least, torch.finfo(torch.float64).tiny) / EPS

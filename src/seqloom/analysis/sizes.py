@@ -1,4 +1,4 @@
-"""The sizes of a model that may move, what it holds or executes at each, and the size that comes nearest to an aim.
+"""The sizes of a model that may change, its parameters or operations at each, and the size nearest to an aim.
 
 A depth moves by whole patterns of mixers, so that what repeats stays whole; a dim only takes values that the mixers can
 be built with. Both quantities grow with each size, so the nearest size lies where they cross the aim.
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from seqloom.core.model import ModelConfig, weightless
+from seqloom.core.model_config import ModelConfig, weightless
 
 By: TypeAlias = Literal["ffn", "dim", "depth"]
 Counted: TypeAlias = Literal["params", "mul"]
@@ -23,7 +23,7 @@ def quantity(config: ModelConfig, equal: Counted) -> int:
     Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
     """
     with torch.device("meta"):
-        for mixer in config.pattern:  # one that does not fit says so before the rest is built: a search asks thousands
+        for mixer in config.pattern:  # raises before the rest is built, because a search asks thousands of sizes
             mixer.build(config.dim, config.context, config.causal)
     return int(getattr(weightless(config).inner_cost(config.context), equal))
 
@@ -43,19 +43,19 @@ def nearest(config: ModelConfig, equal: Counted, by: By, aim: int) -> int:
         except ValueError:  # a mixer that asks its heads or groups to divide dim
             return None
 
-    def upward(place: int) -> tuple[float, int]:
-        """The first size from a place on that can be built, after its quantity: this too grows with the place."""
-        return next(((found, size) for size in sizes[place:] if (found := priced(size)) is not None), (inf, sizes[-1]))
+    def upward(index: int) -> tuple[float, int]:
+        """(quantity, size) of the first size from an index on that can be built; both grow with the index."""
+        return next(((price, size) for size in sizes[index:] if (price := priced(size)) is not None), (inf, sizes[-1]))
 
-    place = _crossing(lambda place: upward(place)[0], len(sizes), aim)
-    around = [upward(place), *([upward(place - 1)] if place else [])]
-    return min(around, key=lambda found: (abs(found[0] - aim), found[1]))[1]
+    index = _crossing(lambda index: upward(index)[0], len(sizes), aim)
+    around = [upward(index), *([upward(index - 1)] if index else [])]
+    return min(around, key=lambda candidate: (abs(candidate[0] - aim), candidate[1]))[1]
 
 
 def _crossing(value: Callable[[int], float], count: int, aim: float) -> int:
-    """The first of `count` places whose value is no less than `aim`, of values that grow; the last where none is.
+    """The first of `count` indices whose value is no less than `aim`, of values that grow; the last where none is.
 
-    By the line through the ends of what is left, exact for `ffn`; halved where that does not halve it.
+    By interpolation between the ends of what is left, exact for `ffn`; by bisection where that gains less.
     """
     low, high, by_line = -1, count - 1, False
     while high - low > 1:
@@ -99,5 +99,5 @@ def at(config: ModelConfig, by: By, size: int) -> ModelConfig:
 
 
 def title(config: ModelConfig) -> str:
-    """A model called by its mixers."""
+    """The name of a model: that of its mixers."""
     return " + ".join(dict.fromkeys(mixer.kind for mixer in config.pattern))

@@ -39,17 +39,17 @@ class Growth:
 
     system: str
     quantity: Quantity
-    found: tuple[float, float]
+    measured: tuple[float, float]
     printed: tuple[float, float]
 
     def agrees(self, within: float = 0.2) -> bool:
         """Whether both exponents are as printed, but for what constants and smaller terms still do at these sizes."""
-        return near(self.found, self.printed, within)
+        return near(self.measured, self.printed, within)
 
 
-def near(found: tuple[float, float], other: tuple[float, float], within: float = 0.2) -> bool:
+def near(first: tuple[float, float], other: tuple[float, float], within: float = 0.2) -> bool:
     """Whether two pairs of exponents are the same."""
-    return all(abs(a - b) <= within for a, b in zip(found, other, strict=True))
+    return all(abs(a - b) <= within for a, b in zip(first, other, strict=True))
 
 
 def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
@@ -107,9 +107,9 @@ def operations(mixer: Mixer, n: int, projections: bool = True) -> int:
     return mixer.cost(n).total - spared
 
 
-def kept_bytes(run: Callable[[], object], beside: Sequence[Tensor] = ()) -> int:
+def kept_bytes(run: Callable[[], object], excluded: Sequence[Tensor] = ()) -> int:
     """The bytes of all memory that the graph of `run()` holds for its backward, but for that of tensors `beside`."""
-    known = {tensor.untyped_storage().data_ptr() for tensor in beside}
+    known = {tensor.untyped_storage().data_ptr() for tensor in excluded}
     held: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -118,6 +118,6 @@ def kept_bytes(run: Callable[[], object], beside: Sequence[Tensor] = ()) -> int:
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
         graph = run()
-    total = sum(tensor.untyped_storage().nbytes() for place, tensor in held.items() if place not in known)
+    total = sum(tensor.untyped_storage().nbytes() for address, tensor in held.items() if address not in known)
     del graph
     return total

@@ -14,7 +14,7 @@ from uuid import uuid4
 from seqloom.analysis.measure import Timing
 from seqloom.analysis.origin import machine
 from seqloom.analysis.sizes import By, title
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 
 _TOKEN = uuid4().hex
 

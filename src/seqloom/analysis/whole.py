@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
 from seqloom.core.cost import Cost
-from seqloom.core.model import ModelConfig, weightless
+from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.mixers import kinds, mixer_config
 
 Use: TypeAlias = Literal["training", "prefill", "token"]
@@ -58,7 +58,7 @@ def required(config: ModelConfig, costs: Mapping[Use, Cost], per: Use | Literal[
     return use
 
 
-def each(config: ModelConfig, T: int) -> Iterator[Whole | Refused]:
+def every_mixer(config: ModelConfig, T: int) -> Iterator[Whole | Refused]:
     """The prices of the same model with every mixer of the registry, in its order.
 
     A mixer that `config` has keeps its settings there; others have their own defaults.

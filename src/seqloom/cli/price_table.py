@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from seqloom.analysis.whole import Refused, Use, Whole, each, required
+from seqloom.analysis.whole import Refused, Use, Whole, every_mixer, required
 from seqloom.cli.price_options import whole
 from seqloom.cli.priced import SHORT, PricedModel
 from seqloom.core.cost import Cost
@@ -27,7 +27,7 @@ def priced(wanted: PricedModel) -> str:
     use = wanted.per
     config = resolve(wanted.preset, wanted.changes).model
     T = whole(wanted.given, "tokens", config.context)
-    found = list(each(config, T))
+    found = list(every_mixer(config, T))
     models = [one for one in found if isinstance(one, Whole)]
     refused = {one.mixer: one.reason for one in found if isinstance(one, Refused)}
     if not models:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from seqloom.runs import about, manifest, steps
 from seqloom.runs.layout import Run, find_run
-from seqloom.runs.rows import START, damage, find, lacking
+from seqloom.runs.rows import START, damage, lacking, scan
 
 
 def checked(folder: Path) -> tuple[str, bool]:
@@ -37,11 +37,11 @@ def _metrics(run: Run) -> Iterator[tuple[str, str]]:
     if mark == START and not run.metrics.exists():
         return
     try:
-        rows = find(run.metrics, mark)
+        content = scan(run.metrics, mark)
     except (OSError, ValueError) as error:
         yield run.metrics.name, _text(error)
         return
-    wrong = lacking(rows, mark) if not rows.complete else damage(rows.damaged) if rows.damaged else ""
+    wrong = lacking(content, mark) if not content.complete else damage(content.damaged) if content.damaged else ""
     yield run.metrics.name, wrong
 
 

@@ -20,5 +20,5 @@ PROMISES: tuple[Promise, ...] = (causality, rows, padding, gaps, pieces, token_s
 
 
 def verify(subject: Subject) -> list[Finding]:
-    """What each promise comes to for the subject."""
+    """The findings of all promises for the subject."""
     return [check(subject) for check in PROMISES]

@@ -11,9 +11,9 @@ from seqloom.core.mixer import Mixer
 from seqloom.ops import backends
 
 CHANGES = (1.0, 100.0)
-"""by how much later inputs are moved: within the usual range, and out of it"""
+"""changes of later inputs: within the usual range, and far out of it"""
 FAR = (1e6,)
-"""the same for a mixer, which must stand it"""
+"""the same for a mixer, which must tolerate more"""
 
 
 @promise("causality")
@@ -50,12 +50,12 @@ def _looks_ahead(subject: Subject, module: nn.Module) -> str:
 
 
 def leak(module: nn.Module, T: int, change: float, eps: float = torch.finfo(torch.float64).eps) -> float:
-    """What the FFT may carry back of a change: 8 eps · change · Σ|w| · log2(2T), through the projections."""
+    """The bound on what the FFT carries back of a change: 8 eps · change · Σ|w| · log2(2T), through the projections."""
     return 8 * eps * change * gain(module) * math.log2(2 * T)
 
 
 def gain(module: nn.Module) -> float:
-    """By how much the projections and taps can enlarge a number, loosely: the product of their largest sums."""
+    """A bound on how much projections and taps enlarge a number: the product of their largest sums."""
     product = 1.0
     for parameter in module.parameters():
         size = parameter.detach().abs().double().flatten(1) if parameter.ndim > 1 else parameter.detach().abs()[None]
@@ -65,7 +65,7 @@ def gain(module: nn.Module) -> float:
 
 
 def _share(subject: Subject, module: nn.Module, x: Tensor) -> float:
-    """What rounding may carry back, as a share of a change; never so much that it could hide a leak."""
+    """The bound on what rounding carries back, as a share of a change; too small to hide a leak."""
     return min(10 * subject.rounding * subject.scale, leak(module, x.shape[1], 1.0, subject.eps))
 
 
@@ -81,29 +81,29 @@ def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None
     with torch.no_grad():
         y = module(x)
         for change in FAR if isinstance(module, Mixer) else CHANGES:
-            for place in range(1, x.shape[1]):
-                later = draw(*x[:, place:].shape, seed=place, dtype=x.dtype).sign()
-                changed = torch.cat([x[:, :place], x[:, place:] + change * later], 1)
-                gaps = (module(changed) - y)[:, :place].abs().amax((0, 2))
+            for position in range(1, x.shape[1]):
+                later = draw(*x[:, position:].shape, seed=position, dtype=x.dtype).sign()
+                changed = torch.cat([x[:, :position], x[:, position:] + change * later], 1)
+                gaps = (module(changed) - y)[:, :position].abs().amax((0, 2))
                 first = int((gaps > share * change).int().argmax())
                 where = f"output {first} moved by" if gaps[first] > share * change else "earlier outputs moved by"
-                moved = f"with inputs from {place} on moved by {change:g}, {where}"
+                moved = f"with inputs from {position} on moved by {change:g}, {where}"
                 worst.note(float(gaps.max()), share * change, moved)
 
 
 def _differentiate(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
     x = x.clone().requires_grad_()
     y = module(x)
-    for place in range(x.shape[1]):
-        out = draw(len(x), x.shape[2], seed=place, dtype=x.dtype)
-        (slope,) = torch.autograd.grad(y[:, place], x, out, retain_graph=True)
+    for position in range(x.shape[1]):
+        out = draw(len(x), x.shape[2], seed=position, dtype=x.dtype)
+        (slope,) = torch.autograd.grad(y[:, position], x, out, retain_graph=True)
         allowed = share * max(1.0, float(out.abs().max()))
-        later = slope[:, place + 1 :].abs()
+        later = slope[:, position + 1 :].abs()
         if later.numel():
-            worst.note(float(later.max()), allowed, f"output {place} has a gradient to later inputs of")
-        if float(slope[:, place].abs().max()) == 0:
-            worst.note(torch.inf, 0.0, f"output {place} does not depend on its own input: difference")
+            worst.note(float(later.max()), allowed, f"output {position} has a gradient to later inputs of")
+        if float(slope[:, position].abs().max()) == 0:
+            worst.note(torch.inf, 0.0, f"output {position} does not depend on its own input: difference")
 
 
-def _larger(one: Largest, other: Largest) -> Largest:
-    return other if other.difference > one.difference else one
+def _larger(first: Largest, other: Largest) -> Largest:
+    return other if other.difference > first.difference else first

@@ -1,4 +1,4 @@
-"""What a promise came to for one subject: it holds, it breaks, or it does not apply, and why."""
+"""The result of a promise for one subject: it holds, it breaks, or it does not apply, and why."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -25,9 +25,9 @@ class Finding:
     detail: str
     """where it breaks and by how much, the largest difference where it holds, or why it does not apply"""
     difference: float | None = None
-    """the largest that was measured; None where nothing was"""
+    """the largest measured difference; None where nothing was measured"""
     error: Exception | None = field(default=None, compare=False, repr=False)
-    """what the subject raised, where that is how it broke"""
+    """the error that the subject raised, where it broke that way"""
 
 
 class Broken(AssertionError):
@@ -47,7 +47,7 @@ class Largest:
     """The largest difference of one kind of comparison, measured by the share of what is allowed."""
 
     def __init__(self, least: float = 1.0) -> None:
-        """`least`: the size that numbers are taken to have at least, where they are compared."""
+        """`least`: the least scale of a comparison, for tensors of small numbers."""
         self.least = least
         self.difference = 0.0
         self._share = -1.0
@@ -62,13 +62,16 @@ class Largest:
             self.difference = size
             self._message = f"{message} {difference:.3g}, allowed {allowed:.3g}"
 
-    def close(self, found: Tensor, wanted: Tensor, rounding: float, where: str) -> None:
-        """Compares numbers: `rounding` of the largest wanted one is allowed. Broken for other shapes."""
-        if found.shape != wanted.shape:
-            raise Broken(f"{where}: shape {tuple(found.shape)}, wanted {tuple(wanted.shape)}")
-        if wanted.numel():
-            scale = max(self.least, float(wanted.detach().abs().max()))
-            gaps = (found.detach() - wanted.detach()).abs()
+    def close(self, result: Tensor, expected: Tensor, rounding: float, where: str) -> None:
+        """Compares numbers: differences up to `rounding` times the largest expected one are allowed.
+
+        Broken for other shapes.
+        """
+        if result.shape != expected.shape:
+            raise Broken(f"{where}: shape {tuple(result.shape)}, wanted {tuple(expected.shape)}")
+        if expected.numel():
+            scale = max(self.least, float(expected.detach().abs().max()))
+            gaps = (result.detach() - expected.detach()).abs()
             self.note(float(gaps.max()), rounding * scale, f"{where} is off by")
 
     def settle(self) -> None:
@@ -79,7 +82,7 @@ class Largest:
 
 @contextmanager
 def largest(least: float) -> Iterator[Largest]:
-    """Comparisons of one kind: all are made, and then the worst of them breaks the promise if any does."""
+    """Comparisons of one kind: all are made, and then the worst one breaks the promise if it is too large."""
     worst = Largest(least)
     yield worst
     worst.settle()

@@ -9,7 +9,7 @@ from seqloom.contracts.finding import Broken, Largest, first_line, promise
 from seqloom.contracts.subject import Subject
 
 BACKEND = "aot_eager"
-"""traces the forward and its gradients as graphs; what a code generator then makes of them is torch's"""
+"""traces the forward and its gradients as graphs, without generating code"""
 
 
 @promise("compile")
@@ -19,14 +19,14 @@ def compiles(subject: Subject) -> Largest:
     module = subject.module()
     x = subject.draw(2, subject.fits(module, 5), subject.dim)
     compiled = torch.compile(module, fullgraph=True, backend=BACKEND)
-    wanted = _with_gradients(module, module, x)
+    expected = _with_gradients(module, module, x)
     try:
-        found = _with_gradients(compiled, module, x)
+        result = _with_gradients(compiled, module, x)
     except torch._dynamo.exc.TorchDynamoException as error:
         raise Broken(f"it is not one graph: {first_line(error)}") from error
     worst = Largest(subject.scale)
-    for name, value in wanted.items():
-        worst.close(found[name], value, 10 * subject.rounding, name)
+    for name, value in expected.items():
+        worst.close(result[name], value, 10 * subject.rounding, name)
     worst.settle()
     return worst
 
@@ -37,5 +37,6 @@ def _with_gradients(run: Callable[[Tensor], Tensor], module: nn.Module, x: Tenso
     y = run(x)
     y.square().sum().backward()
     assert x.grad is not None
-    own = {f"the gradient of {name}": each.grad for name, each in module.named_parameters() if each.grad is not None}
+    parameters = module.named_parameters()
+    own = {f"the gradient of {name}": weight.grad for name, weight in parameters if weight.grad is not None}
     return {"the output": y.detach(), "the gradient of the input": x.grad, **own}

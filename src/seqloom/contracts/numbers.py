@@ -18,11 +18,11 @@ def bfloat16(subject: Subject) -> Largest:
     with torch.no_grad():
         for name, parameter in small.named_parameters():
             exact.get_parameter(name).copy_(parameter)
-        wanted = forward(exact, x.to(subject.dtype)).double()
-        found = forward(small, x)
-    if found.dtype != torch.bfloat16:
-        raise Broken(f"bfloat16 in, {str(found.dtype).removeprefix('torch.')} out")
+        expected = forward(exact, x.to(subject.dtype)).double()
+        result = forward(small, x)
+    if result.dtype != torch.bfloat16:
+        raise Broken(f"bfloat16 in, {str(result.dtype).removeprefix('torch.')} out")
     worst = Largest(subject.scale)
-    worst.note(float((found.double() - wanted).norm() / wanted.norm()), BOUND, "the relative error is")
+    worst.note(float((result.double() - expected).norm() / expected.norm()), BOUND, "the relative error is")
     worst.settle()
     return worst

@@ -1,6 +1,6 @@
 """Promise 4: a dropped token is as if it had never been written.
 
-Mixers keep it wherever tokens are dropped, and write 0 there. Of other layers that take a mask two things are asked: of
+Mixers keep it wherever tokens are dropped, and write 0 there. Other layers that take a mask have two promises: for
 tokens dropped at either end of a row (`padding`), and within it (`gaps`).
 """
 
@@ -33,18 +33,18 @@ def gaps(subject: Subject) -> Largest:
 def anywhere(T: int) -> Tensor:
     """(7, T): all kept, none kept, only the last, only the first, then random ones."""
     keep = torch.rand(ROWS, T, generator=torch.Generator().manual_seed(5)) < 0.6
-    for row, kept in enumerate((slice(0, T), slice(0, 0), slice(T - 1, T), slice(0, 1))):
+    for row, span in enumerate((slice(0, T), slice(0, 0), slice(T - 1, T), slice(0, 1))):
         keep[row] = False
-        keep[row, kept] = True
+        keep[row, span] = True
     return keep
 
 
 def _at_the_ends(T: int) -> Tensor:
     """(7, T): all kept, some dropped at the end, some at the beginning."""
-    places = torch.arange(T)
+    positions = torch.arange(T)
     left = torch.tensor([0, 0, 0, 0, 1, T // 2, T - 1])[:, None]
     right = torch.tensor([0, 1, T // 2, T - 1, 0, 0, 0])[:, None]
-    return (places >= left) & (places < T - right)
+    return (positions >= left) & (positions < T - right)
 
 
 def _read(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
@@ -69,31 +69,31 @@ def _values(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, worst:
     y = forward(module, x, keep)
     worst.close(forward(module, x, torch.ones_like(keep)), forward(module, x), subject.rounding, "with nothing dropped")
     for row in range(ROWS):
-        kept = keep[row]
-        if kept.any():
-            wanted = forward(module, x[row, kept][None])[0]
-            worst.close(y[row][kept], wanted, subject.rounding, f"row {row}, {_described(kept)},")
+        real = keep[row]
+        if real.any():
+            expected = forward(module, x[row, real][None])[0]
+            worst.close(y[row][real], expected, subject.rounding, f"row {row}, {_described(real)},")
             alone = forward(module, x[row : row + 1], keep[row : row + 1])[0]
-            worst.close(alone[kept], wanted, subject.rounding, f"row {row} at batch 1, {_described(kept)},")
+            worst.close(alone[real], expected, subject.rounding, f"row {row} at batch 1, {_described(real)},")
     worst.settle()
     if isinstance(module, Mixer) and not bool((y[~keep] == 0).all()):
-        raise Broken("outputs at dropped places are not 0", float(y[~keep].abs().max()))
+        raise Broken("outputs at dropped positions are not 0", float(y[~keep].abs().max()))
     return y
 
 
 @torch.no_grad()
 def _noise(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, y: Tensor) -> None:
-    """What a dropped token holds is not read: bit for bit in a mixer, where it may be no number at all."""
+    """The values of a dropped token are not read: bit for bit in a mixer, where they may be NaN."""
     for noise in NOISE if isinstance(module, Mixer) else (1e6,):
-        found = forward(module, torch.where(keep[..., None], x, noise), keep)
-        if isinstance(module, Mixer) and not torch.equal(found, y):
-            raise Broken(f"{noise} in dropped places changes the output")
+        result = forward(module, torch.where(keep[..., None], x, noise), keep)
+        if isinstance(module, Mixer) and not torch.equal(result, y):
+            raise Broken(f"{noise} in dropped positions changes the output")
         with largest(subject.scale) as worst:
-            worst.close(found[keep], y[keep], subject.rounding, f"with {noise:g} in dropped places, the output")
+            worst.close(result[keep], y[keep], subject.rounding, f"with {noise:g} in dropped positions, the output")
 
 
 def _slopes(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> None:
-    """Dropped inputs have no gradient, and what they hold changes none."""
+    """Dropped inputs have no gradient, and their values change none."""
     gradients = []
     for noise in (0.5, math.nan):
         module.zero_grad()
@@ -103,16 +103,16 @@ def _slopes(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> Non
         if not bool((noisy.grad[~keep] == 0).all()):
             raise Broken(f"dropped inputs that hold {noise} have gradients", float(noisy.grad[~keep].abs().max()))
         gradients.append({"the input": noisy.grad, **_gradients(module)})
-    wanted, found = gradients
+    expected, result = gradients
     with largest(subject.scale) as worst:
-        for name, slope in wanted.items():
-            worst.close(found[name], slope, subject.rounding, f"with nan in dropped places, the gradient of {name}")
+        for name, slope in expected.items():
+            worst.close(result[name], slope, subject.rounding, f"with nan in dropped positions, the gradient of {name}")
 
 
 def _gradients(module: nn.Module) -> dict[str, Tensor]:
     """Copies of the gradients of all parameters that have one."""
-    return {name: each.grad.clone() for name, each in module.named_parameters() if each.grad is not None}
+    return {name: parameter.grad.clone() for name, parameter in module.named_parameters() if parameter.grad is not None}
 
 
 def _described(keep: Tensor) -> str:
-    return "keeping " + "".join("x" if kept else "." for kept in keep.tolist())
+    return "keeping " + "".join("x" if real else "." for real in keep.tolist())

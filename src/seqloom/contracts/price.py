@@ -27,8 +27,8 @@ def price(subject: Subject) -> str:
     if not isinstance(cost(1), Cost):
         raise NotApplicable(f"its cost(T) is {type(cost(1)).__name__}, not seqloom.core.cost.Cost")
     prices: dict[int, Cost] = {T: cost(T) for T in range(1, subject.fits(module, 9) + 1)}
-    for T, said in prices.items():
-        _form(module, T, said)
+    for T, value in prices.items():
+        _form(module, T, value)
     for T in (T for T in COUNTED if T in prices):
         _counted(subject, module, T, prices[T])
     if isinstance(module, Mixer) and streams(module):
@@ -38,26 +38,26 @@ def price(subject: Subject) -> str:
     return f"exactly: {total:,} operations for {max(prices)} tokens, counted"
 
 
-def _form(module: nn.Module, T: int, said: Cost) -> None:
+def _form(module: nn.Module, T: int, cost: Cost) -> None:
     for name in NAMES:
-        value = getattr(said, name, None)
+        value = getattr(cost, name, None)
         if type(value) is not int or value < 0:
             raise Broken(f"{name} of {T} tokens is {value!r}, not a whole number of 0 or more")
     held = sum(parameter.numel() for parameter in module.parameters())
-    if said.params != held:
-        raise Broken(f"the price says {said.params} parameters, the module has {held}", abs(said.params - held))
+    if cost.params != held:
+        raise Broken(f"the price says {cost.params} parameters, the module has {held}", abs(cost.params - held))
     if not isinstance(module, Mixer):
         return
-    if not said.path:
+    if not cost.path:
         raise Broken("the price has no critical path")
-    if said != module.cost(T, per="sequence"):
+    if cost != module.cost(T, per="sequence"):
         raise Broken(f"cost({T}) is not that per sequence")
 
 
-def _counted(subject: Subject, module: nn.Module, T: int, said: Cost) -> None:
+def _counted(subject: Subject, module: nn.Module, T: int, cost: Cost) -> None:
     executed = _executed(subject, module, T)
     for name in OPERATIONS:
-        priced, ran = getattr(said, name), getattr(executed, name)
+        priced, ran = getattr(cost, name), getattr(executed, name)
         if priced != ran:
             raise Broken(
                 f"the price of {T} tokens says {name} {priced}, the reference executes {ran}", abs(priced - ran)
@@ -75,7 +75,7 @@ def _executed(subject: Subject, module: nn.Module, T: int) -> Executed:
 
 
 def _of_a_token(subject: Subject, mixer: Mixer, T: int, prices: dict[int, Cost]) -> None:
-    """The tokens' prices sum to the sequence's, and the state is as large as is said."""
+    """The tokens' prices sum to the sequence's, and the state has the size in the price."""
     token, whole = mixer.cost(T, per="token"), prices[T]
     if (token.params, token.state) != (whole.params, whole.state):
         raise Broken(f"parameters and state of token {T} are not those of {T} tokens")

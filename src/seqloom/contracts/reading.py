@@ -34,7 +34,7 @@ def pieces(subject: Subject) -> Largest:
 
 @promise("steps")
 def token_steps(subject: Subject) -> Largest:
-    """Token by token gives the whole, whoever keeps the states, whatever room there is."""
+    """Token by token gives the whole, whether states are reused or not, and at any capacity."""
     _require(subject)
     worst = Largest(subject.scale)
 
@@ -44,7 +44,7 @@ def token_steps(subject: Subject) -> Largest:
         else:
             x = subject.draw(2, T, subject.dim)
             y, _ = in_steps(module, x, start(module, 2), [False] * T)
-            _by_place(worst, y, forward(module, x), subject.rounding, "by steps")
+            _by_position(worst, y, forward(module, x), subject.rounding, "by steps")
 
     with torch.no_grad():
         at_each_size(read, subject, 4, 4)
@@ -53,7 +53,7 @@ def token_steps(subject: Subject) -> Largest:
 
 
 def in_pieces(module: nn.Module, x: Tensor, cuts: list[int], state: Any = None) -> tuple[Tensor, Any]:
-    """x read with `extend`, cut before each of the places."""
+    """x read with `extend`, cut before each of the given positions."""
     state = start(module, len(x)) if state is None else state
     extend: Any = module.extend
     outputs = []
@@ -64,10 +64,10 @@ def in_pieces(module: nn.Module, x: Tensor, cuts: list[int], state: Any = None) 
 
 
 def in_steps(module: nn.Module, x: Tensor, state: Any, reuse: list[bool]) -> tuple[Tensor, Any]:
-    """x read token by token; `reuse` says at each of them whether the state before it is given up."""
+    """x read token by token; `reuse` says for each token whether the state before it may be overwritten."""
     outputs = []
-    for place, again in enumerate(reuse):
-        y, state = steps(module, x[:, place], state, again)
+    for position, again in enumerate(reuse):
+        y, state = steps(module, x[:, position], state, again)
         outputs.append(y.clone())
     return torch.stack(outputs, 1), state
 
@@ -96,7 +96,7 @@ def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: La
         ways = [sorted({*cuts} - {0, T}) for cuts in ways]
     for cuts in ways:
         y, state = in_pieces(module, x, cuts)
-        _by_place(worst, y, whole, subject.rounding, f"cut at {cuts}")
+        _by_position(worst, y, whole, subject.rounding, f"cut at {cuts}")
         if isinstance(module, Mixer):
             same_state(worst, module.trim(state), module.trim(after), subject.rounding, f"cut at {cuts}")
 
@@ -110,33 +110,33 @@ def _steps_are_the_whole(subject: Subject, mixer: Mixer, T: int, worst: Largest)
     for reuse in ([False] * T, [True] * T, mixed):
         for capacity in (None, 0, 2, T, 3 * T) if grows else (None,):
             y, _ = in_steps(mixer, x, mixer.start(2, capacity=capacity), reuse)
-            _by_place(worst, y, whole, subject.rounding, f"by steps, capacity {capacity},")
+            _by_position(worst, y, whole, subject.rounding, f"by steps, capacity {capacity},")
     for prompt in range(1, T - 1, 3):  # a prompt, then steps, then a piece again
         for capacity in (None, T) if grows else (None,):
             _, state = mixer.extend(x[:, :prompt], mixer.start(2, capacity=capacity))
             y, state = in_steps(mixer, x[:, prompt : T - 1], state, mixed[prompt : T - 1])
-            wanted = whole[:, prompt : T - 1]
-            _by_place(worst, y, wanted, subject.rounding, f"by steps after a prompt of {prompt},")
+            expected = whole[:, prompt : T - 1]
+            _by_position(worst, y, expected, subject.rounding, f"by steps after a prompt of {prompt},")
             y, _ = mixer.extend(x[:, T - 1 :], state)
             worst.close(y, whole[:, T - 1 :], subject.rounding, f"a last piece after a prompt of {prompt} and steps")
 
 
-def same_state(worst: Largest, found: Any, wanted: Any, rounding: float, where: str) -> None:
+def same_state(worst: Largest, result: Any, expected: Any, rounding: float, where: str) -> None:
     """Compares two states of a mixer: names, shapes and, up to rounding, numbers."""
-    found_leaves, found_tree = tree_flatten(found)
-    wanted_leaves, wanted_tree = tree_flatten(wanted)
-    if found_tree != wanted_tree:
-        raise Broken(f"{where}: the state is {found_tree}, wanted {wanted_tree}")
-    for one, other in zip(found_leaves, wanted_leaves, strict=True):
-        if isinstance(one, Tensor):
-            worst.close(one.double(), other.double(), rounding, f"{where} the state")
+    result_leaves, result_tree = tree_flatten(result)
+    expected_leaves, expected_tree = tree_flatten(expected)
+    if result_tree != expected_tree:
+        raise Broken(f"{where}: the state is {result_tree}, wanted {expected_tree}")
+    for result_leaf, other in zip(result_leaves, expected_leaves, strict=True):
+        if isinstance(result_leaf, Tensor):
+            worst.close(result_leaf.double(), other.double(), rounding, f"{where} the state")
 
 
-def _by_place(worst: Largest, found: Tensor, wanted: Tensor, rounding: float, where: str) -> None:
+def _by_position(worst: Largest, result: Tensor, expected: Tensor, rounding: float, where: str) -> None:
     """Compares outputs (B, T, D), and names the first token that is off."""
-    if found.shape == wanted.shape and wanted.numel():
-        allowed = rounding * max(worst.least, float(wanted.abs().max()))
-        off = ~((found - wanted).abs().amax((0, 2)) <= allowed)
+    if result.shape == expected.shape and expected.numel():
+        allowed = rounding * max(worst.least, float(expected.abs().max()))
+        off = ~((result - expected).abs().amax((0, 2)) <= allowed)
         if bool(off.any()):
             where = f"{where} from token {int(off.int().argmax())} on, the output"
-    worst.close(found, wanted, rounding, where)
+    worst.close(result, expected, rounding, where)

@@ -13,7 +13,7 @@ NOISE = (math.nan, 1e6, math.inf)
 
 @promise("rows")
 def rows(subject: Subject) -> Largest:
-    """Each row of a batch comes out as if it had been alone."""
+    """Each row of a batch gives the same output as alone."""
     worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:

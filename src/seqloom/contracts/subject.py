@@ -1,4 +1,4 @@
-"""What is verified: a mixer or any nn.Module from (B, T, D) to (B, T, D), and how it is built, called and fed.
+"""The subject of a verification: a mixer or any nn.Module from (B, T, D) to (B, T, D), and how to build and call it.
 
 context   the sizes that a mixer is built with: a small one, and one in which the lag sum runs through the FFT
 mask      the argument of `forward` that takes a bool (B, T), True for a real token; None where there is none
@@ -39,14 +39,14 @@ class Subject:
     contexts: tuple[int | None, ...] = (5, 16)
     """built with each of them in turn; the last is the widest"""
     dtype: torch.dtype = torch.float64
-    """of the parameters and inputs with which it is compared"""
+    """the dtype of parameters and inputs in comparisons"""
     working: torch.dtype = torch.float64
-    """the narrowest in which it computes then"""
+    """the narrowest dtype in which it computes then"""
     scale: float = 1.0
-    """the size of its outputs: smaller ones are compared as if they were as large"""
+    """the scale of its outputs: smaller outputs are compared at this scale"""
     causal: bool = True
     longest: int | None = None
-    """the most tokens it takes; of a mixer, its traits say it"""
+    """the most tokens it takes; for a mixer, its traits have the number"""
     exact: bool = False
     """whether the direct forms must be causal exactly, and not up to rounding"""
 
@@ -66,12 +66,12 @@ class Subject:
 
     @property
     def rounding(self) -> float:
-        """What two orders of summation may differ by, as a share of the largest number."""
+        """The allowed difference between two orders of summation, relative to the largest number."""
         return {torch.float64: 1e-10, torch.float32: 1e-5}.get(self.working, 2e-2)
 
     @property
     def strict(self) -> float:
-        """What may differ where the same sums are made in the same order, as a share of the largest number."""
+        """The allowed difference between sums in the same order, relative to the largest number."""
         return max(self.rounding / 100, 32 * self.eps)
 
     def draw(self, *shape: int, seed: int = 0) -> Tensor:
@@ -124,7 +124,7 @@ def steps(module: nn.Module, x: Tensor, state: Any, reuse: bool = False) -> tupl
 
 
 def working_dtype(module: nn.Module, x: Tensor) -> torch.dtype:
-    """The narrowest dtype of floating numbers that the forward on x computes in, whatever it was given."""
+    """The narrowest floating dtype in which the forward on x computes."""
     with torch.no_grad(), _Narrowest() as watch:
         module(x)
     return watch.dtype

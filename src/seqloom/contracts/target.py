@@ -2,7 +2,7 @@
 
 A Thing is a MixerConfig or its class, an nn.Module or its class, or a function that makes one. `dim` and `context` are
 passed to arguments of the names that are usual for them; parameters that begin constant (zeros, ones) are moved a
-little, so that none hides what comes behind it.
+little, so that a zero does not hide errors in later layers.
 """
 
 import copy
@@ -27,7 +27,7 @@ WIDEST = 16
 """the context where none is given"""
 SMALLEST = 5
 SHAKE = 0.1
-"""standard deviation of what is added to a constant parameter"""
+"""standard deviation of the noise added to a constant parameter"""
 SEED = 7
 
 
@@ -35,7 +35,7 @@ def subject_of(
     target: str, *, dim: int, context: int | None = None, settings: dict[str, Any] | None = None, causal: bool = True
 ) -> Subject:
     """The subject behind a name. ValueError, in one line, for what cannot be imported or built, or is no module."""
-    make, bounded = _maker(target, found(target), dim, settings or {})
+    make, bounded = _maker(target, resolve(target), dim, settings or {})
     widest = context or WIDEST
 
     def build(size: int | None, dtype: torch.dtype, /) -> nn.Module:
@@ -64,28 +64,29 @@ def subject_of(
     )
 
 
-def found(target: str) -> Any:
+def resolve(target: str) -> Any:
     """The object of a name. ValueError where there is none."""
-    place, colon, name = target.partition(":")
+    module_name, colon, name = target.partition(":")
     if not colon:
         if target in kinds():
             return kinds()[target]
         raise ValueError(f"{target!r} is no mixer and no package.module:Thing; {near(target, kinds())}")
-    if not place or not name:
+    if not module_name or not name:
         raise ValueError(f"{target!r} is no package.module:Thing")
     try:
-        value: Any = import_module(place)
-    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
-        raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
+        value: Any = import_module(module_name)
+    except (Exception, SystemExit) as error:  # importing runs the module's code, which may raise anything
+        raise ValueError(f"{module_name} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
     for part in name.split("."):
         if not hasattr(value, part):
-            raise ValueError(f"{place} has no {name}; {near(part, [each for each in dir(value) if each[0] != '_'])}")
+            public = [attribute for attribute in dir(value) if attribute[0] != "_"]
+            raise ValueError(f"{module_name} has no {name}; {near(part, public)}")
         value = getattr(value, part)
     return value
 
 
 def _maker(target: str, thing: Any, dim: int, settings: dict[str, Any]) -> tuple[Callable[[int], nn.Module], bool]:
-    """A function from a context to the module, and whether the module is told the context."""
+    """A function from a context to the module, and whether the module takes the context as an argument."""
     if isinstance(thing, MixerConfig) or (isinstance(thing, type) and issubclass(thing, MixerConfig)):
         config: MixerConfig = thing.model_copy() if isinstance(thing, MixerConfig) else _settings(thing, settings)
         if isinstance(thing, MixerConfig) and settings:
@@ -113,7 +114,7 @@ def _called(
     target: str, make: Callable[..., Any], dim: int, settings: dict[str, Any]
 ) -> tuple[Callable[[int], nn.Module], bool]:
     known = inspect.signature(make).parameters
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values())
     unknown = [name for name in settings if name not in known and not takes_any]
     if unknown:
         raise ValueError(f"{target} takes no argument {unknown[0]!r}; {near(unknown[0], known)}")
@@ -122,9 +123,9 @@ def _called(
     given = {**({width: dim} if width else {}), **settings}
     missing = [
         name
-        for name, each in known.items()
-        if each.default is each.empty
-        and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        for name, parameter in known.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         and name not in (*given, room)
     ]
     if missing:
@@ -165,9 +166,9 @@ def _shaken(module: nn.Module) -> nn.Module:
     return module
 
 
-def _require_same(target: str, one: nn.Module, other: nn.Module) -> None:
+def _require_same(target: str, first: nn.Module, other: nn.Module) -> None:
     again = other.state_dict()
-    for name, tensor in one.state_dict().items():
+    for name, tensor in first.state_dict().items():
         if not torch.equal(tensor, again[name]):
             raise ValueError(
                 f"{target} is another module each time: {name} differs under the same seed (was it ever initialized?)"

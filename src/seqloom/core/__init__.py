@@ -1,1 +1,1 @@
-"""What every room knows: shapes, configuration, the contract of a mixer, its state and its price."""
+"""What all folders share: shapes, configuration, the contracts, states and prices."""

@@ -1,7 +1,7 @@
 """Arguments of public verbs, checked: TypeError for another type, ValueError for another value, each in one line."""
 
 import math
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -73,3 +73,14 @@ def described(value: Any) -> str:
 def short(dtype: torch.dtype) -> str:
     """The name of a dtype, such as float32."""
     return str(dtype).removeprefix("torch.")
+
+
+@final
+class Accepted:
+    """Shape, dtype, device and layout of the last token that passed all checks of `step`; marks the states after it."""
+
+    token: tuple[object, ...] | None = None
+
+    def takes(self, x: Tensor) -> bool:
+        """Whether x has the shape, dtype, device and layout of that token."""
+        return type(x) is Tensor and self.token == (x.shape, x.dtype, x.device, x.layout)

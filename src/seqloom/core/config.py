@@ -1,6 +1,6 @@
 """Settings: frozen, and strict about names and types.
 
-A typo is an error that says what was near. A field's description is its help on the command line.
+A typo is an error that names the nearest known name. A field's description is its help on the command line.
 """
 
 import difflib
@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 LARGEST = 2**24
-"""of each size in a mixer's settings"""
+"""largest value of a size in a mixer's settings"""
 Ints: TypeAlias = Annotated[tuple[Annotated[int, Strict()], ...], Field(strict=False)]
 """a field that holds ints and takes a list of them; a tuple, so that settings can be hashed"""
 IntLists: TypeAlias = Annotated[tuple[Ints, ...], Field(strict=False)]
@@ -95,7 +95,7 @@ class InvalidSettings(ValueError):
 
 
 def read(kind: type[Config], values: dict[str, Any]) -> Any:
-    """`values` as a `kind`; raises ValueError in one line that names each wrong field and what was near."""
+    """`values` as a `kind`; raises ValueError in one line that names each wrong field and the nearest known name."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

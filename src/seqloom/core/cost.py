@@ -74,7 +74,7 @@ class Cost:
     exp: int = 0
     """exponentiations"""
     other: int = 0
-    """comparisons, roots and whatever the paper does not name"""
+    """comparisons, roots and all that the paper does not name"""
     params: int = 0
     """trainable parameters"""
     state: int = 0

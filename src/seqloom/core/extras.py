@@ -1,4 +1,4 @@
-"""What a pass in training gives next to its output: auxiliary losses and statistics, by name.
+"""The extras of a pass in training: auxiliary losses and statistics, by name.
 
 They are returned by the pass and stored on no module, so that they survive compilation, recomputation and batches read
 in pieces. Which names there are depends on the settings of the mixer alone.

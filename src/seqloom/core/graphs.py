@@ -1,4 +1,4 @@
-"""What graph capture is to know of a function."""
+"""A mark on functions for graph capture."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -12,7 +12,7 @@ from seqloom.core.position import PositionConfig
 @final
 @dataclass(frozen=True)
 class Layer:
-    """What a model asks of a mixer when it builds it. The defaults are those of a mixer outside a model."""
+    """The arguments with which a model builds a mixer. The defaults are those of a mixer outside a model."""
 
     dim: int
     """channels, D"""

@@ -25,7 +25,7 @@ class Entry:
     shape: tuple[int, ...]
     """sizes without the batch; where it grows, the size of that axis is its size at the start"""
     dtype: Kind = "own"
-    """that of the parameters; float32 or better (`wide`); int64 (`count`)"""
+    """the dtype: that of the parameters, float32 or better (`wide`), or int64 (`count`)"""
     fill: float | tuple[float, ...] = 0.0
     """its values before the first token: one number, or one for each index of the first axis"""
     grows: bool = False

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core import memory as declared
-from seqloom.core.arguments import autocasts, count, deviation, mask, stream
+from seqloom.core.arguments import Accepted, autocasts, count, deviation, mask, stream
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
 from seqloom.core.memory import Memory
-from seqloom.core.parts import part_price, parts
+from seqloom.core.parts import part_price, parts, plain
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State
@@ -173,7 +173,7 @@ class Mixer(nn.Module, ABC):
         """
 
     def views(self, x: Stream) -> list[View]:
-        """What can be drawn: of the weights, and of how the first row of `x` was read; by default nothing."""
+        """Views for a report: of the weights, and of how the first row of `x` was read; by default none."""
         return []
 
     def crop(self, state: State, tokens: int) -> State:
@@ -234,7 +234,7 @@ class Mixer(nn.Module, ABC):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._accepted = Accepted()  # dtypes and devices have changed
+        self._accepted = Accepted()  # dtypes or devices have changed
         self.rebuild()
         return self
 
@@ -255,27 +255,5 @@ class Mixer(nn.Module, ABC):
         return next(self.buffers()) if parameter is None else parameter
 
 
-@final
-class Accepted:
-    """What the last token that passed every check of `step` looked like; the mark of the states that follow it."""
-
-    token: tuple[object, ...] | None = None
-
-    def takes(self, x: Token) -> bool:
-        """Whether x has the shape, dtype, device and layout of that token."""
-        return type(x) is Tensor and self.token == (x.shape, x.dtype, x.device, x.layout)
-
-
 def _rebuild(mixer: Mixer, keys: Any) -> None:
     mixer.rebuild()
-
-
-def plain(module: nn.Module, std: float) -> None:
-    """Initializes linear layers and embeddings as N(0, std²), biases as 0, norms at gain 1."""
-    for part in module.modules():
-        if isinstance(part, (nn.Linear, nn.Embedding)):
-            nn.init.normal_(part.weight, std=std)
-            if isinstance(part, nn.Linear) and part.bias is not None:
-                nn.init.zeros_(part.bias)
-        elif isinstance(part, (nn.LayerNorm, nn.RMSNorm)):
-            part.reset_parameters()

@@ -15,7 +15,7 @@ from seqloom.core.registry import Registry
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far float32 may be from float64: outputs and gradients at initialization, up to 4,096 tokens.
+    """The allowed rounding error of float32: outputs and gradients at initialization, up to 4,096 tokens.
 
     The largest absolute difference over the largest absolute value, see `seqloom.analysis.rounding`.
     """

@@ -1,6 +1,6 @@
 """The contract of a model: what a run holds, trains, saves, prices and reads.
 
-    logits = model(ids, keep)        whatever the kind; what else it can do is in its `traits`
+    logits = model(ids, keep)        whatever the kind; its other abilities are in its `traits`
 
 Commands ask this contract, never a class. A verb that a kind does not have raises ValueError, which names the kind.
 """
@@ -8,22 +8,21 @@ Commands ask this contract, never a class. A verb that a kind does not have rais
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn, Self, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field, SerializeAsAny
 from torch import Tensor, nn
 
 from seqloom.core.arguments import described
-from seqloom.core.config import Config
 from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras
 from seqloom.core.mixer import Mixer
-from seqloom.core.mixer_config import MixerConfig
-from seqloom.core.position import PositionConfig
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import ModelState
+
+if TYPE_CHECKING:
+    from seqloom.core.model_config import ModelConfig
 
 
 @final
@@ -48,7 +47,7 @@ class Model(nn.Module, ABC):
     layers: nn.ModuleList
     """the parts that repeat; in a model that was built with fewer `layers`, only the first of them"""
     tokenizer: Any = None
-    """what text is read with, if there is one"""
+    """the tokenizer, if there is one"""
 
     @property
     @abstractmethod
@@ -68,7 +67,7 @@ class Model(nn.Module, ABC):
     @property
     @abstractmethod
     def loss_weights(self) -> Mapping[str, float]:
-        """What training multiplies each auxiliary loss by; 1 for a name that is not there."""
+        """The weights of the auxiliary losses in training, by name; 1 for a name that is missing."""
 
     @abstractmethod
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
@@ -148,108 +147,6 @@ class Model(nn.Module, ABC):
 
     def _lacks(self, verb: str) -> NoReturn:
         raise ValueError(f"a model of kind {self.config.kind} cannot {verb}: use one of model.kind=decoder")
-
-
-class ModelConfig(Config, ABC):
-    """The settings of a model: its kind, its sizes, the mixers of its layers."""
-
-    kind: Literal["decoder", "encoder"] = Field(
-        "decoder", description="decoder: reads from left to right and generates; encoder: reads in both directions"
-    )
-    vocab: int = Field(5000, ge=1, le=2**24, description="entries of the vocabulary")
-    dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
-    depth: int = Field(18, ge=1, le=1000, description="layers")
-    context: int = Field(128, ge=1, le=2**24, description="tokens of a window, and how far a mixer looks back")
-    ffn: int = Field(
-        512, ge=1, le=2**20, description="width of the feed-forward network or what is in its place, if any"
-    )
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
-    position: SerializeAsAny[PositionConfig] = Field(description="what tells where a token is")
-    mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
-        description="the mixer of every layer, or a list that the layers repeat"
-    )
-    std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
-    channel: Literal["ffn", "channel_mix", "channel_mix7", "none"] = Field(
-        "ffn",
-        description="what follows each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, or nothing "
-        "(Mamba)",
-    )
-    embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
-    norm: Literal["layer", "rms"] = Field(
-        "layer", description="the norm before each sublayer and the output: of mean and variance, or rms"
-    )
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"] = Field(
-        "relu", description="of the feed-forward network; gelu_tanh is GPT-2's, relu2 the square of relu"
-    )
-    glu: bool = Field(False, description="a gated feed-forward network: with silu SwiGLU, with gelu GEGLU")
-    ffn_bias: bool = Field(True, description="biases in the feed-forward network")
-    norm_place: Literal["before", "after"] = Field(
-        "before",
-        description="the norm of each sublayer: of its input (pre-norm), or of the sum after it (Vaswani, BERT), "
-        "where the output has no norm of its own",
-    )
-    sublayers: Literal["serial", "parallel"] = Field(
-        "serial", description="parallel: what follows the mixer reads what the mixer reads (GPT-NeoX)"
-    )
-    embed_scale: bool = Field(True, description="embeddings are multiplied by √dim")
-    tie: bool = Field(False, description="the output layer has the weights of the embedding")
-    head_bias: bool = Field(True, description="a bias in the output layer")
-    scaled_init: bool = Field(
-        False, description="the last linear layer of each sublayer begins divided by √(number of sublayers) (GPT-2)"
-    )
-    later: ClassVar = (
-        *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "norm_place", "sublayers"),
-        *("embed_scale", "tie", "head_bias", "scaled_init"),
-    )
-    causal: ClassVar[bool]
-    """whether a position is predicted from those before it alone"""
-
-    @property
-    def pattern(self) -> tuple[MixerConfig, ...]:
-        """The mixers that the layers repeat."""
-        return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
-
-    @property
-    def mixers(self) -> tuple[MixerConfig, ...]:
-        """The mixer of each layer, in order."""
-        return tuple(self.pattern[layer % len(self.pattern)] for layer in range(self.depth))
-
-    def windowed(self, window: int) -> Self:
-        """The settings with another window, in tokens, of every mixer that has one, for the same weights.
-
-        Where none is set, mixers whose window is the context get one. ValueError where no mixer can have one.
-        """
-        changed = {mixer: mixer.with_window(window) for mixer in dict.fromkeys(self.pattern)}
-        able = {mixer: other for mixer, other in changed.items() if other is not None}
-        if not able:
-            kinds = ", ".join(sorted({mixer.kind for mixer in self.pattern}))
-            raise ValueError(f"{kinds} has no window that training.stages could change: leave window out")
-        having = {mixer: other for mixer, other in able.items() if mixer.has_window} or able
-        mixers = tuple(having.get(mixer, mixer) for mixer in self.pattern)
-        return self.model_copy(update={"mixer": mixers if isinstance(self.mixer, tuple) else mixers[0]})
-
-    @property
-    def distinct(self) -> int:
-        """The number of first layers that stand for all in price and in names and sizes of weights: see `like`."""
-        return min(self.depth, len(self.pattern) * max(mixer.distinct(self.depth) for mixer in self.pattern))
-
-    def like(self, layer: int) -> int:
-        """Which of the `distinct` layers a layer has the price and the sizes of."""
-        later = layer - self.distinct
-        return layer if later < 0 else self.distinct - len(self.pattern) + later % len(self.pattern)
-
-    @abstractmethod
-    def build(self, layers: int | None = None) -> Model:
-        """The model, freshly initialized; with `layers` only the first so many are built: all, or `distinct`.
-
-        ValueError where a mixer does not fit the sizes or the kind.
-        """
-
-
-def weightless(config: ModelConfig) -> Model:
-    """The model with its distinct layers alone, on the meta device: it takes no memory. ValueError as of `build`."""
-    with torch.device("meta"):
-        return config.build(layers=config.distinct)
 
 
 def require_model(model: Any) -> None:

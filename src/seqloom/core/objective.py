@@ -25,20 +25,20 @@ Row: TypeAlias = dict[str, Any]
 @final
 @dataclass(frozen=True)
 class Pass:
-    """What a pass over some rows gives."""
+    """The losses of a pass over some rows."""
 
     losses: dict[str, Tensor]
     """scalars by name, means over the targets of these rows; their sum is minimized"""
     extras: Extras = field(default_factory=Extras)
     """the model's auxiliary losses and statistics"""
     carried: Carried = field(default_factory=dict)
-    """what the next pass is given"""
+    """the `carried` argument of the next pass"""
 
 
 @final
 @dataclass(frozen=True)
 class Check:
-    """What an objective says of a model in training."""
+    """An objective's report on a model in training."""
 
     note: str
     """a few words for the progress line"""
@@ -66,7 +66,7 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def summary(self, row: Row) -> str:
-        """What `score` found, in a few words."""
+        """The row of `score` in a few words."""
 
     def resize(self, context: int) -> None:
         """Makes batches of rows of so many tokens from now on. ValueError, as by default, where rows are given."""

@@ -1,4 +1,4 @@
-"""The prices of a module's parts: linear layers, norms, and everything that has a `price` of its own."""
+"""A module's parts, such as linear layers and norms: their prices and their initial weights."""
 
 import math
 from collections.abc import Iterator
@@ -49,3 +49,14 @@ def part_price(part: nn.Module, span: Span) -> Cost:
         return Cost()
     name = type(part).__name__
     raise ValueError(f"{name} has no price: give it a method price(span), or leave it out of the mixer's `parts`")
+
+
+def plain(module: nn.Module, std: float) -> None:
+    """Initializes linear layers and embeddings as N(0, std²), biases as 0, norms at gain 1."""
+    for part in module.modules():
+        if isinstance(part, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(part.weight, std=std)
+            if isinstance(part, nn.Linear) and part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, (nn.LayerNorm, nn.RMSNorm)):
+            part.reset_parameters()

@@ -105,8 +105,9 @@ def contrast(weights: Mapping[Model, float], runs: Mapping[Model, Runs], *, pair
     if not all(known.values()):
         return None
     means = {model: mean_of(list(own.values())) for model, own in known.items()}
-    total, fewest = sum(weights[m] * one.mean for m, one in means.items()), min(one.seeds for one in means.values())
-    variances = [((weights[m] * (one.error or 0.0)) ** 2, one.seeds - 1) for m, one in means.items()]
+    total = sum(weights[m] * estimate.mean for m, estimate in means.items())
+    fewest = min(estimate.seeds for estimate in means.values())
+    variances = [((weights[m] * (estimate.error or 0.0)) ** 2, estimate.seeds - 1) for m, estimate in means.items()]
     square = sum(variance for variance, _ in variances)
     if fewest == 1 or not square:
         return Estimate(total, fewest)
@@ -128,33 +129,35 @@ def differences(
 ) -> dict[Model, Difference]:
     """The difference of each model to its baseline, all in one family; models that are their own baseline, or that
     have no runs, are left out."""
-    found = {
-        model: one
+    estimates = {
+        model: estimate
         for model, baseline in baselines.items()
-        if model != baseline and (one := contrast({model: 1, baseline: -1}, runs, paired=paired)) is not None
+        if model != baseline and (estimate := contrast({model: 1, baseline: -1}, runs, paired=paired)) is not None
     }
-    ps = {model: p for model, one in found.items() if (p := one.p) is not None}
+    ps = {model: p for model, estimate in estimates.items() if (p := estimate.p) is not None}
     adjusted = dict(zip(ps, holm(list(ps.values())), strict=True))
     return {
-        model: Difference(one, adjusted.get(model), _smallest(one, [p for other, p in ps.items() if other != model]))
-        for model, one in found.items()
+        model: Difference(
+            estimate, adjusted.get(model), _smallest(estimate, [p for name, p in ps.items() if name != model])
+        )
+        for model, estimate in estimates.items()
     }
 
 
-def _smallest(one: Estimate, others: Sequence[float]) -> float | None:
+def _smallest(estimate: Estimate, others: Sequence[float]) -> float | None:
     """The difference at which Holm's procedure would settle `one`, given the p of the others in its family.
 
     If the procedure rejects r of the K-1 others by themselves, in a family of K, it rejects `one` where its p is below
     LEVEL / (K - r).
     """
-    if one.p is None or one.error is None:
+    if estimate.p is None or estimate.error is None:
         return None
     family, rejected = len(others) + 1, 0
     for p in sorted(others):
         if p * (family - rejected) >= LEVEL:
             break
         rejected += 1
-    return one.error * quantile(1 - LEVEL / (family - rejected) / 2, one.freedom)
+    return estimate.error * quantile(1 - LEVEL / (family - rejected) / 2, estimate.freedom)
 
 
 def could_settle(smallest: Mapping[str, float | None], baseline: str, seeds: int) -> str:

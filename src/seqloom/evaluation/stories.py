@@ -16,7 +16,7 @@ from seqloom.generation.sample import Sampling
 
 
 class Decodes(Protocol):
-    """A tokenizer, as far as reading ids goes."""
+    """The method of a tokenizer that decodes ids."""
 
     def decode(self, ids: list[int]) -> str:
         """The text of the ids."""

@@ -17,7 +17,7 @@ from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.sizes import allowed, at, buildable, quantity, title
 from seqloom.analysis.timed import TimedSize, TimedSizes
 from seqloom.core.device import chosen
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import progress
 from seqloom.experiments.noise import training_step
 from seqloom.training.config import TrainConfig

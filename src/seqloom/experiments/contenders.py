@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final, get_args
 
 from seqloom.analysis.match import By, Equal, Match, match
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.experiments.clock import clock
 from seqloom.experiments.contender import Contender, contender
 from seqloom.experiments.study import Cell, Row

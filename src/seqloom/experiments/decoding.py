@@ -13,7 +13,8 @@ from typing import Any, ClassVar, final
 import torch
 
 from seqloom.core.device import chosen
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.state import nbytes
 from seqloom.experiments.latency import TOKENS, latency
 from seqloom.experiments.long_context import long_context

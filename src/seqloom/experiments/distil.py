@@ -12,7 +12,8 @@ from typing import Any, final
 
 from seqloom.core.config import read
 from seqloom.core.mixer_config import MixerConfig
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import progress
 from seqloom.evaluation.scores import Scores, score
 from seqloom.experiments.distil_layers import Layer, fit_of, lacking, modal, set_poles, taps

@@ -5,7 +5,8 @@ limitations(config)       ["keep a state of one size: it grows with the text", â
 
 import torch
 
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
 from seqloom.positions.none import NoPositionConfig
 
 CONTEXTS = (4096, 8192)

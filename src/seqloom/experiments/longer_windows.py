@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut
 from seqloom.evaluation.scores import Scores

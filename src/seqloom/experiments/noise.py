@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 
 from seqloom.core.device import chosen
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.data.config import DataConfig
 from seqloom.data.tokens import Tokens, id_type
 from seqloom.training.config import TrainConfig

@@ -45,9 +45,7 @@ class Workers:
         if self.cluster is not None:
             require_cluster(self.cluster)
         elif self.cluster_settings:
-            raise ValueError(
-                "--cluster-set needs --cluster slurm or local too: it holds settings of the cluster's jobs"
-            )
+            raise ValueError("--cluster-set holds settings of cluster jobs: give --cluster slurm or local too")
 
     def pool(self, out: Path, command: str) -> Pool | None:
         """The pool that runs the cells of a stage; None where they run in this process."""

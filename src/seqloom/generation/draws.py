@@ -27,7 +27,7 @@ class Drawn:
 
     ids: Int[Tensor, " B"]
     logits: Float[Tensor, "B W"]
-    """of the model, before temperature and cuts; `logits.log_softmax(1)` at the id is how likely it was"""
+    """of the model, before temperature and cuts; `logits.log_softmax(1)` at the id is its log-probability"""
 
 
 def tokens(

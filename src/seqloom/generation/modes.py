@@ -32,7 +32,7 @@ PIECE = 512
 
 
 class Reader(ABC):
-    """A model and what it has read of B texts."""
+    """A model, and its state after the tokens of B texts so far."""
 
     @abstractmethod
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:

@@ -10,7 +10,7 @@ from torch import nn
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.position import PositionConfig
 from seqloom.mixers import mixer_config
 from seqloom.models.block import Block

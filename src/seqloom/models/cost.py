@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 
 from seqloom.core.cost import Cost, Per, Span, linear, softmax
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.parts import part_price
 from seqloom.models.block import Block
 from seqloom.models.norm import Norm, normalisation

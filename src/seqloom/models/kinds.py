@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 from pydantic import SerializeAsAny
 
 from seqloom.core.config import read_inside
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.models.config import TransformerConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig

@@ -21,8 +21,10 @@ from seqloom.core import extras as named
 from seqloom.core.arguments import count, mask
 from seqloom.core.cost import Cost, Per, span
 from seqloom.core.extras import Extras, merged
-from seqloom.core.mixer import Mixer, plain
-from seqloom.core.model import Model, ModelConfig
+from seqloom.core.mixer import Mixer
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
+from seqloom.core.parts import plain
 from seqloom.core.position import EmbeddingPosition
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.mixers.handing import Handed

@@ -30,7 +30,7 @@ class DistanceAware(RelativePosition):
 
     def weight(self, distance: Tensor) -> Tensor:
         """F of distances |i - j| (…, 1, Tq, Tk) in each head: (…, H, Tq, Tk)."""
-        alpha, beta = (each[:, None, None] for each in (self.alpha, self.beta))
+        alpha, beta = (weight[:, None, None] for weight in (self.alpha, self.beta))
         return (1 + torch.exp(beta)) / (1 + torch.exp(beta - alpha * distance.to(alpha.dtype)))
 
     @override

@@ -1,4 +1,4 @@
-"""Learned absolute positions: a vector for each place of the context, added to the token's embedding.
+"""Learned absolute positions: a vector for each position of the context, added to the token's embedding.
 
     x_i = token_i + table_i,   i < L
 
@@ -18,7 +18,7 @@ from seqloom.core.position import EmbeddingPosition, PositionConfig, register
 
 @final
 class LearnedPositions(EmbeddingPosition):
-    """A table (L, D). Raises ValueError for a place that it does not reach."""
+    """A table (L, D). Raises ValueError for a position beyond the table."""
 
     def __init__(self, context: int, dim: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""No positions: what a model knows of the order of tokens, it knows from its mixers."""
+"""No positions: the order of tokens reaches the model through its mixers only."""
 
 from typing import ClassVar, Literal, final
 

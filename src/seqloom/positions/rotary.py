@@ -3,7 +3,7 @@
     θ_c = base^{-2c/R},   c < R/2                                         R = share · K channels are turned
     (x_c + ι x_{c+R/2}) ← (x_c + ι x_{c+R/2}) e^{ι t θ_c}                 t the position, ι² = -1
 
-With neighbours as pairs they are x_{2c} and x_{2c+1}. The product of a query turned by t and a key turned by u depends
+With neighbors as pairs they are x_{2c} and x_{2c+1}. The product of a query turned by t and a key turned by u depends
 on t - u alone: Σ_c Re(q_c k̄_c e^{ι(t-u)θ_c}). The real product of two pairs takes the conjugate of the second, so that
 turning both the same way is the paper's e^{ιtθ} on queries and e^{-ιuθ} on keys.
 
@@ -41,7 +41,7 @@ def angles(width: int, base: float = 10000.0) -> Float[Tensor, "half"]:
 def turns(time: Tensor, theta: Float[Tensor, "half"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """cos(tθ) and sin(tθ) of the times (…), each (…, K/2), rounded to `dtype` at the end.
 
-    Angles are multiplied out in the number type of θ: in float32, a position near 100,000 would be off by a hundredth.
+    Angles are multiplied out in the dtype of θ: in float32, a position near 100,000 would be off by a hundredth.
     """
     angle = time[..., None].to(theta.dtype) * theta
     return angle.cos().to(dtype), angle.sin().to(dtype)
@@ -80,7 +80,7 @@ class Rotary(QueriesKeysPosition):
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B G T K"]]:
         wide = torch.promote_types(q.dtype, torch.float32)
         cos, sin = turns(time if time.ndim == 1 else time[:, None], self.theta, wide)
-        q, k = (rotate(each.to(wide), cos, sin, self.pairs).to(each.dtype) for each in (q, k))
+        q, k = (rotate(x.to(wide), cos, sin, self.pairs).to(x.dtype) for x in (q, k))
         return q, k
 
     @override

@@ -40,10 +40,10 @@ class Sinusoidal(EmbeddingPosition):
     @override
     def forward(self, time: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         sines, cosines = waves(time, self.width, self.base)
-        found = sines.new_empty(*time.shape, self.width)
-        found[..., 0::2] = sines
-        found[..., 1::2] = cosines
-        return found
+        table = sines.new_empty(*time.shape, self.width)
+        table[..., 0::2] = sines
+        table[..., 1::2] = cosines
+        return table
 
 
 @register

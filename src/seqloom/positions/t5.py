@@ -27,11 +27,11 @@ def of_distances(buckets: int, far: int) -> tuple[int, ...]:
     """The bucket of each distance from 0 to `far`, one-sided; in whole numbers, so exactly."""
     exact = buckets // 2
     others = buckets - exact
-    found = list(range(exact))
+    numbers = list(range(exact))
     for d in range(exact, far + 1):
         reached = [b for b in range(others) if d**others * exact**b >= far**b * exact**others]
-        found.append(exact + max(reached))
-    return tuple(found)
+        numbers.append(exact + max(reached))
+    return tuple(numbers)
 
 
 def bucket(distance: Int[Tensor, "*n"], buckets: int, far: int, causal: bool) -> Int[Tensor, "*n"]:

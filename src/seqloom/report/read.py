@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from seqloom.core.files import parse_json, read_bytes
 from seqloom.report.comparison import FORMAT, Comparison, Contender, Run, View
 from seqloom.runs.about import marked
-from seqloom.runs.rows import START, damage, find, lacking
+from seqloom.runs.rows import START, damage, lacking, scan
 
 _LARGEST = 64 << 20
 """bytes that comparison.json may have"""
@@ -76,7 +76,7 @@ def _run(out: Path, contender: Contender, folder: str) -> Run:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no rows of a run of {contender.name} there; make the comparison again")
     mark = marked(path.parent / "checkpoints")
-    content = find(path, mark or START)
+    content = scan(path, mark or START)
     losses = [(row["step"], loss) for row in content.rows if (loss := _number(row, LOSS)) is not None]
     held_out = [(row["step"], loss) for row in content.rows if (loss := _number(row, HELD_OUT)) is not None]
     stages = [(row["step"], row["stage"]) for row in content.rows if isinstance(row.get("stage"), int)]

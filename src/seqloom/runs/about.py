@@ -1,4 +1,4 @@
-"""What a checkpoint's meta.json says: its step, which tensors each group holds, the caller's JSON. Needs no torch."""
+"""A checkpoint's meta.json: its step, the names of the tensors in each group, the caller's JSON. Needs no torch."""
 
 from pathlib import Path
 from typing import Annotated, Any, final
@@ -13,7 +13,7 @@ from seqloom.runs.rows import Mark
 
 NAME = "meta.json"
 ROWS = "rows"
-"""under which name the caller's JSON holds the mark of the rows before the checkpoint"""
+"""the key of the caller's JSON that holds the mark of the rows before the checkpoint"""
 
 
 @final
@@ -36,14 +36,17 @@ class About(BaseModel):
 
 
 def describe(path: Path) -> About:
-    """What meta.json in the checkpoint `path` says, verified; tensors are not read. Errors as of `manifest.verify`."""
+    """The contents of meta.json in the checkpoint `path`, verified; tensors are not read.
+
+    Errors as of `manifest.verify`.
+    """
     data = manifest.read(path, NAME)
     try:
         about = About.model_validate(parse_json(data))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])[:80]
-        raise Damaged(f"{path}: {NAME} does not describe a checkpoint ({place}: {first['msg']})") from None
+        field = ".".join(str(part) for part in first["loc"])[:80]
+        raise Damaged(f"{path}: {NAME} does not describe a checkpoint ({field}: {first['msg']})") from None
     except ValueError as error:
         raise Damaged(f"{path}: {NAME} is not readable JSON ({error})") from None
     if steps.step_of(path) not in (None, about.step):
@@ -52,7 +55,7 @@ def describe(path: Path) -> About:
 
 
 def marked(checkpoints: Path) -> Mark | None:
-    """How many rows the newest good checkpoint counts, and their digest; None without one, or where it counts none."""
+    """The mark of the rows that the newest good checkpoint counts; None without one, or where it counts no rows."""
     for path in steps.newest_first(checkpoints):
         try:
             return Mark.of(describe(path).meta.get(ROWS))

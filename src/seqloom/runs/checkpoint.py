@@ -32,7 +32,7 @@ __all__ = ["Checkpoint", "Damaged", "load", "newest", "peek", "prune", "save"]
 @final
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds: the tensors by group and name (on the CPU), the caller's JSON, where its files lie."""
+    """A checkpoint: its tensors by group and name (on the CPU), the caller's JSON, the paths of its files."""
 
     path: Path
     step: int
@@ -69,7 +69,7 @@ def save(
         for group, (named, _) in stored.items():
             path = temporary / f"{group}.safetensors"
             write_tensors(path, named)
-            shutil.copymode(temporary / about.NAME, path)  # safetensors writes for the owner's eyes only
+            shutil.copymode(temporary / about.NAME, path)  # safetensors makes files that only the owner can read
             durable.sync(path)
         for name, source in files.items():
             shutil.copyfile(source, temporary / name)
@@ -98,22 +98,23 @@ def load(path: str | Path) -> Checkpoint:
     size = sum(manifest.sizes(path).values())
     require_memory(f"reading {path}", size, "read it on a machine with more memory")
     names = manifest.verify(path)
-    found = about.describe(path)
-    own = {about.NAME, *(f"{group}.safetensors" for group in found.groups)}
+    description = about.describe(path)
+    own = {about.NAME, *(f"{group}.safetensors" for group in description.groups)}
     if missing := sorted(own - set(names)):
         raise Damaged(f"{path}: {missing[0]} is missing: {manifest.NAME} does not name it")
     tensors = {
         group: read_tensors(path / f"{group}.safetensors", held.tensors, held.complex)
-        for group, held in found.groups.items()
+        for group, held in description.groups.items()
     }
-    return Checkpoint(path, found.step, tensors, found.meta, {name: path / name for name in names if name not in own})
+    others = {name: path / name for name in names if name not in own}
+    return Checkpoint(path, description.step, tensors, description.meta, others)
 
 
 def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
     """The newest checkpoint under `folder` that verifies, for the process that holds the run's lock; None without any.
 
-    A damaged one is moved aside and said in one line; what killed processes left is cleaned up. A checkpoint of a newer
-    seqloom is left alone, and raises ValueError. Readers without the lock use `peek`.
+    A damaged one is moved aside with one printed line; leftovers of killed processes are removed. A checkpoint of a
+    newer seqloom is left alone, and raises ValueError. Readers without the lock use `peek`.
     """
     folder, say = Path(folder), say or _to_stderr
     if not folder.is_dir():
@@ -128,9 +129,9 @@ def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Chec
 
 
 def peek(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
-    """As `newest`, but changes nothing: for those who read a run that another process may be writing.
+    """As `newest`, but changes nothing: for readers of a run that another process may be writing.
 
-    `Damaged`, of the newest, where there are checkpoints and all of them are.
+    `Damaged`, for the newest, where all checkpoints are damaged.
     """
     folder, say = Path(folder), say or _to_stderr
     if not folder.is_dir():
@@ -138,15 +139,15 @@ def peek(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkp
     skipped: list[Damaged | FileNotFoundError] = []
     for path in steps.newest_first(folder):
         try:
-            found = load(path)
+            saved = load(path)
         except (Damaged, FileNotFoundError) as error:
-            if not path.exists():  # replaced or deleted while we read: there is something newer
+            if not path.exists():  # replaced or deleted meanwhile: there is a newer one
                 return peek(folder, say)
             skipped.append(error)
             continue
         for why in skipped:
             say(f"{why}; reading the checkpoint before it")
-        return found
+        return saved
     if skipped:
         raise skipped[0]
     return None
@@ -156,9 +157,9 @@ def prune(folder: str | Path, keep_last: int = 2, best: int | None = None) -> li
     """Deletes all checkpoints but the last `keep_last` and that of step `best`; returns the deleted steps."""
     if keep_last < 1:
         raise ValueError(f"keep_last is {keep_last}: at least one checkpoint must stay")
-    found = steps.whole(Path(folder))
-    doomed = [step for step in list(found)[:-keep_last] if step != best]
-    steps.delete([found[step] for step in doomed])
+    checkpoints = steps.whole(Path(folder))
+    doomed = [step for step in list(checkpoints)[:-keep_last] if step != best]
+    steps.delete([checkpoints[step] for step in doomed])
     return doomed
 
 

@@ -1,6 +1,6 @@
 """Files that are whole or absent: written under a temporary name, forced to the disk, then renamed.
 
-A temporary name ends in `.tmp-PID`; what a dead process left behind under such a name is nobody's, and is removed.
+A temporary name ends in `.tmp-PID`; files that a dead process left under such a name are removed.
 """
 
 import json
@@ -23,26 +23,26 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def plain(value: object, place: str = "") -> None:
-    """Raises ValueError, naming the dotted place, for what JSON does not give back: NaN, number keys, tensors.
+def plain(value: object, field: str = "") -> None:
+    """Raises ValueError, naming the dotted field, for values that JSON cannot restore: NaN, number keys, tensors.
 
-    Tuples pass, and are read again as lists.
+    Tuples are allowed, and read as lists.
     """
     if value is None or isinstance(value, str | int):
         return
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{place or 'value'} is {value}, which JSON cannot hold: use null (None)")
+            raise ValueError(f"{field or 'value'} is {value}, which JSON cannot hold: use null (None)")
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise ValueError(f"{place or 'value'} has the key {key!r}, but JSON keys are text: use {str(key)!r}")
-            plain(item, f"{place}.{key}" if place else key)
+                raise ValueError(f"{field or 'value'} has the key {key!r}, but JSON keys are text: use {str(key)!r}")
+            plain(item, f"{field}.{key}" if field else key)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            plain(item, f"{place}.{index}" if place else str(index))
+            plain(item, f"{field}.{index}" if field else str(index))
     else:
-        raise ValueError(f"{place or 'value'} is a {type(value).__name__}, which JSON cannot hold")
+        raise ValueError(f"{field or 'value'} is a {type(value).__name__}, which JSON cannot hold")
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -83,14 +83,14 @@ def sync(path: Path) -> None:
 
 
 def claim(temporary: Path) -> None:
-    """Says that this process is writing `temporary`, so that it does not take it for a leftover."""
+    """Marks `temporary` as being written by this process, so that it is not removed as a leftover."""
     _ours.add(temporary)
 
 
 def discard(path: Path) -> None:
-    """Removes a file or a folder that has a name of no meaning, as far as the system lets us.
+    """Removes a temporary file or folder, as far as the system allows.
 
-    A rest is harmless, and the next `remove_stale` tries again, so this raises nothing.
+    It raises nothing: what remains is harmless, and the next `remove_stale` tries again.
     """
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
@@ -103,8 +103,8 @@ def discard(path: Path) -> None:
 def remove_stale(folder: Path) -> None:
     """Removes what dead processes left half-written in `folder`."""
     for entry in list(folder.iterdir()):
-        found = _TEMPORARY.fullmatch(entry.name)
-        if found and entry not in _ours and not _lives_elsewhere(int(found[1])):
+        match = _TEMPORARY.fullmatch(entry.name)
+        if match and entry not in _ours and not _lives_elsewhere(int(match[1])):
             discard(entry)
 
 
@@ -113,6 +113,6 @@ def _lives_elsewhere(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's process
+    except PermissionError:  # the process of another user
         return True
     return pid != os.getpid()

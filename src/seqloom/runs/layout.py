@@ -1,8 +1,8 @@
-"""A run's folder: where each thing lies in it, and to which settings it belongs.
+"""A run's folder: the paths in it, and the settings that it belongs to.
 
     config.json   metrics.jsonl   tokenizer.json   lock   checkpoints/step_00001234/
 
-The settings in `config.json` are the run's identity: the same folder with other settings is refused, never mixed. Every
+The settings in `config.json` are the run's identity: the same folder with other settings is an error. Every
 file is under a digest: the settings under one of their own (`sha256`), the tokenizer under one in the settings
 (`tokenizer`), rows and checkpoints as `rows` and `manifest` have it. No file of a run is a link.
 """
@@ -79,7 +79,7 @@ class Run:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the settings say of the text that the run was trained on; empty where they say nothing."""
+        """The settings of the text that the run was trained on; empty where there are none."""
         data = self.settings.get("data", {})
         if not isinstance(data, dict) or not isinstance(data.get("unwrap", True), bool):
             raise ValueError(f"{self.config} does not describe a text: its 'data' is {_short(data)}")
@@ -113,7 +113,7 @@ class Run:
 
 
 def tokenizer_digest(text: str) -> str:
-    """What the settings of a run say under `tokenizer` of the text of its tokenizer.json."""
+    """The digest of a tokenizer.json, as a run's settings hold it under `tokenizer`."""
     return sha256(text.encode()).hexdigest()
 
 
@@ -124,12 +124,12 @@ def sealed(settings: Mapping[str, Any]) -> bytes:
 
 
 def identity(config: Mapping[str, Any]) -> str:
-    """sha256 of the settings as canonical JSON: what two runs must share to be the same run."""
+    """sha256 of the settings as canonical JSON: two runs with the same hash are the same run."""
     return sha256(canonical(config).encode()).hexdigest()
 
 
 def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True) -> Run:
-    """The run of these settings in `folder`: made where there is none (if `create`), found again where there is one.
+    """The run of these settings in `folder`: opened where there is one, made where there is none (if `create`).
 
     `config` holds only what changes the result. Take `lock(folder)` first, so that two processes cannot both make it.
     ValueError, in one line, when the folder holds a run of other settings (naming them), is a file, or cannot be
@@ -153,7 +153,7 @@ def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True)
 
 
 def find_run(folder: str | Path) -> Run:
-    """The run that is in `folder`, for those who only read. FileNotFoundError, in one line, when there is none."""
+    """The run in `folder`, for readers. FileNotFoundError, in one line, when there is none."""
     run = Run(Path(folder))
     if not run.config.is_file():
         what = "does not exist" if not run.folder.exists() else "is not a run: it has no config.json"
@@ -162,11 +162,14 @@ def find_run(folder: str | Path) -> Run:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder and those above it. ValueError, in one line, when a file is in the place or it is forbidden."""
+    """Makes a folder and those above it.
+
+    ValueError, in one line, where a file has that name or permission is denied.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"{folder} cannot be a run's folder, a file is in its place: choose another --out") from None
+        raise ValueError(f"{folder} cannot be a run's folder, it is a file: choose another --out") from None
     except OSError as error:
         raise ValueError(f"cannot make the folder {folder} ({error.strerror}): choose another --out") from error
 
@@ -176,15 +179,15 @@ def _refuse_other_settings(run: Run, config: Mapping[str, Any]) -> None:
     if identity(before) == identity(now):
         return
     differences = list(_differences(before, now))
-    shown = ", ".join(f"{place} is {old} there and {new} here" for place, old, new in differences[:3])
+    shown = ", ".join(f"{setting} is {old} there and {new} here" for setting, old, new in differences[:3])
     more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
     raise ValueError(f"{run.folder} holds a run of other settings: {shown}{more}; choose another --out, or the same")
 
 
-def _differences(before: object, now: object, place: str = "") -> Iterator[tuple[str, str, str]]:
+def _differences(before: object, now: object, setting: str = "") -> Iterator[tuple[str, str, str]]:
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*before, *now]):
-            dotted = f"{place}.{key}" if place else key
+            dotted = f"{setting}.{key}" if setting else key
             if key not in now:
                 yield dotted, _short(before[key]), _ABSENT
             elif key not in before:
@@ -192,7 +195,7 @@ def _differences(before: object, now: object, place: str = "") -> Iterator[tuple
             else:
                 yield from _differences(before[key], now[key], dotted)
     elif canonical(before) != canonical(now):
-        yield place, _short(before), _short(now)
+        yield setting, _short(before), _short(now)
 
 
 def _short(value: object) -> str:

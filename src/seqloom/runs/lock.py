@@ -1,4 +1,4 @@
-"""One process a run: a lock that the kernel lets go when its holder dies, however it dies.
+"""One process a run: a lock that the kernel releases when its holder dies, however it dies.
 
 The file `lock` in the run's folder stays; being locked is a state of the open file (flock), not of its existence. Its
 text, the holder's process number and machine, serves the message only.
@@ -84,8 +84,8 @@ def _take(opened: int, folder: str | Path) -> None:
 
 def _holder(text: bytes) -> str:
     try:
-        told = parse_json(text)
-        pid, host = told["pid"], told["host"]
-    except (ValueError, TypeError, KeyError):  # the holder has the lock, and is about to write who it is
+        holder = parse_json(text)
+        pid, host = holder["pid"], holder["host"]
+    except (ValueError, TypeError, KeyError):  # the holder has the lock and has not written its name yet
         return "another process"
     return f"process {pid}" if host == socket.gethostname() else f"process {pid} on {host}"

@@ -1,4 +1,4 @@
-"""The list of a checkpoint's files with their sizes and sums, by which damage is told from health.
+"""The list of a checkpoint's files with their sizes and sums, by which damage is detected.
 
     manifest.json = {"files": {name: {"sha256": …, "size": …}}, "format": 1, "sha256": sum of the rest}
 
@@ -21,12 +21,12 @@ from seqloom.runs.durable import canonical, write_new
 FORMAT = 1
 NAME = "manifest.json"
 PLAIN = r"\w[\w.-]*"
-"""names of files of a checkpoint: none is a path"""
+"""names of a checkpoint's files, which cannot be paths"""
 
 
 @final
 class Damaged(ValueError):
-    """A checkpoint that cannot be trusted: one line with the file and what is wrong with it."""
+    """The error of a damaged checkpoint: one line with the file and the damage."""
 
 
 def seal(folder: Path) -> None:
@@ -39,7 +39,7 @@ def verify(folder: Path) -> dict[str, int]:
     """The checkpoint's files with their sizes in bytes, all of which are as they were written.
 
     `Damaged` naming the first that is not. ValueError when a newer seqloom wrote it. A file that the manifest does not
-    name is none of our business.
+    name is ignored.
     """
     names = sizes(folder)
     for name, written in _read(folder).items():
@@ -59,7 +59,7 @@ def sizes(folder: Path) -> dict[str, int]:
 
 
 def damage(folder: Path) -> dict[str, str]:
-    """Every file that the manifest names, with what is wrong with it: "" for one that is as it was written.
+    """The damage of every file that the manifest names; "" for a file that is as it was written.
 
     Errors as of `verify` where the manifest itself cannot be read or trusted.
     """
@@ -89,10 +89,10 @@ def read(folder: Path, name: str) -> bytes:
 
 def _check_size(folder: Path, name: str, size: int) -> None:
     with _opened(folder, name) as file:
-        found = os.fstat(file.fileno()).st_size
-    if found < size:
-        raise Damaged(f"{folder}: {name} is truncated: {found} of {size} bytes")
-    if found > size:
+        actual = os.fstat(file.fileno()).st_size
+    if actual < size:
+        raise Damaged(f"{folder}: {name} is truncated: {actual} of {size} bytes")
+    if actual > size:
         raise Damaged(f"{folder}: {name} is altered: it is not what was written")
 
 
@@ -122,7 +122,7 @@ def _document(folder: Path, name: str) -> bytes:
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
-    """What the manifest says of each file."""
+    """The manifest's entries: size and sum by file."""
     text = _document(folder, NAME)
     try:
         body = parse_json(text)
@@ -164,7 +164,7 @@ def _sum(path: Path) -> str:
 
 
 def _unreadable(folder: Path, name: str, error: OSError) -> OSError | Damaged:
-    """Damage where the disk lost or cannot give the file; a forbidden or unreachable file is not damaged."""
+    """The error for a file that cannot be read: `Damaged` where the disk lost it, not where permission is denied."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         return Damaged(f"{folder}: {name} is missing")
     if error.errno in (errno.EIO, errno.EISDIR, errno.EBADMSG):

@@ -16,7 +16,7 @@ from typing import Any, Self, final
 
 from seqloom.core.files import open_regular, read_bytes
 from seqloom.runs.durable import plain, replace
-from seqloom.runs.rows import LARGEST, START, Mark, damage, encode, find, lacking
+from seqloom.runs.rows import LARGEST, START, Mark, damage, encode, lacking, scan
 
 
 @final
@@ -24,15 +24,15 @@ class Metrics:
     """The open rows of a run, for the one process that writes them.
 
     With a `mark`, the rows that it counts stay and all later ones are dropped; without one, all stay. A torn last line
-    is dropped, and said. ValueError where a row that stays is damaged, or is not one that the mark counts.
+    is dropped with a printed line. ValueError where a row that stays is damaged, or is not one that the mark counts.
     """
 
     def __init__(self, path: str | Path, say: Callable[[str], None] | None = None, *, mark: Mark | None = None) -> None:
         self._path = Path(path)
         self._say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-        kept = self._repaired(mark)
-        self._rows = kept.count(b"\n")
-        self._digest = sha256(kept)
+        data = self._repaired(mark)
+        self._rows = data.count(b"\n")
+        self._digest = sha256(data)
         self._file = open_regular(self._path, "ab", follow=False)
 
     @property
@@ -59,7 +59,7 @@ class Metrics:
         self._digest.update(line)
 
     def sync(self) -> None:
-        """Forces the rows to the disk; do it before a checkpoint, which then never knows more than they do."""
+        """Forces the rows to the disk; do it before a checkpoint, which must not count rows that could be lost."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -76,32 +76,32 @@ class Metrics:
         self.close()
 
     def _repaired(self, mark: Mark | None) -> bytes:
-        """The lines that stay, after all others were dropped from the file."""
+        """The remaining lines, after all others were dropped from the file."""
         if not self._path.exists() and mark in (None, START):
             return b""
         try:
-            found = find(self._path, mark or START)
+            content = scan(self._path, mark or START)
         except FileNotFoundError:
             raise ValueError(f"{self._path} is missing: restore it, or train in another --out") from None
-        if mark is None and found.damaged:
-            raise _damaged(self._path, found.damaged)
-        if mark is not None and not found.complete:
-            raise ValueError(f"{self._path}: {lacking(found, mark)}: restore it, or train in another --out")
-        if found.torn:
+        if mark is None and content.damaged:
+            raise _damaged(self._path, content.damaged)
+        if mark is not None and not content.complete:
+            raise ValueError(f"{self._path}: {lacking(content, mark)}: restore it, or train in another --out")
+        if content.torn:
             self._say(f"{self._path}: the last line was torn (the process was killed in the middle of it): dropped")
         data = read_bytes(self._path, LARGEST)
-        kept = data[: found.marked] if mark is not None else data[: data.rfind(b"\n") + 1]
-        if len(kept) < len(data):
-            replace(self._path, kept)
-        return kept
+        intact = data[: content.marked] if mark is not None else data[: data.rfind(b"\n") + 1]
+        if len(intact) < len(data):
+            replace(self._path, intact)
+        return intact
 
 
 def read(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a run. A torn last line is left out; a damaged row is a ValueError with the number of its line."""
-    found = find(Path(path))
-    if found.damaged:
-        raise _damaged(path, found.damaged)
-    return found.rows
+    content = scan(Path(path))
+    if content.damaged:
+        raise _damaged(path, content.damaged)
+    return content.rows
 
 
 def _damaged(path: str | Path, lines: list[int]) -> ValueError:
@@ -109,7 +109,7 @@ def _damaged(path: str | Path, lines: list[int]) -> ValueError:
 
 
 def _clean(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row as JSON can hold it. ValueError where that is not possible."""
+    """The row as plain JSON. ValueError where that is not possible."""
     step = row.get("step")
     if not isinstance(step, int) or isinstance(step, bool):
         raise ValueError(f"a row of metrics needs a whole number 'step', not {step!r}")
@@ -122,12 +122,12 @@ def _clean(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**clean, "nonfinite": names} if names else clean
 
 
-def _finite(value: Any, place: str, names: list[str]) -> Any:
-    """`value` with None for each number that is not finite; their dotted places are added to `names`."""
+def _finite(value: Any, field: str, names: list[str]) -> Any:
+    """`value` with None for each number that is not finite; their dotted names are added to `names`."""
     if isinstance(value, float) and not math.isfinite(value):
-        names.append(place)
+        names.append(field)
         return None
-    dotted = f"{place}." if place else ""
+    dotted = f"{field}." if field else ""
     if isinstance(value, Mapping):
         return {key: _finite(item, f"{dotted}{key}", names) for key, item in value.items()}
     if isinstance(value, list | tuple):

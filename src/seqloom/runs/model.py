@@ -11,18 +11,19 @@ import torch
 from torch import nn
 
 from seqloom.core.available_memory import require_memory
-from seqloom.core.model import Model, ModelConfig, weightless
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 
 FORMAT = 1
-"""what this seqloom writes into config.json as `format`; it reads up to this"""
+"""the `format` in config.json that this seqloom writes, and the newest that it reads"""
 
 
 class Stored(Protocol):
-    """A tokenizer, as far as saving goes."""
+    """The attributes of a tokenizer that saving needs."""
 
     @property
     def json(self) -> str:
@@ -30,11 +31,11 @@ class Stored(Protocol):
 
 
 def settings(model: Model, tokenizer: Stored | None = None) -> dict[str, Any]:
-    """What config.json says of a model alone, and of its tokenizer."""
-    said = {"format": FORMAT, "model": model.config.model_dump(mode="json")}
+    """The contents of config.json for a model without a training."""
+    content = {"format": FORMAT, "model": model.config.model_dump(mode="json")}
     if model.dtype == torch.float64:
-        said["precision"] = "float64"
-    return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer.json)}
+        content["precision"] = "float64"
+    return content if tokenizer is None else {**content, "tokenizer": tokenizer_digest(tokenizer.json)}
 
 
 def save(model: Model, folder: str | Path, *, tokenizer: Stored | None = None) -> Path:
@@ -82,16 +83,16 @@ def fill(module: nn.Module, saved: checkpoint.Checkpoint, group: str = "model") 
 
 def config_of(run: Run) -> ModelConfig:
     """The settings of the run's model. ValueError where they are of a newer format or broken."""
-    said = run.settings
-    if not isinstance(said.get("format"), int) or "model" not in said:
+    settings = run.settings
+    if not isinstance(settings.get("format"), int) or "model" not in settings:
         raise ValueError(f"{run.config} does not describe a model: it has no 'format' and 'model'")
-    if said["format"] > FORMAT:
+    if settings["format"] > FORMAT:
         raise ValueError(
-            f"{run.config} was written by a newer seqloom (format {said['format']}; this one reads up to {FORMAT}): "
-            "upgrade seqloom"
+            f"{run.config} was written by a newer seqloom (format {settings['format']}; this one reads "
+            f"up to {FORMAT}): upgrade seqloom"
         )
     try:
-        config = model_config(said["model"])
+        config = model_config(settings["model"])
     except ValueError as error:
         raise ValueError(f"{run.config} does not describe a model: {error}") from None
     return config
@@ -112,7 +113,7 @@ def described(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
     """
     try:
         sample = weightless(config).to(dtype(run))
-    except (RuntimeError, TypeError, OverflowError):  # what torch says where a size is beyond its integers
+    except (RuntimeError, TypeError, OverflowError):  # torch's error where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
     layers = [layer.state_dict() for layer in sample.layers]
     alone = {name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")}

@@ -29,7 +29,7 @@ _END = re.compile(rb', "crc32": (0|[1-9]\d{0,9})\}\Z')
 @final
 @dataclass(frozen=True)
 class Mark:
-    """How many rows there are up to some point, and the sha256 of their lines."""
+    """The number of rows up to some point, and the sha256 of their lines."""
 
     rows: int
     sha256: str
@@ -55,43 +55,43 @@ START = Mark(0, sha256().hexdigest())
 
 @final
 @dataclass
-class Found:
-    """What a file of rows holds, line by line from 1."""
+class Content:
+    """The contents of a file of rows; lines count from 1."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     """the good ones, without their checksum"""
     damaged: list[int] = field(default_factory=list)
-    """the numbers of the lines whose checksum is not theirs"""
+    """the numbers of the lines whose checksum is wrong"""
     lines: int = 0
     """whole lines, damaged ones too"""
     marked: int = 0
     """bytes of the lines that the mark counts"""
     torn: bool = False
-    """whether a last line without its end follows"""
+    """whether an incomplete last line follows"""
     complete: bool = True
-    """whether the first lines are those that the mark was made of"""
+    """whether the first lines are those that the mark counts"""
 
 
-def find(path: Path, mark: Mark = START) -> Found:
-    """Reads and checks a file of rows. FileNotFoundError without one; ValueError, in one line, where it is none."""
-    found, digest = Found(), sha256()
+def scan(path: Path, mark: Mark = START) -> Content:
+    """Reads and checks a file of rows. FileNotFoundError without one; ValueError, in one line, where it is not one."""
+    content, digest = Content(), sha256()
     for line in _lines(path):
         if not line.endswith(b"\n"):
-            found.torn = True
+            content.torn = True
             break
-        found.lines += 1
-        if found.lines <= mark.rows:
+        content.lines += 1
+        if content.lines <= mark.rows:
             digest.update(line)
-            found.marked += len(line)
+            content.marked += len(line)
         row = decode(line[:-1])
         if row is not None:
-            found.rows.append(row)
+            content.rows.append(row)
         else:
-            found.damaged.append(found.lines)
-        if len(found.damaged) > _MOST_DAMAGED:
+            content.damaged.append(content.lines)
+        if len(content.damaged) > _MOST_DAMAGED:
             raise ValueError(f"{path} holds no rows of a run: more than {_MOST_DAMAGED:,} of its lines are damaged")
-    found.complete = found.lines >= mark.rows and digest.hexdigest() == mark.sha256
-    return found
+    content.complete = content.lines >= mark.rows and digest.hexdigest() == mark.sha256
+    return content
 
 
 def encode(row: Mapping[str, Any]) -> bytes:
@@ -123,12 +123,12 @@ def checked(line: bytes) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def lacking(found: Found, mark: Mark) -> str:
-    """What is wrong with the rows that a mark counts, in a few words."""
-    damaged = [number for number in found.damaged if number <= mark.rows]
+def lacking(content: Content, mark: Mark) -> str:
+    """The damage to the rows that a mark counts, in a few words."""
+    damaged = [number for number in content.damaged if number <= mark.rows]
     wrong = [damage(damaged)] if damaged else []
-    if found.lines < mark.rows:
-        wrong.append(f"{mark.rows - found.lines:,} missing")
+    if content.lines < mark.rows:
+        wrong.append(f"{mark.rows - content.lines:,} missing")
     if not wrong:
         wrong.append("some were deleted, added or exchanged")
     return f"of the {mark.rows:,} rows that the run's checkpoint counts, {' and '.join(wrong)}"

@@ -1,6 +1,6 @@
-"""A state on disk: what a model remembers of a text, to go on from another day, verified like a checkpoint.
+"""A model's state on disk, from which it can read on later, verified like a checkpoint.
 
-A state is only worth something to the weights that made it, so it is kept with their hash.
+A state is valid only for the weights that made it, so it is saved with their hash.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from seqloom.runs import checkpoint
 from seqloom.runs.durable import canonical
 
 FORMAT = 5
-"""how the mixers lay out their states; 5: by layer and sublayer"""
+"""the version of the states' layout; 5: by layer and sublayer"""
 
 
 def save_state(model: Model, state: ModelState, folder: str | Path) -> Path:

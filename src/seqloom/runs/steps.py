@@ -2,7 +2,7 @@
 
 step_00001234             a whole checkpoint
 replaced-step_00001234    the whole checkpoint that a second save of the same step is about to replace
-damaged-step_00001234     one that did not verify, kept for whoever wants to look
+damaged-step_00001234     one that did not verify, kept for inspection
 *.tmp-PID                 being written, or being deleted, by that process
 """
 
@@ -21,18 +21,18 @@ def name_of(step: int) -> str:
 
 
 def step_of(path: Path) -> int | None:
-    """The step that a name speaks of; None when it is not the name of a whole checkpoint."""
-    found = _STEP.fullmatch(path.name)
-    return int(found[1]) if found and path.name == name_of(int(found[1])) else None
+    """The step in a name; None when it is not the name of a whole checkpoint."""
+    match = _STEP.fullmatch(path.name)
+    return int(match[1]) if match and path.name == name_of(int(match[1])) else None
 
 
 def whole(folder: Path) -> dict[int, Path]:
     """The checkpoints in `folder` by their step, the oldest first; none when there is no such folder.
 
-    ValueError where the folder or one of them is a link: what a run holds lies in its own folder.
+    ValueError where the folder or one of them is a link: a run's files lie in its own folder.
     """
-    found = ((step_of(path), path) for path in folder.iterdir()) if folder.is_dir() else ()
-    steps = dict(sorted((step, path) for step, path in found if step is not None))
+    entries = ((step_of(path), path) for path in folder.iterdir()) if folder.is_dir() else ()
+    steps = dict(sorted((step, path) for step, path in entries if step is not None))
     for path in (folder, *steps.values()):
         if path.is_symlink():
             raise ValueError(f"{path} is a link: put the checkpoints themselves there")
@@ -40,14 +40,14 @@ def whole(folder: Path) -> dict[int, Path]:
 
 
 def half_replaced(folder: Path) -> dict[int, Path]:
-    """The checkpoints in the middle of being replaced, whose new self is not there yet, by their step."""
+    """The checkpoints that were being replaced and whose replacement does not exist yet, by step."""
     return {step: path for step, path in _asides(folder).items() if not (folder / name_of(step)).exists()}
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """The whole checkpoints in `folder`, one in the middle of being replaced among them; the newest first."""
-    found = {**half_replaced(folder), **whole(folder)}
-    return [path for _, path in sorted(found.items(), reverse=True)]
+    """The whole checkpoints in `folder`, including half-replaced ones, the newest first."""
+    folders = {**half_replaced(folder), **whole(folder)}
+    return [path for _, path in sorted(folders.items(), reverse=True)]
 
 
 def put(temporary: Path, target: Path) -> None:
@@ -69,7 +69,7 @@ def put(temporary: Path, target: Path) -> None:
 
 
 def repair(folder: Path) -> None:
-    """Ends what a killed process had begun: gives a half-replaced checkpoint its name back, removes leftovers."""
+    """Cleans up after a killed process: a half-replaced checkpoint gets its name back, leftovers are removed."""
     for step, path in half_replaced(folder).items():
         os.rename(path, folder / name_of(step))
         sync(folder)
@@ -78,7 +78,7 @@ def repair(folder: Path) -> None:
 
 
 def quarantine(path: Path) -> Path:
-    """Takes a damaged checkpoint out of the way, and says where it is now."""
+    """Moves a damaged checkpoint aside, and returns its new path."""
     aside = _unused(path.with_name(f"damaged-{path.name}"))
     os.rename(path, aside)
     sync(path.parent)
@@ -97,8 +97,8 @@ def delete(paths: list[Path]) -> None:
 
 
 def _asides(folder: Path) -> dict[int, Path]:
-    found = ((step_of(Path(path.name.removeprefix("replaced-"))), path) for path in folder.glob("replaced-step_*"))
-    return {step: path for step, path in found if step is not None}
+    entries = ((step_of(Path(path.name.removeprefix("replaced-"))), path) for path in folder.glob("replaced-step_*"))
+    return {step: path for step, path in entries if step is not None}
 
 
 def _unused(path: Path, suffix: str = "") -> Path:

@@ -1,4 +1,4 @@
-"""Named tensors in one safetensors file: all that a state_dict may hold, given back as it was.
+"""Named tensors in one safetensors file: everything that a state_dict may hold, restored as it was.
 
 The file format knows neither views, nor two names for one memory, nor complex numbers. So views are made contiguous,
 the second name of a shared memory gets its own copy, and complex numbers are stored as pairs of reals (a last axis of
@@ -33,7 +33,8 @@ _PARTS = {torch.float16, torch.float32, torch.float64}
 def storable(group: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors as the file holds them (CPU, contiguous, real, no shared memory), and the names of the complex ones.
 
-    Copies only what is elsewhere, a view or shared. ValueError for what is no dense tensor with values of a known type.
+    Copies only tensors on another device, views and shared memory. ValueError for what is not a dense tensor of a known
+    dtype.
     """
     stored: dict[str, Tensor] = {}
     complex_names = []
@@ -67,7 +68,7 @@ def write_tensors(path: Path, stored: Mapping[str, Tensor]) -> None:
 def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str]) -> dict[str, Tensor]:
     """The tensors of a file that `write_tensors` wrote, in the order of `names`, on the CPU, in memory of their own.
 
-    `Damaged`, in one line, for what is no such file, and where a tensor is missing or is no pair of reals.
+    `Damaged`, in one line, for any other file, and where a tensor is missing or is not a pair of reals.
     """
     stored = _loaded(path)
     pairs = set(complex_names)
@@ -75,7 +76,7 @@ def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str])
     for name in names:
         if name not in stored:
             raise Damaged(f"{path} has no tensor {name!r}")
-        copy = stored[name].clone()  # the file is mapped: a copy is not at the mercy of the disk later
+        copy = stored[name].clone()  # the file is mapped: a copy does not depend on the disk later
         if name in pairs:
             if copy.dtype not in _PARTS or copy.shape[-1:] != (2,):
                 raise Damaged(f"{path}: {name!r} is {copy.dtype} {tuple(copy.shape)}, no pairs of real and imaginary")
@@ -98,9 +99,9 @@ def _loaded(path: Path) -> dict[str, Tensor]:
         raise Damaged(f"{path} cannot be read as tensors: {str(error).splitlines()[0]}") from None
 
 
-def _refuse_unstorable(place: str, tensor: object) -> None:
+def _refuse_unstorable(name: str, tensor: object) -> None:
     if not isinstance(tensor, Tensor):
-        raise ValueError(f"{place} is a {type(tensor).__name__}, not a tensor: put it into the checkpoint's meta")
+        raise ValueError(f"{name} is a {type(tensor).__name__}, not a tensor: put it into the checkpoint's meta")
     if tensor.layout != torch.strided or tensor.is_meta or tensor.dtype not in _STORED:
         what = "without values (meta)" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
-        raise ValueError(f"{place} is a tensor that a checkpoint cannot hold ({what}): make it dense and plain first")
+        raise ValueError(f"{name} is a tensor that a checkpoint cannot hold ({what}): make it dense and plain first")

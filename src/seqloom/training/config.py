@@ -6,7 +6,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.core.config import Config
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
 from seqloom.models.kinds import AnyModel, model_config

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from seqloom.core.available_memory import available_memory, require_memory
-from seqloom.core.model import ModelConfig, weightless
+from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.training.config import TrainConfig
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of mallopt(3)

@@ -14,7 +14,8 @@ import torch
 from seqloom import positions
 from seqloom.core.config import read
 from seqloom.core.mixer_config import mixer_config
-from seqloom.core.model import ModelConfig, require_streams, weightless
+from seqloom.core.model import require_streams
+from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.optimizers import matrices_of

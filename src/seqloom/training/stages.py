@@ -16,7 +16,7 @@ from typing import final
 from pydantic import Field
 
 from seqloom.core.config import Config
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 
 LARGEST = 2**40
 """of what is counted in batches and windows"""

@@ -14,7 +14,7 @@ from typing import Any, final
 
 from seqloom.analysis.match import match
 from seqloom.analysis.origin import machine
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.data.prepare import Corpus
 from seqloom.data.windows import Windows
 from seqloom.experiments.board.cell import BoardCell

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from seqloom.core.config import Config
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Objective
 from seqloom.data.config import DataConfig
 from seqloom.data.tokens import Tokens

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.extras import Extras, weighted
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig

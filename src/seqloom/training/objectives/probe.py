@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.extras import Extras
-from seqloom.core.model import ModelConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Check, Objective, Pass, Row
 from seqloom.core.shapes import Logits
 from seqloom.data.config import DataConfig
