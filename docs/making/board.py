@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docs.making.tables import table as markdown
 from seqloom.cli.boarding import lineup
-from seqloom.experiments.board.rows import read_kept, read_times
+from seqloom.experiments.board.rows import read_times, stored
 from seqloom.report.board import table
 from seqloom.report.board.charts import charts
 from seqloom.report.board.standing import Board
@@ -24,8 +24,8 @@ FILES = ("board.jsonl", "board_times.jsonl", "recall_trained.jsonl")
 
 def rows(results: Path = RESULTS) -> tuple[Board, table.Times] | None:
     """The board and its times; None without a finished run."""
-    kept = list(read_kept(results / FILES[0]).values())
-    board = Board.of(kept, lineup()) if kept else None
+    lines = list(stored(results / FILES[0]).values())
+    board = Board.of(lines, lineup()) if lines else None
     if board is None or not board.standings:
         return None
     return board, table.Times([*read_times(results / FILES[1])])

@@ -12,7 +12,7 @@ from seqloom.experiments.board import study as module
 from seqloom.experiments.board.announced import announced
 from seqloom.experiments.board.cell import BoardCell
 from seqloom.experiments.board.lineup import DECIDED, DECISIONS, RATES, ROWS
-from seqloom.experiments.board.rows import BoardRow, finished, merge, merge_times, read_kept, read_times, row_of
+from seqloom.experiments.board.rows import BoardRow, finished, merge, merge_times, read_times, row_of, stored
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.contender import Contender
 from seqloom.experiments.decoding import Token
@@ -123,11 +123,11 @@ def test_a_run_whose_row_is_kept_is_not_run_again(board: Board, books: str, tmp_
     finish(cell, results, 1.5)
     line = {"cell": cell.name, **results.rows[cell.name][0].model_dump(mode="json"), "commit": "abc"}
     (tmp_path / "board.jsonl").write_text(json.dumps(line) + "\n")
-    again = Board(books, SMALL, read_kept(tmp_path / "board.jsonl"))
+    again = Board(books, SMALL, stored(tmp_path / "board.jsonl"))
     first = next(iter(again.stages(Results(tmp_path / "elsewhere"))))
     assert cell.name not in [each.name for each in first]
     assert len(first) == len(DECIDED) * len(RATES) - 1
-    other = Board(books, (*SMALL, "training.clip=0.5"), read_kept(tmp_path / "board.jsonl"))
+    other = Board(books, (*SMALL, "training.clip=0.5"), stored(tmp_path / "board.jsonl"))
     assert cell.name in [each.name for each in next(iter(other.stages(Results(tmp_path / "elsewhere"))))]
 
 
@@ -181,7 +181,7 @@ def test_a_board_is_trained_stopped_continued_and_merged(
     assert merge(tmp_path / "nothing", path) == (0, 0)
     assert not path.exists()
     assert merge(out, path) == (1, 1)
-    (line,) = read_kept(path).values()
+    (line,) = stored(path).values()
     assert line["commit"]
     assert line["cell"] == "attention/seed-0-lr-0.001"
     row = row_of(line)
@@ -191,7 +191,7 @@ def test_a_board_is_trained_stopped_continued_and_merged(
     assert 0 < row.bits_per_byte < 10
 
     elsewhere = tmp_path / "elsewhere"
-    results = run(Board(books, SMALL, read_kept(path)).study, elsewhere)
+    results = run(Board(books, SMALL, stored(path)).study, elsewhere)
     assert "attention/seed-0-lr-0.001" not in results.rows
     assert not results.failed
     assert merge(elsewhere, path)[1] == len(results.rows) + 1

@@ -1,6 +1,6 @@
 """The command line. An error of the user's is one line and exit code 2; `--debug` shows where it came from.
 
-`--try-anyway` goes without the comparison of what is needed with the memory that is available. Ctrl-C ends any command
+`--try-anyway` skips the check that the available memory is enough. Ctrl-C ends any command
 with exit code 130 and no traceback, whatever it is doing.
 """
 
@@ -29,7 +29,7 @@ def run() -> None:
     try:
         code = command(arguments, "--debug" in flags, "--try-anyway" in flags)
     finally:
-        signal.signal(signal.SIGINT, _leave)  # nothing is left to be saved, and Python's own end takes a while
+        signal.signal(signal.SIGINT, _leave)  # everything is saved, and Python's own shutdown takes a while
     sys.exit(code)
 
 
@@ -59,7 +59,7 @@ def _command(arguments: list[str], debug: bool) -> int:
         return int(leave.exit_code)
     except typer.Abort:  # typer's own word for Ctrl-C
         raise KeyboardInterrupt from None
-    except BrokenPipeError:  # the reader of our output left, as `head` does
+    except BrokenPipeError:  # the reader of our output closed it, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -85,9 +85,9 @@ def _program() -> Any:
 
 
 def _why(error: Exception) -> str | None:
-    """What to tell the user of an error in one line; None for a fault of our own."""
+    """The message of a user's error in one line; None for a fault of our own."""
     match error:
-        case OSError():  # the system's own messages begin with a number that says nothing
+        case OSError():  # without the error number that the system's messages begin with
             why = error.strerror or str(error)
             return f"{error.filename}: {why}" if error.filename else why
         case ValueError():

@@ -1,6 +1,5 @@
 """The commands. Each imports what it needs when it runs, so that `--help` answers without loading torch."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,8 +11,10 @@ from seqloom.cli.board import board
 from seqloom.cli.compare import compare
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
+from seqloom.cli.mixers import list_mixers
 from seqloom.cli.paper import paper
 from seqloom.cli.recall import recall
+from seqloom.cli.train import TEXT, train
 from seqloom.cli.verify import verify
 
 app = typer.Typer(
@@ -47,38 +48,8 @@ def _main(
         raise typer.BadParameter(f"torchrun starts {size()} processes, and only `seqloom train` shares its work")
 
 
-TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Options = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-
-def list_mixers(
-    name: Annotated[str | None, typer.Argument(help="a mixer, to show it whole")] = None,
-    family: Annotated[str | None, typer.Option(help="only this family, as extractors or state_space")] = None,
-    wide: Annotated[bool, typer.Option("--wide", help="with traits and the names of settings")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with everything")] = False,
-    which: Annotated[bool, typer.Option("--backends", help="each op's backends, and what runs here")] = False,
-    drawn: Annotated[bool, typer.Option("--patterns", help="which keys the queries look at, in letters")] = False,
-) -> None:
-    """The mixers, or one of them whole: equation, settings, traits, price, source."""
-    if (which or drawn) and (name or family or wide or as_json or (which and drawn)):
-        option = "--backends" if which else "--patterns"
-        raise typer.BadParameter(f"{option} is a list of its own: give nothing else with it")
-    if which:
-        from seqloom.cli.listing import backends
-
-        print(backends())
-        return
-    if drawn:
-        from seqloom.cli.patterns import patterns
-
-        print(patterns())
-        return
-    from seqloom.cli.mixers import listed, shown
-
-    if name is not None and (family or wide):
-        raise typer.BadParameter("--family and --wide are of the whole list: leave out the mixer")
-    print(listed(family, wide=wide, as_json=as_json) if name is None else shown(name, as_json=as_json))
 
 
 def settings(
@@ -95,11 +66,11 @@ def cost(
     context: typer.Context,
     kind: Annotated[str, typer.Argument(help="a mixer, or a preset for its whole model; a mixer's fields are options")],
 ) -> None:
-    """What a mixer costs: `seqloom cost attention --dim 128 --context 128 --heads 32 [--tokens T] [--per token]`.
+    """The price of a mixer: `seqloom cost attention --dim 128 --context 128 --heads 32 [--tokens T] [--per token]`.
 
-    The equation in the paper's conventions beside what its fast path executes. A preset prices its whole model, in
-    training, prefill and for one more token; `--set` changes its settings. `seqloom cost --all --sort total` prices it
-    with every mixer in turn.
+    The equation in the paper's conventions next to the operations that its fast path executes. A preset prices its
+    whole model, in training, prefill and for one more token; `--set` changes its settings. `seqloom cost --all --sort
+    total` prices it with every mixer in turn.
     """
     from seqloom.cli.priced import wanted
 
@@ -107,68 +78,6 @@ def cost(
     from seqloom.cli.pricing import price
 
     print(price(asked))
-
-
-def train(
-    preset: Annotated[str, typer.Argument(help="a recipe, as paper/small, llama/small or tiny, or a .yaml file")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="the folder of the run; the same command goes on where it stopped", parser=folder, metavar="PATH"
-        ),
-    ],
-    data: Annotated[str | None, typer.Option(help=f"{TEXT}, gutenberg-children, stories")] = None,
-    change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
-    within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
-    allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
-    processes: Annotated[int, typer.Option(help="processes of this machine that train together", min=1)] = 1,
-    plan: Annotated[bool, typer.Option("--plan", help="print settings and price, and train nothing")] = False,
-    log: Annotated[
-        list[str] | None, typer.Option(help="a tracker that gets a copy of the rows: tensorboard, wandb, trackio")
-    ] = None,
-) -> int:
-    """Trains a model, or goes on with its training; Ctrl-C saves.
-
-    With `--processes 2`, or as `torchrun --nproc-per-node 2 -m seqloom train …`, each process reads its share of every
-    batch's rows, on a GPU of its own where there are GPUs. A run goes on with any number of processes.
-
-    On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
-    """
-    from seqloom.cli.checked import require_settings
-
-    changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
-    require_settings(preset, changes, data)
-    from seqloom.core import launch
-    from seqloom.training.distributed import require_even
-    from seqloom.training.settings import resolve
-    from seqloom.training.train import train as run
-
-    notes: list[str] = []
-    config = resolve(preset, changes, source=data, log=notes.append)
-    if plan:
-        from seqloom.experiments.plan import training
-
-        print(training(config))
-        return 0
-    if processes > 1 and launch.size() == 1:
-        from seqloom.cli.launching import launched
-
-        require_even(config.training, processes)
-        return launched(processes)
-    if launch.rank() == 0:
-        for note in notes:
-            print(note, file=sys.stderr)
-    outcome = run(config, out, allow_drift=allow_drift, trackers=log or [])
-    if launch.rank() > 0:
-        return 0 if outcome.asked is None else 128 + int(outcome.asked)
-    if outcome.asked is not None:
-        print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
-        return 128 + int(outcome.asked)
-    if outcome.score is None:
-        print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
-        return 0
-    print(f"{out}: {outcome.step:,} batches, {outcome.summary}")
-    return 0
 
 
 def generate(
@@ -236,7 +145,7 @@ def data(
 def report(
     comparison: Annotated[Path, typer.Argument(help="the folder of a comparison: the --out of seqloom compare")],
 ) -> None:
-    """Writes report.html of a comparison anew, from the rows in its folder; needs no torch."""
+    """Writes report.html of a comparison again, from the rows in its folder; needs no torch."""
     from seqloom.report.page import write
 
     print(f"the report is {write(comparison)}")
@@ -265,7 +174,7 @@ def demo(
     ),
     scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",
 ) -> int:
-    """Trains five mixers on stories from a known grammar, compares them, and says what that shows."""
+    """Trains five mixers on stories from a known grammar, compares them and prints the conclusion."""
     from seqloom.cli.showing import shown
 
     return shown(out, scale)

@@ -35,7 +35,7 @@ def bench(
     from seqloom.cli.timing import timed
 
     sizes = {"dim": dim, "context": context, "batch": batch}
-    said = timed(
+    text = timed(
         mixers, against, **sizes, what=what, repeats=repeats, threads=threads, preset=preset, as_json=as_json, out=out
     )
-    print(said)
+    print(text)

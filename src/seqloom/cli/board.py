@@ -17,12 +17,12 @@ def board(
         str | None, typer.Option("--data", "--source", help="a folder of texts whose authors are named")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="print decisions, price and time, and train nothing")] = False,
-    kept: Annotated[
+    results: Annotated[
         Path | None,
         typer.Option(help="rows of runs that are not run again (results/board.jsonl)", parser=folder, metavar="PATH"),
     ] = None,
     merge: Annotated[
-        bool, typer.Option("--merge", help="add the finished runs in --out to --kept, show the board, train nothing")
+        bool, typer.Option("--merge", help="add the finished runs in --out to --results, show the board, train nothing")
     ] = False,
     race: Annotated[
         bool, typer.Option("--race", help="time steps and tokens instead, while the machine does nothing else")
@@ -36,8 +36,8 @@ def board(
     if not merge:
         require_settings("board/small", change or [], data)
     from seqloom.cli.boarding import Asked, boarded
-    from seqloom.experiments.board.rows import KEPT
+    from seqloom.experiments.board.rows import STORED
     from seqloom.experiments.runner import Workers
 
-    asked = Asked(data, tuple(change or ()), kept or KEPT, merge, race, plan)
+    asked = Asked(data, tuple(change or ()), results or STORED, merge, race, plan)
     return boarded(asked, out, Workers(jobs))

@@ -1,4 +1,4 @@
-"""What `seqloom study board` does: it announces, plans, trains or times, and shows where the board stands."""
+"""The work of `seqloom study board`: it announces, plans, trains or times, and shows the standings."""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, final
 from seqloom.cli.comparing import typed
 from seqloom.experiments.board.announced import announced
 from seqloom.experiments.board.lineup import BELOW, BESIDE, DECISIONS, HOST, ROWS, title
-from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, read_kept, read_times
+from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, read_times, stored
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.plan import plan
 from seqloom.experiments.runner import Workers, run
@@ -30,7 +30,7 @@ class Asked:
 
     data: str | None
     changes: Sequence[str]
-    kept: Path
+    results: Path
     merge: bool
     race: bool
     plan: bool
@@ -38,20 +38,20 @@ class Asked:
     @property
     def times(self) -> Path:
         """The file of times, next to that of rows."""
-        return self.kept.with_name(f"{self.kept.stem}_{TIMES}.jsonl")
+        return self.results.with_name(f"{self.results.stem}_{TIMES}.jsonl")
 
 
 def boarded(asked: Asked, out: Path, workers: Workers) -> int:
     """The exit code: of a signal if one stopped it, 2 where a run failed."""
     if asked.merge:
-        new, whole = merge(out, asked.kept)
+        new, whole = merge(out, asked.results)
         raced = merge_times(out, asked.times)
-        print(f"{new:,} new rows, {raced:,} times; {asked.kept} holds {whole:,} rows")
+        print(f"{new:,} new rows, {raced:,} times; {asked.results} holds {whole:,} rows")
         show(out, asked)
         return 0
     if asked.data is None:
         raise ValueError("give --data, a folder of texts whose authors are named")
-    board = Board(asked.data, tuple(asked.changes), read_kept(asked.kept))
+    board = Board(asked.data, tuple(asked.changes), stored(asked.results))
     print(announced(board), flush=True)
     study = board.race if asked.race else board.study
     if asked.plan:
@@ -70,8 +70,8 @@ def boarded(asked: Asked, out: Path, workers: Workers) -> int:
 
 
 def show(out: Path, asked: Asked) -> None:
-    """Prints the table and the decisions by the rows so far, of this folder and kept, and writes OUT/board.html."""
-    rows = list({**read_kept(asked.kept), **finished(out)}.values())
+    """Prints the table and the decisions by the rows of this folder and of --results, and writes OUT/board.html."""
+    rows = list({**stored(asked.results), **finished(out)}.values())
     if not rows:
         print("no run is finished yet")
         return
@@ -84,12 +84,12 @@ def show(out: Path, asked: Asked) -> None:
 
 
 def recalled() -> list[dict[str, Any]]:
-    """The kept rows of probes."""
+    """The stored rows of probes."""
     return read_times(RECALLED)
 
 
 def lineup() -> Lineup:
-    """What was written down before the runs."""
-    names = [each.name for each in (*ROWS, *BESIDE)] + list(BELOW)
-    questions = [Question(each.question, each.first, each.second) for each in DECISIONS]
+    """The titles, the baseline and the questions that were fixed before the runs."""
+    names = [contender.name for contender in (*ROWS, *BESIDE)] + list(BELOW)
+    questions = [Question(decision.question, decision.first, decision.second) for decision in DECISIONS]
     return Lineup({name: title(name) for name in names}, HOST, tuple(BELOW), questions)

@@ -47,7 +47,9 @@ def require_mixer(values: dict[str, Any]) -> None:
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), known)}")
     settings = known[kind]["settings"]
-    base = Config if any(each.get("converted") for each in settings) else SizedConfig  # sizes come after conversion
+    base = (
+        Config if any(setting.get("converted") for setting in settings) else SizedConfig
+    )  # sizes come after conversion
     read(_settings(kind, [_kind(kind), *settings], base), values)
 
 
@@ -58,8 +60,8 @@ def _run() -> type[Config]:
 
 def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config]) -> type[Config]:
     """A class of settings with the names, types, defaults and bounds of the registry."""
-    fields: dict[str, Any] = {each["name"]: (_type(each), _field(each)) for each in settings}
-    mixers = [each["name"] for each in settings if each["types"][0] == "mixer" and "default" not in each]
+    fields: dict[str, Any] = {setting["name"]: (_type(setting), _field(setting)) for setting in settings}
+    mixers = [setting["name"] for setting in settings if setting["types"][0] == "mixer" and "default" not in setting]
     validators: Any = {"mixers": field_validator(*mixers, mode="before")(_mixers)} if mixers else {}
     return create_model(name, __base__=base, __validators__=validators, **fields)
 
@@ -68,8 +70,8 @@ def _type(setting: dict[str, Any]) -> Any:
     if "settings" in setting:
         return _settings(setting["class"], setting["settings"], Config)
     if "each" in setting:
-        each: Any = _settings(setting["class"], setting["each"], Config)
-        return Annotated[tuple[each, ...], Field(strict=False)]
+        entry: Any = _settings(setting["class"], setting["each"], Config)
+        return Annotated[tuple[entry, ...], Field(strict=False)]
     if "kinds" in setting:
         kinds = setting["kinds"].items()
         return Union[tuple(_settings(kind, [_kind(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007  # as below
@@ -95,7 +97,7 @@ def _kind(kind: str) -> dict[str, Any]:
 
 def _mixers(cls: type[Config], value: Any) -> Any:
     """The mixer of every layer, or a list of them; anything else is left to the full check."""
-    for each in value if isinstance(value, list) else [value]:
-        if isinstance(each, dict):
-            require_mixer(each)
+    for mixer in value if isinstance(value, list) else [value]:
+        if isinstance(mixer, dict):
+            require_mixer(mixer)
     return value

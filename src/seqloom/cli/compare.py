@@ -31,16 +31,16 @@ def compare(
     seeds: Annotated[int, typer.Option(help="runs of each mixer, with other weights and dropout")] = 1,
     match: Annotated[
         str | None,
-        typer.Option(help="beside each mixer, another model of equal params, mul (multiplications) or time of a step"),
+        typer.Option(help="next to each mixer, another model of equal params, mul (multiplications) or time of a step"),
     ] = None,
     peer: Annotated[str, typer.Option(help="what that other model mixes with")] = "attention:heads=32",
-    by: Annotated[str | None, typer.Option(help="what moves in it: ffn, dim or depth; that which moves least")] = None,
+    by: Annotated[str | None, typer.Option(help="its size that changes: ffn, dim or depth")] = None,
     prompt: Annotated[list[str] | None, typer.Option(help="what the sample texts begin with")] = None,
     lengths: Annotated[
         str | None, typer.Option(help="tokens after which one more is timed; with --all 128,1024,8192,65536")
     ] = None,
     probe: Annotated[
-        list[str] | None, typer.Option(help="a probe of recall, asked of small models; with --all all of them")
+        list[str] | None, typer.Option(help="a probe that small models are trained on; with --all all of them")
     ] = None,
     no_probes: Annotated[bool, typer.Option("--no-probes", help="none of them, with --all")] = False,
     probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,

@@ -52,12 +52,12 @@ class Asked:
     probe_batches: int
 
     def study(self) -> Compare:
-        """What is to be compared. ValueError for options that do not fit."""
+        """The study to be run. ValueError for options that do not fit."""
         for name, value, allowed in (("--match", self.equal, get_args(Equal)), ("--by", self.by, get_args(By))):
             if value is not None and value not in allowed:
                 raise ValueError(f"{name} {value!r} is unknown; {near(value, allowed)}")
         if self.by is not None and self.equal is None:
-            raise ValueError("--by says what moves to make models equal: give --match params, mul or time too")
+            raise ValueError("--by needs --match params, mul or time: it names the size that changes")
         if self.every and self.equal is not None:
             raise ValueError(
                 "--all compares all kinds as they are: leave out --match, or name the mixers to be matched"
@@ -100,21 +100,23 @@ def compared(asked: Asked, out: Path, workers: Workers, *, planned: bool = False
     return 2 if results.failed else 0
 
 
-def printed(found: Comparison) -> str:
-    """The table of a comparison; beneath it what it could settle, what was changed to match models, and who is missing.
+def printed(comparison: Comparison) -> str:
+    """The table of a comparison; beneath it what it could settle, the sizes of matched models, and the mixers left out.
 
     Columns of lengths and of probes are a second table; on a terminal, columns that do not fit are a further table.
     """
-    names = [column.name for column in found.columns]
+    names = [column.name for column in comparison.columns]
     groups = ([n for n in names if n in COLUMNS], [n for n in names if n not in COLUMNS])
-    parts = ["\n\n".join(_tables(found, some)) for some in groups if some]
-    numbers = {each.name: each.value("could settle") for each in found.contenders}
-    parts.insert(1, could_settle(numbers, found.baseline, found.seeds))
-    sized = [f"{each.name}: {each.matched}" for each in found.contenders if each.matched]
+    parts = ["\n\n".join(_tables(comparison, some)) for some in groups if some]
+    numbers = {contender.name: contender.value("could settle") for contender in comparison.contenders}
+    parts.insert(1, could_settle(numbers, comparison.baseline, comparison.seeds))
+    sized = [f"{contender.name}: {contender.matched}" for contender in comparison.contenders if contender.matched]
     failed = [
-        f"{each.name} cannot {each.limitations[0]}" for each in found.contenders if each.value("held-out loss") is None
+        f"{contender.name} cannot {contender.limitations[0]}"
+        for contender in comparison.contenders
+        if contender.value("held-out loss") is None
     ]
-    missing = [f"{each.name} is left out: {each.why}" for each in found.left_out]
+    missing = [f"{mixer.name} is left out: {mixer.why}" for mixer in comparison.left_out]
     beneath = [*sized, *failed, *missing]
     return "\n\n".join([*parts, *(["\n".join(beneath)] if beneath else [])])
 
@@ -125,21 +127,23 @@ def typed() -> str:
     return shlex.join(["seqloom", *words])
 
 
-def _tables(found: Comparison, names: Sequence[str]) -> list[str]:
+def _tables(comparison: Comparison, names: Sequence[str]) -> list[str]:
     """Columns as one table; on a terminal as several, none wider than the terminal."""
     widest = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     made: list[str] = []
     some: list[str] = []
     for name in names:
-        if some and len(_table(found, [*some, name]).partition("\n")[0]) > widest:
-            made.append(_table(found, some))
+        if some and len(_table(comparison, [*some, name]).partition("\n")[0]) > widest:
+            made.append(_table(comparison, some))
             some = []
         some.append(name)
-    return [*made, _table(found, some)]
+    return [*made, _table(comparison, some)]
 
 
-def _table(found: Comparison, names: Sequence[str]) -> str:
-    rows = [[each.name, *(_cell(name, each.value(name)) for name in names)] for each in found.contenders]
+def _table(comparison: Comparison, names: Sequence[str]) -> str:
+    rows = [
+        [contender.name, *(_cell(name, contender.value(name)) for name in names)] for contender in comparison.contenders
+    ]
     return table(["model", *names], rows)
 
 

@@ -1,4 +1,4 @@
-"""What registry.json says, read from the classes: mixers with their settings, traits and sources, and a run's settings.
+"""The contents of registry.json, from the classes: mixers with settings, traits and sources, and a run's settings.
 
     python -m seqloom.cli.described        writes registry.json, which everything that must not load torch reads
 
@@ -76,36 +76,40 @@ def settings(config: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": name, "description": field.description or "", "types": types(field.annotation)}
+    description: dict[str, Any] = {
+        "name": name,
+        "description": field.description or "",
+        "types": types(field.annotation),
+    }
     if isinstance(field.discriminator, str):  # settings of one of several kinds
         members = {member.model_fields["kind"].default: member for member in get_args(field.annotation)}
-        said |= {"types": ["choice"], "choices": list(members)}
-        said["kinds"] = {kind: _without_kind(settings(member)) for kind, member in members.items()}
+        description |= {"types": ["choice"], "choices": list(members)}
+        description["kinds"] = {kind: _without_kind(settings(member)) for kind, member in members.items()}
     elif choices := _choices(field.annotation):
-        said["choices"] = choices
+        description["choices"] = choices
     if not field.is_required():
-        said["default"] = _default(field)
+        description["default"] = _default(field)
     bounds = {word: getattr(rule, word) for rule in field.metadata for word in BOUNDS if hasattr(rule, word)}
     if bounds:
-        said["bounds"] = bounds
+        description["bounds"] = bounds
     if _is_read_by_itself(name, config):
-        said["converted"] = True
+        description["converted"] = True
     inner = field.annotation
-    if isinstance(inner, type) and said["types"] == ["settings"]:
-        said["class"] = inner.__name__
-        said["settings"] = settings(inner)
-    if said["types"] == ["list of settings"]:
-        each = get_args(inner)[0]
-        said |= {"class": each.__name__, "each": settings(each)}
-    return said
+    if isinstance(inner, type) and description["types"] == ["settings"]:
+        description["class"] = inner.__name__
+        description["settings"] = settings(inner)
+    if description["types"] == ["list of settings"]:
+        entry = get_args(inner)[0]
+        description |= {"class": entry.__name__, "each": settings(entry)}
+    return description
 
 
 def _without_kind(tree: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each in tree if each["name"] != "kind"]
+    return [setting for setting in tree if setting["name"] != "kind"]
 
 
 def types(annotation: Any) -> list[str]:
-    """The names of what a setting may be: int, float, bool, str, choice, null, or a few words for anything else."""
+    """The names of a setting's types: int, float, bool, str, choice, null, or a few words for anything else."""
     parts = get_args(annotation)
     match get_origin(annotation):
         case origin if origin in (Union, UnionType):
@@ -144,11 +148,11 @@ def _default(field: FieldInfo) -> Any:
 def _is_read_by_itself(name: str, config: type[BaseModel]) -> bool:
     """Whether a validator sees the value before its type does, and may turn it into one that fits."""
     validators = config.__pydantic_decorators__.field_validators.values()
-    return any(name in each.info.fields and each.info.mode != "after" for each in validators)
+    return any(name in validator.info.fields and validator.info.mode != "after" for validator in validators)
 
 
 def _price(config: type[Any]) -> dict[str, Any]:
-    """What a layer of `DIM` channels costs for a row of `CONTEXT` tokens and for the last of them; or nothing."""
+    """The prices of a layer of `DIM` channels for a row of `CONTEXT` tokens and for its last token, or nothing."""
     import torch
 
     causal = config.traits.causal != "never"
@@ -165,13 +169,13 @@ def _price(config: type[Any]) -> dict[str, Any]:
 
 def _patterns(config: type[Any]) -> list[dict[str, Any]]:
     """The drawings of a mixer: the settings, the form, and rows of letters by the heads that share them."""
-    found = []
+    drawings = []
     for drawing in config.drawings:
         given = {name: value for name, value in drawing.items() if name != "causal"}
         causal = drawing.get("causal", True)
         words = [f"{name}={_word(value)}" for name, value in given.items()]
-        found.append({"settings": words, "causal": causal, "heads": config(**given).drawn(DRAWN, causal)})
-    return found
+        drawings.append({"settings": words, "causal": causal, "heads": config(**given).drawn(DRAWN, causal)})
+    return drawings
 
 
 def _word(value: Any) -> str:
@@ -180,11 +184,11 @@ def _word(value: Any) -> str:
 
 def _divided(document: str) -> tuple[str, str]:
     """A file's docstring without the paragraph of its source, and that paragraph."""
-    found = re.search(r"^Source: (.+?)(?=\n\n|\Z)", document, flags=re.S | re.M)
-    if found is None:
+    match = re.search(r"^Source: (.+?)(?=\n\n|\Z)", document, flags=re.S | re.M)
+    if match is None:
         return document.strip(), ""
-    rest = document[: found.start()] + document[found.end() :]
-    return re.sub(r"\n{3,}", "\n\n", rest).strip(), " ".join(found[1].split())
+    rest = document[: match.start()] + document[match.end() :]
+    return re.sub(r"\n{3,}", "\n\n", rest).strip(), " ".join(match[1].split())
 
 
 def _family(module: str) -> str:

@@ -1,4 +1,4 @@
-"""What is installed and what runs here: `seqloom --version` and `seqloom doctor`."""
+"""Versions and abilities of this installation: `seqloom --version` and `seqloom doctor`."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +18,7 @@ OPTIONAL = {
     "triton": "kernels on a GPU: pip install 'seqloom[kernels]'",
     "submitit": "jobs of a cluster: pip install 'seqloom[cluster]'",
 }
-"""what an extra brings, and for what"""
+"""(module, its purpose and its extra)"""
 
 
 def versions() -> str:
@@ -28,7 +28,7 @@ def versions() -> str:
 
 
 def environment() -> str:
-    """The versions of what is installed, device, memory, cache, and every backend with what it lacks here."""
+    """Versions, device, memory, cache, and every backend with the reason if it is not available here."""
     installed = [("python", platform.python_version()), ("seqloom", __version__)]
     installed += [(name, _version(name) or "not installed") for name in NEEDED]
     installed += [(name, _version(name) or f"not installed ({why})") for name, why in OPTIONAL.items()]

@@ -63,15 +63,15 @@ def printed(rows: "Sequence[Longer]") -> str:
     from seqloom.core.table import table
 
     lengths = sorted({row.length for row in rows})
-    found = {(row.run, row.length): row for row in rows}
+    by_run = {(row.run, row.length): row for row in rows}
     named = [next(row for row in rows if row.run == run) for run in dict.fromkeys(row.run for row in rows)]
 
     def losses(beyond: bool) -> str:
         cells = []
-        for one in named:
-            own = [found.get((one.run, length)) for length in lengths]
+        for run in named:
+            own = [by_run.get((run.run, length)) for length in lengths]
             values = [None if row is None else row.beyond if beyond else row.loss for row in own]
-            cells.append([one.run, one.mixer, one.position, one.context, *values])
+            cells.append([run.run, run.mixer, run.position, run.context, *values])
         return table(["run", "mixer", "position", "trained on", *map(str, lengths)], cells)
 
     reasons = {f"{row.run}: {row.refused}": None for row in rows if row.refused is not None}

@@ -1,4 +1,4 @@
-"""The folder that a command writes to, as it is given."""
+"""The argument for the folder that a command writes to."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import typer
 
 
 def folder(name: str) -> Path:
-    """Its path. An unset variable of a shell must not scatter a run over the working folder."""
+    """The path. ValueError for an empty one: an unset shell variable must not scatter a run over the working folder."""
     if not name.strip():
         raise typer.BadParameter("the folder has no name")
     return Path(name)

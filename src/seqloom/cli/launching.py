@@ -11,7 +11,7 @@ def launched(processes: int) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.disable()  # the processes say why they end
+    logging.disable()  # the processes print why they end
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
     config = LaunchConfig(
         min_nodes=1,
@@ -26,7 +26,7 @@ def launched(processes: int) -> int:
         elastic_launch(config, sys.executable)("-m", "seqloom", *sys.argv[1:])
     except ChildFailedError as error:
         codes = {failure.exitcode for failure in error.failures.values()}
-        return 1 if 1 in codes else 2  # 1: a fault of our own, which has shown where it happened
+        return 1 if 1 in codes else 2  # 1: a fault of our own, whose traceback was printed
     except SignalException as stopped:
         return 128 + int(stopped.sigval)
     return 0

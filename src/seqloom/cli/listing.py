@@ -1,4 +1,4 @@
-"""What `seqloom list --backends` prints: how each op can be computed, what of that runs here, and what is chosen."""
+"""`seqloom list --backends`: the backends of every op, whether they run here, and which one is chosen."""
 
 import torch
 
@@ -13,7 +13,7 @@ SIZES = ((1, 1), (1, 32), (8, 32), (8, 1024))
 def backends() -> str:
     """A table of every op's backends: whether each is available here, and at which sizes an op chooses it by itself.
 
-    What is chosen is found by running each op on this machine's CPU, with gradients, at a few sizes; a size is at two
+    The choice is observed by running each op on this machine's CPU, with gradients, at a few sizes; a size is at two
     backends where it depends on the kind of weights too.
     """
     rows = []

@@ -1,7 +1,9 @@
 """`seqloom list`: the mixers in 80 columns, or one of them whole. Reads registry.json, and loads no torch."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from seqloom.cli import registry
 from seqloom.cli.settings_text import lines
@@ -9,7 +11,34 @@ from seqloom.core.config import near
 from seqloom.core.table import table
 
 SIZES = "dim 128, context 128"
-"""what the prices in the registry are of"""
+"""the sizes of the prices in the registry"""
+
+
+def list_mixers(
+    name: Annotated[str | None, typer.Argument(help="a mixer, to show it whole")] = None,
+    family: Annotated[str | None, typer.Option(help="only this family, as extractors or state_space")] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="with traits and the names of settings")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with everything")] = False,
+    which: Annotated[bool, typer.Option("--backends", help="each op's backends, and what runs here")] = False,
+    drawn: Annotated[bool, typer.Option("--patterns", help="which keys the queries look at, in letters")] = False,
+) -> None:
+    """The mixers, or one of them whole: equation, settings, traits, price, source."""
+    if (which or drawn) and (name or family or wide or as_json or (which and drawn)):
+        option = "--backends" if which else "--patterns"
+        raise typer.BadParameter(f"{option} is a list of its own: leave out everything else")
+    if which:
+        from seqloom.cli.listing import backends
+
+        print(backends())
+        return
+    if drawn:
+        from seqloom.cli.patterns import patterns
+
+        print(patterns())
+        return
+    if name is not None and (family or wide):
+        raise typer.BadParameter("--family and --wide need the whole list: leave out the mixer")
+    print(listed(family, wide=wide, as_json=as_json) if name is None else shown(name, as_json=as_json))
 
 
 def listed(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:
@@ -30,7 +59,7 @@ def listed(family: str | None = None, *, wide: bool = False, as_json: bool = Fal
 
 
 def shown(name: str, *, as_json: bool = False) -> str:
-    """One mixer: equation, settings, traits, price, source. ValueError for an unknown one, with what was near."""
+    """One mixer: equation, settings, traits, price, source. ValueError for an unknown one, with a similar name."""
     if name not in registry.mixers():
         registry.load()
     known = registry.mixers()
@@ -55,7 +84,7 @@ WIDE = ("mixer", "what it is", "causal", "streams", "state", "longest", "selects
 def _wide(name: str, mixer: dict[str, Any]) -> tuple[object, ...]:
     traits = mixer["traits"]
     can = (traits["causal"], traits["streams"], traits["state"], traits["longest"] or "any", traits["selects_ahead"])
-    return (name, mixer["about"], *can, ", ".join(each["name"] for each in mixer["settings"]))
+    return (name, mixer["about"], *can, ", ".join(setting["name"] for setting in mixer["settings"]))
 
 
 def _traits(traits: dict[str, Any]) -> list[str]:

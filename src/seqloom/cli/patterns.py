@@ -18,7 +18,7 @@ BESIDE = 3
 
 def patterns() -> str:
     """Every mixer that has patterns, with a drawing of each."""
-    parts = [text(name, each) for name, mixer in registry.mixers().items() for each in mixer.get("patterns", [])]
+    parts = [text(name, pattern) for name, mixer in registry.mixers().items() for pattern in mixer.get("patterns", [])]
     return "\n\n".join([LEGEND, *parts])
 
 

@@ -22,7 +22,7 @@ def options(arguments: list[str], known: tuple[str, ...]) -> tuple[dict[str, str
         if not word.startswith("--"):
             raise ValueError(f"unexpected argument {word!r}: options are --name value")
         if name not in known:
-            named = [f"--{each.replace('_', '-')}" for each in known]
+            named = [f"--{name.replace('_', '-')}" for name in known]
             raise ValueError(f"unknown option {word.partition('=')[0]!r}; {near(word.partition('=')[0], named)}")
         if name in ALONE and sign:
             raise ValueError(f"option --{name} takes no value")

@@ -1,4 +1,4 @@
-"""`seqloom cost --all`: a whole model with every mixer, what it costs to train, to read a prompt, to write on."""
+"""`seqloom cost --all`: a whole model with every mixer: the prices of training, of a prompt, and of one more token."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ TITLES: dict[Use, str] = {
     "token": "one more token, at place {T:,}",
 }
 NOTES = (
-    "total: mul, add, div and exp; others: comparisons, roots; state: numbers kept for the next token;\n"
+    "total: mul, add, div and exp; others: comparisons, roots; state: numbers stored for the next token;\n"
     "path: operations of a token that must follow each other, the tokens before it read;\n"
     "a backward is not counted: it is taken as two forwards, having two products for each of theirs"
 )
@@ -27,14 +27,14 @@ def priced(wanted: PricedModel) -> str:
     use = wanted.per
     config = resolve(wanted.preset, wanted.changes).model
     T = whole(wanted.given, "tokens", config.context)
-    found = list(every_mixer(config, T))
-    models = [one for one in found if isinstance(one, Whole)]
-    refused = {one.mixer: one.reason for one in found if isinstance(one, Refused)}
+    prices = list(every_mixer(config, T))
+    models = [model for model in prices if isinstance(model, Whole)]
+    refused = {refusal.mixer: refusal.reason for refusal in prices if isinstance(refusal, Refused)}
     if not models:
         raise ValueError(f"the model of {wanted.preset} with any mixer: {next(iter(refused.values()))}")
     costs = models[0].costs
     uses: tuple[Use, ...] = tuple(costs) if use is None else (required(config, costs, use),)
-    rows = {use: _sorted([_row(one.mixer, one.costs[use]) for one in models], wanted.sort) for use in uses}
+    rows = {use: _sorted([_row(model.mixer, model.costs[use]) for model in models], wanted.sort) for use in uses}
     if wanted.as_json:
         return json.dumps({"preset": wanted.preset, "tokens": T, **rows, "refused": refused})
     head = ("mixer", *SHORT.values())
@@ -53,5 +53,5 @@ def _row(kind: str, cost: Cost) -> dict[str, Any]:
 
 
 def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
-    """The least first; as the registry has them where no column is named."""
+    """The least first; in the order of the registry where no column is named."""
     return rows if by is None else sorted(rows, key=lambda row: row[by])

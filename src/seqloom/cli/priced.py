@@ -1,4 +1,4 @@
-"""What `seqloom cost` is asked to price: its words, checked before torch is loaded."""
+"""The arguments of `seqloom cost`, checked before torch is loaded."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -54,7 +54,10 @@ class PricedModel:
 
 
 def wanted(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
-    """What is to be priced. ValueError for unknown names, with what was near, and for values that do not fit."""
+    """The mixer or model to be priced.
+
+    ValueError for unknown names, with a similar one, and for values that do not fit.
+    """
     if kind.startswith("--"):  # `seqloom cost --all`: no preset is named
         kind, arguments = "paper/table1", [kind, *arguments]
         if "--all" not in arguments:
@@ -74,7 +77,7 @@ def _mixer(kind: str, arguments: list[str]) -> PricedMixer:
             raise ValueError(
                 f"{word} is for whole models, as in seqloom cost paper/table1 {word}; {kind}'s fields are options"
             )
-    fields = [each["name"] for each in registry.mixers()[kind]["settings"]]
+    fields = [field["name"] for field in registry.mixers()[kind]["settings"]]
     given, _ = options(arguments, (*OWN, *fields))
     dim, context = whole(given, "dim", 128), whole(given, "context", 128)
     settings = {name: plain(value) for name, value in given.items() if name in fields}

@@ -22,7 +22,7 @@ from seqloom.mixers import mixer_config
 from seqloom.training.settings import resolve
 
 RUNS_UP_TO = 10**10
-"""arithmetic operations of an equation up to which its fast path is run to be counted: about a second"""
+"""most operations of an equation whose fast path is run and counted: about a second"""
 COLUMNS: dict[Use, str] = {"training": "training", "prefill": "prefill", "token": "one more token"}
 DONE = ("mul", "add", "div", "exp", "other", "total")
 WORDS = {
@@ -38,7 +38,7 @@ WORDS = {
 
 
 def price(wanted: PricedMixer | PricedModel) -> str:
-    """The price of what is wanted, as text. ValueError for sizes that do not fit."""
+    """The price as text. ValueError for sizes that do not fit."""
     if isinstance(wanted, PricedMixer):
         return _mixer(wanted)
     return price_table.priced(wanted) if wanted.every else _model(wanted)
@@ -53,14 +53,14 @@ def _mixer(wanted: PricedMixer) -> str:
     if longest is not None and tokens > longest:
         raise ValueError(f"{kind} with a context of {context} reads at most {longest} tokens, not {tokens}")
     cost = mixer.cost(tokens, wanted.per)
-    said: dict[str, Any] = {"equation": _counts(cost) | {"path": list(cost.path)}}
+    content: dict[str, Any] = {"equation": _counts(cost) | {"path": list(cost.path)}}
     columns: dict[str, Any] = {"equation": cost}
     if wanted.per == "sequence" and cost.total <= RUNS_UP_TO:
         columns["fast path"] = executed = measure.executed(config.build(dim, context), tokens)
-        said["executed"] = {name: getattr(executed, name) for name in DONE}
+        content["executed"] = {name: getattr(executed, name) for name in DONE}
     if wanted.as_json:
-        return json.dumps(said)
-    return _shown(f"{kind}, dim {dim}, context {context}, {_place(tokens, wanted.per)}", columns, cost)
+        return json.dumps(content)
+    return _shown(f"{kind}, dim {dim}, context {context}, {_title(tokens, wanted.per)}", columns, cost)
 
 
 def _model(wanted: PricedModel) -> str:
@@ -71,12 +71,12 @@ def _model(wanted: PricedModel) -> str:
     except ValueError as error:
         raise ValueError(f"the model of {wanted.preset}: {error}") from None
     use = required(config, costs, per)
-    one = costs[use]
+    price = costs[use]
     if wanted.as_json:
         rest = {use: _counts(cost) for use, cost in costs.items() if per is None}
-        return json.dumps({"equation": _counts(one) | {"path": list(one.path)}, **rest})
-    columns: dict[str, Any] = {"equation": one} if per is not None else {COLUMNS[use]: costs[use] for use in costs}
-    shown = _shown(f"the model of {wanted.preset}, {_place(tokens, per or 'sequence')}", columns, one)
+        return json.dumps({"equation": _counts(price) | {"path": list(price.path)}, **rest})
+    columns: dict[str, Any] = {"equation": price} if per is not None else {COLUMNS[use]: costs[use] for use in costs}
+    shown = _shown(f"the model of {wanted.preset}, {_title(tokens, per or 'sequence')}", columns, price)
     if per is not None:
         return shown
     return f"{shown}\n\ntraining: its forward; a backward is not counted, it is taken as two forwards"
@@ -87,13 +87,13 @@ def _counts(cost: Cost) -> dict[str, int]:
 
 
 def _shown(title: str, columns: dict[str, Any], cost: Cost) -> str:
-    rows = [(words, *(getattr(each, name, None) for each in columns.values())) for name, words in WORDS.items()]
+    rows = [(words, *(getattr(counts, name, None) for counts in columns.values())) for name, words in WORDS.items()]
     path = f"critical path of a token, {len(cost.path)} operations"
     named = f": {' - '.join(cost.path)}" if len(cost.path) < 20 else ""
     return f"{title}\n\n{table(('', *columns), rows)}\n\n{path}{named}"
 
 
-def _place(tokens: int, per: str) -> str:
+def _title(tokens: int, per: str) -> str:
     if per == "token":
         return f"the token at place {tokens:,}"
     return f"one row of {tokens:,} tokens" if per == "sequence" else f"a prompt of {tokens:,} tokens"

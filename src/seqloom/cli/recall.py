@@ -53,7 +53,7 @@ def recall(
         list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
     ] = None,
 ) -> int:
-    """Trains mixers on probes of one skill each and says how often each is right, by distance; Ctrl-C saves."""
+    """Trains mixers on probes of one skill each and prints the share of right answers by distance; Ctrl-C saves."""
     from seqloom.cli.checked import require_contenders
 
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
@@ -118,10 +118,10 @@ def printed(rows: "Sequence[Answers]") -> str:
     from seqloom.core.table import table
     from seqloom.experiments.recall import ranked
 
-    one, seeds = rows[0], len({row.seed for row in rows})
-    settings = ", ".join(f"{name} {value:,}" for name, value in one.settings.items())
-    if one.test is not None:
-        settings += f"; asked about {', '.join(f'{name} {value:,}' for name, value in one.test.items())}"
+    first, seeds = rows[0], len({row.seed for row in rows})
+    settings = ", ".join(f"{name} {value:,}" for name, value in first.settings.items())
+    if first.test is not None:
+        settings += f"; asked about {', '.join(f'{name} {value:,}' for name, value in first.test.items())}"
     spans = sorted({row.distance for row in rows if row.distance is not None})
     head = ["mixer", "dim", "parameters", "state bytes", "learning rate", "batches", "seconds", "right"]
     cells = [
@@ -136,7 +136,7 @@ def printed(rows: "Sequence[Answers]") -> str:
     note = "right: of all questions, then of those whose answer stands so many tokens back"
     return "\n".join(
         [
-            f"{one.probe} at difficulty {one.difficulty} ({settings}): chance is {_share(one.chance)}",
+            f"{first.probe} at difficulty {first.difficulty} ({settings}): chance is {_share(first.chance)}",
             "",
             table(heads, cells),
             "",

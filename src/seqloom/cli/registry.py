@@ -25,7 +25,7 @@ def read() -> dict[str, Any]:
 def mixers() -> dict[str, dict[str, Any]]:
     """Every mixer by name, in the order of registration: family, summary, equation, source, traits, settings."""
     known = dict(read()["mixers"])
-    if "seqloom.core.mixer_config" in sys.modules:  # others may have been registered since
+    if "seqloom.core.mixer_config" in sys.modules:  # further ones may have been registered since
         from seqloom.cli.described import described
 
         registered = sys.modules["seqloom.core.mixer_config"].kinds()
@@ -35,8 +35,8 @@ def mixers() -> dict[str, dict[str, Any]]:
 
 def installed() -> dict[str, str]:
     """The entry points of installed packages by name, each with its package's name; nothing is imported."""
-    found = entry_points(group=GROUP)
-    return {point.name: point.dist.name if point.dist else point.module for point in found}
+    points = entry_points(group=GROUP)
+    return {point.name: point.dist.name if point.dist else point.module for point in points}
 
 
 def load() -> None:

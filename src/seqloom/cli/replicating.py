@@ -1,4 +1,4 @@
-"""What `seqloom study paper` does: the plan, the runs, and then each figure as rows, page and table."""
+"""The work of `seqloom study paper`: the plan, the runs, and then each figure as rows, page and table."""
 
 import sys
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Asked:
 
 
 def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
-    """Does what is asked for and returns the exit code: of a signal if one stopped it, 2 where a run failed."""
+    """Runs the command and returns the exit code: of a signal if one stopped it, 2 where a run failed."""
     figures, numbers = named(names)
     scale = scale_of(asked.scale)
     if asked.seeds is not None:
@@ -73,7 +73,7 @@ def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
         _show(paper, study, seeds, results)
     if writers and code == 0:
         print("\nTable 2: generated texts, top-p 0.6\n")
-        print("\n\n".join(_told(each) for each in writings.write(grid, typed())))
+        print("\n\n".join(_text_of(writing) for writing in writings.write(grid, typed())))
     failed = failures(results)
     for name, why in failed.items():
         print(f"seqloom: {name} failed: {why}", file=sys.stderr)
@@ -94,8 +94,8 @@ def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
     print(f"\nthe figure is {path}, its rows are {rows}\n", flush=True)
 
 
-def _told(each: writings.Writing) -> str:
-    if each.text is None:
-        return f"{each.name} (unfinished): no checkpoint yet"
-    far = "" if each.batches >= each.asked else f" (unfinished: {each.batches:,} of {each.asked:,} batches)"
-    return f"{each.name}{far}: {each.text}"
+def _text_of(writing: writings.Writing) -> str:
+    if writing.text is None:
+        return f"{writing.name} (unfinished): no checkpoint yet"
+    far = "" if writing.batches >= writing.asked else f" (unfinished: {writing.batches:,} of {writing.asked:,} batches)"
+    return f"{writing.name}{far}: {writing.text}"

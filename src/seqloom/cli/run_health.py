@@ -1,4 +1,4 @@
-"""`seqloom doctor RUN`: every file of a run held to its digest, a line each. Changes nothing."""
+"""`seqloom doctor RUN`: checks every file of a run against its digest, one line per file. Changes nothing."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,10 +11,10 @@ from seqloom.runs.rows import START, damage, lacking, scan
 def checked(folder: Path) -> tuple[str, bool]:
     """A line for each file, and whether all are as they were written. FileNotFoundError where there is no run."""
     run = find_run(folder)
-    found = [*_config(run), *_tokenizer(run), *_metrics(run), *_checkpoints(run)]
-    lines = [f"{'damaged' if wrong else 'ok':<7}  {name}{f': {wrong}' if wrong else ''}" for name, wrong in found]
-    bad = sum(bool(wrong) for _, wrong in found)
-    lines.append(f"{bad:,} of {len(found):,} files are damaged" if bad else f"all {len(found):,} files are whole")
+    files = [*_config(run), *_tokenizer(run), *_metrics(run), *_checkpoints(run)]
+    lines = [f"{'damaged' if wrong else 'ok':<7}  {name}{f': {wrong}' if wrong else ''}" for name, wrong in files]
+    bad = sum(bool(wrong) for _, wrong in files)
+    lines.append(f"{bad:,} of {len(files):,} files are damaged" if bad else f"all {len(files):,} files are whole")
     return "\n".join(lines), not bad
 
 
@@ -32,7 +32,7 @@ def _metrics(run: Run) -> Iterator[tuple[str, str]]:
     """Each row has a checksum, and the newest checkpoint has the digest of all rows before it."""
     try:
         mark = about.marked(run.checkpoints) or START
-    except ValueError:  # said of the checkpoints
+    except ValueError:  # reported with the checkpoints
         mark = START
     if mark == START and not run.metrics.exists():
         return

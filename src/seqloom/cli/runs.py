@@ -40,7 +40,7 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
 
 
 def _described(home: Path, folder: Path) -> dict[str, Any] | None:
-    """What is known of the run in a folder; None where it holds the settings of something else, as of a study."""
+    """The description of the run in a folder; None where the folder belongs to something else, such as a study."""
     run = Run(folder)
     name = folder.relative_to(home).as_posix()
     unknown: dict[str, Any] = {"batches": 0, "loss": None, "held_out": None, "seconds": 0.0}
@@ -79,19 +79,19 @@ def _state(run: Run, batches: int, scored: bool) -> str:
     return "done" if scored else "stopped"
 
 
-def _flat(settings: Mapping[str, Any], place: str = "") -> Sequence[tuple[str, Any]]:
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Sequence[tuple[str, Any]]:
     """The settings by their dotted names."""
-    found: list[tuple[str, Any]] = []
+    flat: list[tuple[str, Any]] = []
     for name, value in settings.items():
-        dotted = f"{place}.{name}" if place else name
-        found += _flat(value, dotted) if isinstance(value, Mapping) else [(dotted, value)]
-    return found
+        dotted = f"{prefix}.{name}" if prefix else name
+        flat += _flat(value, dotted) if isinstance(value, Mapping) else [(dotted, value)]
+    return flat
 
 
 def _varying(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """The names of settings that are not the same in all runs."""
-    names = dict.fromkeys(name for one in settings for name in one)
-    return [name for name in names if len({json.dumps(one.get(name), sort_keys=True) for one in settings}) > 1]
+    names = dict.fromkeys(name for values in settings for name in values)
+    return [name for name in names if len({json.dumps(values.get(name), sort_keys=True) for values in settings}) > 1]
 
 
 def _text(value: Any) -> str | None:

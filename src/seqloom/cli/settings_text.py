@@ -1,4 +1,4 @@
-"""Settings as text: a line with name, type, bounds and default, and beneath it what the setting means."""
+"""Settings as text: a line with name, type, bounds and default, and beneath it its meaning."""
 
 import json
 import shutil
@@ -11,15 +11,15 @@ SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "multiple_of": "a multipl
 
 def lines(settings: Sequence[dict[str, Any]], depth: int = 0) -> list[str]:
     """A tree of settings, indented by `depth` steps, as wide as the terminal."""
-    found = []
+    text = []
     for setting in settings:
         indent = "  " * depth
         if "settings" in setting:
-            found += [f"{indent}{setting['name']}", *lines(setting["settings"], depth + 1)]
+            text += [f"{indent}{setting['name']}", *lines(setting["settings"], depth + 1)]
         else:
-            found += _wrapped(heading(setting), indent) + _wrapped(setting["description"], indent + "    ")
-            found += lines(setting.get("each", []), depth + 2)
-    return found
+            text += _wrapped(heading(setting), indent) + _wrapped(setting["description"], indent + "    ")
+            text += lines(setting.get("each", []), depth + 2)
+    return text
 
 
 def heading(setting: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`seqloom demo`: a story of each model, the table, the verdict, the report, and what to type next."""
+"""`seqloom demo`: a story by each model, the table, the verdict, the report, and the next command."""
 
 import sys
 from pathlib import Path
@@ -15,17 +15,17 @@ from seqloom.report.page import write
 
 
 def shown(out: Path, scale: str) -> int:
-    """Runs the demo and prints what it found; returns the exit code, of a signal if one stopped it."""
+    """Runs the demo and prints the results; returns the exit code, of a signal if one stopped it."""
     try:
-        found = demo(out, scale, typed())
+        comparison = demo(out, scale, typed())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
-    for each in found.contenders:
-        for sample in each.samples[:1]:
-            print(f"\n{each.name}: {sample.prompt}{''.join(piece for piece, _ in sample.tokens)}")
-    home, text = out / scale, found.text
-    print(f"\n{printed(found)}\n")
+    for contender in comparison.contenders:
+        for sample in contender.samples[:1]:
+            print(f"\n{contender.name}: {sample.prompt}{''.join(piece for piece, _ in sample.tokens)}")
+    home, text = out / scale, comparison.text
+    print(f"\n{printed(comparison)}\n")
     print(
         f"held-out loss: nats per token on {text.held_out_documents} stories that were not trained on. Guessing by the "
         f"frequency of tokens alone has {text.unigram:.3f}, and no model can have less than {text.floor:.3f} (the "
@@ -33,24 +33,28 @@ def shown(out: Path, scale: str) -> int:
         "grammar; agreeing: that also agree with the names and things of their story."
     )
     print("\nWhat this shows:")
-    for line in [*verdict(found), *streaming(found, home)]:
+    for line in [*verdict(comparison), *streaming(comparison, home)]:
         print(f"- {line}")
     print(f"\nreport: {write(home)} (open it in a browser)")
     print("next:   seqloom compare attention:heads=4 he gated_delta --data YOUR_TEXT --out runs/mine --seeds 3")
     return 0
 
 
-def verdict(found: Comparison) -> list[str]:
-    """Who predicted best, whether that is settled, and what a token costs near and far, in a few sentences."""
-    lines = sentences(found)
-    if found.seeds == 1:
+def verdict(comparison: Comparison) -> list[str]:
+    """Which model predicts best, whether that is settled, and the price of a token near and far, in a few sentences."""
+    lines = sentences(comparison)
+    if comparison.seeds == 1:
         lines.append("One run of each is too short to tell them apart: `--seeds 3` of compare gives intervals.")
     return lines
 
 
-def streaming(found: Comparison, home: Path) -> list[str]:
+def streaming(comparison: Comparison, home: Path) -> list[str]:
     """How far the logits of each model, read token by token, are from those of the whole text; none without a run."""
-    runs = [(each.samples[0].prompt, home / each.runs[0]) for each in found.contenders if each.samples and each.runs]
+    runs = [
+        (contender.samples[0].prompt, home / contender.runs[0])
+        for contender in comparison.contenders
+        if contender.samples and contender.runs
+    ]
     apart = [_streamed(run, prompt) for prompt, run in runs]
     if not apart:
         return []

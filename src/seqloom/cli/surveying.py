@@ -1,4 +1,4 @@
-"""`seqloom data`: what a source of text holds."""
+"""`seqloom data`: the contents of a source of text."""
 
 import json
 

@@ -41,7 +41,7 @@ def timed(
     """The rows of a race as a table, or with `as_json` as one JSON object.
 
     They are stored in the folder `out`; where it holds the rows of this race already, those are shown. ValueError and
-    OSError for input that does not fit, before anything is timed; ValueError for a mixer that is not its reference.
+    OSError for input that does not fit, before anything is timed; ValueError for a mixer that is wrong.
     """
     if threads is not None and not 1 <= threads <= MOST_THREADS:
         raise ValueError(f"--threads must be 1 … {MOST_THREADS:,}, not {threads}")
@@ -49,7 +49,7 @@ def timed(
         cell = bench(mixers, against, dim=dim, context=context, batch=batch, what=what, repeats=repeats, preset=preset)
         try:
             rows = run_bench(cell, out or Path(temporary), typed())
-        except Stopped:  # a race saves nothing before its end
+        except Stopped:  # a race is saved only at its end
             raise KeyboardInterrupt from None
         source = origin(typed())
     if as_json:

@@ -27,14 +27,14 @@ def verify(
     One line for each promise. Exit code 1 where one breaks.
     """
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # the user's own module, as `python -m` finds it
+        sys.path.insert(0, os.getcwd())  # so that the user's own module is importable, as with `python -m`
     from seqloom.contracts import verify as findings_of
     from seqloom.contracts.finding import Finding
     from seqloom.contracts.target import subject_of
 
     subject = subject_of(target, dim=dim, context=context, settings=_settings(change or []), causal=not bidirectional)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what packages warn of while they run is no finding
+        warnings.simplefilter("ignore")  # warnings of packages are not findings
         findings = findings_of(subject)
     dtype = str(subject.working).removeprefix("torch.")
 
@@ -46,11 +46,15 @@ def verify(
         }  # fmt: skip
 
     if as_json:
-        print(json.dumps({"target": target, "dim": dim, "dtype": dtype, "promises": [row(each) for each in findings]}))
+        print(
+            json.dumps(
+                {"target": target, "dim": dim, "dtype": dtype, "promises": [row(finding) for finding in findings]}
+            )
+        )
     else:
         for each in findings:
             print(f"{each.promise:<10} {each.verdict:<15} {_one_line(each.detail)}")
-    return int(any(each.verdict == "breaks" for each in findings))
+    return int(any(finding.verdict == "breaks" for finding in findings))
 
 
 def _settings(changes: list[str]) -> dict[str, Any]:

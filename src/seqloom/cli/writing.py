@@ -10,7 +10,7 @@ from seqloom.generation.price import price
 
 
 def write(run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: Any, hop: int, **settings: Any) -> None:
-    """Prints the prompt and what the model makes of it; what it costs goes to standard error."""
+    """Prints the prompt and its continuation; the price goes to standard error."""
     model = load(run, step=step)
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")

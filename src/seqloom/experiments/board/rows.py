@@ -3,7 +3,7 @@
     results/board.jsonl           a line per finished run: {cell, …BoardRow, date, commit, command, machine}
     results/board_times.jsonl     the last race: {contender, step or tokens and ms_per_token, …}
 
-A run is known by `digest`, of all settings that its result depends on and of the text. One whose row is kept is not
+A run is known by `digest`, of all settings that its result depends on and of the text. One whose row is stored is not
 run again, on whichever machine and in whichever folder the study goes on.
 """
 
@@ -19,7 +19,7 @@ from seqloom.experiments.results import ROWS, document
 from seqloom.experiments.study import Row
 from seqloom.runs.durable import replace
 
-KEPT = Path("results/board.jsonl")
+STORED = Path("results/board.jsonl")
 TIMES = "times"
 """the folder of what is timed, and the end of its file's name: results/board_times.jsonl"""
 LARGEST = 64 << 20
@@ -70,7 +70,7 @@ class BoardRow(Row):
     failed: str | None = None
 
 
-def read_kept(path: Path) -> dict[str, dict[str, Any]]:
+def stored(path: Path) -> dict[str, dict[str, Any]]:
     """The lines of a file of rows, by digest; {} where there is no file.
 
     ValueError for a line that is not a row of the board.
@@ -110,7 +110,7 @@ def finished(out: Path) -> dict[str, dict[str, Any]]:
 
 def merge(out: Path, path: Path) -> tuple[int, int]:
     """Adds the rows of finished runs to the file; returns the number of new rows and of all rows."""
-    before = read_kept(path)
+    before = stored(path)
     lines = {**finished(out), **before}
     if lines:
         path.parent.mkdir(parents=True, exist_ok=True)

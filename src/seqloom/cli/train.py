@@ -1,0 +1,73 @@
+"""`seqloom train`: one run; loads nothing heavy before it runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.folder import folder
+
+TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
+
+
+def train(
+    preset: Annotated[str, typer.Argument(help="a recipe, as paper/small, llama/small or tiny, or a .yaml file")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="the folder of the run; the same command goes on where it stopped", parser=folder, metavar="PATH"
+        ),
+    ],
+    data: Annotated[str | None, typer.Option(help=f"{TEXT}, gutenberg-children, stories")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
+    within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
+    allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
+    processes: Annotated[int, typer.Option(help="processes of this machine that train together", min=1)] = 1,
+    plan: Annotated[bool, typer.Option("--plan", help="print settings and price, and train nothing")] = False,
+    log: Annotated[
+        list[str] | None, typer.Option(help="a tracker that gets a copy of the rows: tensorboard, wandb, trackio")
+    ] = None,
+) -> int:
+    """Trains a model, or goes on with its training; Ctrl-C saves.
+
+    With `--processes 2`, or as `torchrun --nproc-per-node 2 -m seqloom train …`, each process reads its share of every
+    batch's rows, on a GPU of its own where there are GPUs. A run goes on with any number of processes.
+
+    On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
+    """
+    from seqloom.cli.checked import require_settings
+
+    changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
+    require_settings(preset, changes, data)
+    from seqloom.core import launch
+    from seqloom.training.distributed import require_even
+    from seqloom.training.settings import resolve
+    from seqloom.training.train import train as run
+
+    notes: list[str] = []
+    config = resolve(preset, changes, source=data, log=notes.append)
+    if plan:
+        from seqloom.experiments.plan import training
+
+        print(training(config))
+        return 0
+    if processes > 1 and launch.size() == 1:
+        from seqloom.cli.launching import launched
+
+        require_even(config.training, processes)
+        return launched(processes)
+    if launch.rank() == 0:
+        for note in notes:
+            print(note, file=sys.stderr)
+    outcome = run(config, out, allow_drift=allow_drift, trackers=log or [])
+    if launch.rank() > 0:
+        return 0 if outcome.asked is None else 128 + int(outcome.asked)
+    if outcome.asked is not None:
+        print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
+        return 128 + int(outcome.asked)
+    if outcome.score is None:
+        print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
+        return 0
+    print(f"{out}: {outcome.step:,} batches, {outcome.summary}")
+    return 0
