@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+from seqloom.core.progress import Say, Show
 from seqloom.experiments.study import Cell, Row, Study
-from seqloom.training.train import Say, Show
 
 
 @final

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from seqloom.core.progress import Say, Show
 from seqloom.experiments.race import Race, Times
-from seqloom.training.train import Say, Show
 
 
 @pytest.fixture(autouse=True)

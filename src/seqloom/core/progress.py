@@ -5,8 +5,8 @@ Both go to standard error, so that standard output stays free for results.
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO, runtime_checkable
 
 
@@ -16,6 +16,12 @@ class Advance(Protocol):
 
     def __call__(self, amount: float = 1, note: str = "") -> None:
         """Advances by `amount`."""
+
+
+Say = Callable[[str], None]
+"""takes a line to be printed"""
+Show = Callable[..., AbstractContextManager[Advance]]
+"""a progress bar, called as `progress` is"""
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from seqloom.analysis.others import loaded, watch
 from seqloom.core.config import near
 from seqloom.core.device import chosen
 from seqloom.core.mixer import Mixer
+from seqloom.core.progress import Say, Show
 from seqloom.experiments.agree import require_agreement
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.noise import training_step
@@ -31,7 +32,6 @@ from seqloom.ops import backends
 from seqloom.runs.layout import identity
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
-from seqloom.training.train import Say, Show
 
 SIZES = {"dim": 128, "context": 128, "batch": 64}
 """where none are given; a preset's `step` uses the preset's own sizes"""

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, final, get_args
 
 from seqloom.analysis.match import By, Equal, Match, match
 from seqloom.core.model_config import ModelConfig
+from seqloom.core.progress import Say, Show
 from seqloom.experiments.clock import clock
 from seqloom.experiments.contender import Contender, contender
 from seqloom.experiments.study import Cell, Row
 from seqloom.training.config import RunConfig, TrainConfig
-from seqloom.training.train import Say, Show
 
 __all__ = ["Contender", "Size", "Sizing", "contender", "sized"]
 

@@ -15,6 +15,7 @@ import torch
 from seqloom.core.device import chosen
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
+from seqloom.core.progress import Say, Show
 from seqloom.core.state import nbytes
 from seqloom.experiments.latency import TOKENS, latency
 from seqloom.experiments.long_context import long_context
@@ -24,7 +25,6 @@ from seqloom.ops.backends import use
 from seqloom.positions.none import NoPositionConfig
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import require_room
-from seqloom.training.train import Say, Show
 
 LENGTHS = (128, 1024, 8192, 65_536)
 NO_STREAM = "does not stream"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 from seqloom.core.model import Model, require_generates
+from seqloom.core.progress import Say, Show
 from seqloom.core.table import written
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
@@ -31,7 +32,6 @@ from seqloom.experiments.study import Cell, Row, Study
 from seqloom.runs import model as stored
 from seqloom.runs import steps
 from seqloom.runs.layout import Run, find_run
-from seqloom.training.train import Say, Show
 
 TOKENS = 8192
 """tokens that are read at once, or one window"""

@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from seqloom.analysis.origin import origin
-from seqloom.core.progress import Advance
+from seqloom.core.progress import Advance, Say, Show
 from seqloom.experiments.results import save
 from seqloom.experiments.study import Cell, Stopped
 from seqloom.runs.layout import make_folder
-from seqloom.training.train import Say, Show
 
 
 def reason(error: BaseException) -> str:

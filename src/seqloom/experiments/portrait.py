@@ -9,6 +9,7 @@ import torch
 
 from seqloom.core.device import chosen
 from seqloom.core.model import Model
+from seqloom.core.progress import Say, Show
 from seqloom.core.state import nbytes
 from seqloom.evaluation.stories import judged
 from seqloom.experiments.pictures import TOKENS, sample, views
@@ -16,7 +17,6 @@ from seqloom.experiments.study import Cell, Row
 from seqloom.face import load
 from seqloom.report.comparison import Sample, View
 from seqloom.runs.layout import find_run
-from seqloom.training.train import Say, Show
 
 STORIES = 32
 """number of texts that are checked against the grammar"""

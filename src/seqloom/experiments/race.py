@@ -13,13 +13,13 @@ import torch
 from seqloom.analysis.measure import Timing, peak_bytes, race
 from seqloom.core.device import chosen
 from seqloom.core.model import Model
+from seqloom.core.progress import Say, Show
 from seqloom.experiments.noise import training_step
 from seqloom.experiments.study import Cell, Row
 from seqloom.face import load
 from seqloom.generation.draws import tokens
 from seqloom.ops.backends import use
 from seqloom.training.config import RunConfig
-from seqloom.training.train import Say, Show
 
 ROUNDS = 7
 """turns of each model"""

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from pydantic import BaseModel, ConfigDict
 
+from seqloom.core.progress import Say, Show
 from seqloom.runs.layout import Run, open_run
 from seqloom.training.config import RunConfig
 from seqloom.training.loop import NotFinite
-from seqloom.training.train import Say, Show, train
+from seqloom.training.train import train
 
 if TYPE_CHECKING:
     from seqloom.experiments.results import Results

@@ -1,4 +1,4 @@
-"""Training as a run: everything found again or made, the loop, and what is kept of it.
+"""Training as a run: opened or made, trained to its end or until a signal, and saved.
 
     outcome = train(resolve("paper/small", ["model.mixer.kind=she"]), "runs/she")
 
@@ -6,43 +6,30 @@ The same call goes on where the run stopped.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
-from typing import Any, final
+from typing import final
 
 from seqloom.core.model import Model
-from seqloom.core.objective import Batch, Row
-from seqloom.core.progress import Advance, progress
+from seqloom.core.objective import Row
+from seqloom.core.progress import Advance, Say, Show, progress
 from seqloom.data.prepare import Corpus
 from seqloom.models.dropout import rows_of
 from seqloom.ops.backends import use
-from seqloom.runs import checkpoint
-from seqloom.runs.about import ROWS
 from seqloom.runs.layout import Run, open_run
 from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
-from seqloom.runs.model import fill
-from seqloom.runs.rows import START, Mark
 from seqloom.training.config import RunConfig
-from seqloom.training.distributed import Unwritten, digest, joined, require_one_dropout
-from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
+from seqloom.training.distributed import Unwritten, joined, require_one_dropout
 from seqloom.training.group import Group
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates, micro_batches, require_finite
 from seqloom.training.memory import keep_freed_memory
-from seqloom.training.optimizers import optimizer
 from seqloom.training.preparation import identity, learner_of, prepared
-from seqloom.training.resume import resume
-from seqloom.training.schedules import Constant
+from seqloom.training.session import Session
 from seqloom.training.signals import Stop
-from seqloom.training.stages import Stage, first_step, stage_at
 from seqloom.training.trackers import flattened, require_trackers, tracked
-
-Say = Callable[[str], None]
-Show = Callable[..., AbstractContextManager[Advance]]
 
 
 @final
@@ -112,7 +99,7 @@ def _train(
         data = "" if corpus is None else corpus.description
         batches = learner.objective.description(config.data.seed)
         say("; ".join(text for text in (data, batches, f"{count:,} parameters", f"in {run.folder}") if text))
-        training = _Training(config, run, learner, None if corpus is None else corpus.held, say, group)
+        training = Session(config, run, learner, None if corpus is None else corpus.held, say, group)
         mark = training.go_on(stack, allow_drift)
         group.require_same({**identity(config, corpus), **training.facts()})
         stack.enter_context(rows_of(learner, group.rank, group.size))
@@ -150,166 +137,3 @@ def _scored(run: Run, step: int) -> bool:
 @contextmanager
 def _unshown(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
     yield lambda amount=1, note="": None
-
-
-@final
-class _Training:
-    """A run in this process: how far it is, and what a step, an evaluation and a checkpoint do."""
-
-    def __init__(self, config: RunConfig, run: Run, learner: Learner, held_out: Any, say: Say, group: Group) -> None:
-        self.group = group
-        self.config = config
-        self.run = run
-        self.learner = learner
-        self.held_out = held_out
-        self.say = say
-        self.optimizer = optimizer(learner.model, config.training, learner.objective)
-        self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed, group)
-        self.step = 0
-        self.stage = 0
-        """the number of the stage that the model is set up for"""
-        self.backends: dict[str, str] = {}
-        """forced for some ops, as they were when the stage was interrupted"""
-        self.solved = False
-        self.best: dict[str, Any] | None = None
-        """the step of the lowest held-out loss so far, and that loss"""
-        self.score: Row | None = None
-        self.track: Callable[[Row], None] = lambda row: None
-        """takes a copy of each row"""
-        self.surroundings: dict[str, Any] = {}
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is nothing left to do."""
-        return self.solved or self.step == self.config.training.batches
-
-    def go_on(self, stack: ExitStack, allow_drift: bool) -> Mark:
-        """Takes up the newest good checkpoint, if there is one, with its stage and its backends: where its rows end."""
-        saved = self._newest()
-        resumed = resume(saved, self.run) if saved is not None else None
-        before = resumed.surroundings if resumed is not None and not allow_drift else {}
-        stack.enter_context(threads_of(before, self.say))
-        done = 0 if saved is None else saved.step
-        self._enter(stage_at(self.config.training.stages, max(done - 1, 0)), before)
-        if saved is None or resumed is None:
-            return START
-        _same(resumed.surroundings, self.surroundings, allow_drift, self.say)
-        self._take_up(saved)
-        self.best = resumed.best
-        self.solved = resumed.solved
-        self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
-        return resumed.rows
-
-    def facts(self) -> dict[str, Any]:
-        """What must be equal in all processes that train one model, besides what makes the run."""
-        settings = self.config.model_dump(mode="json", exclude={"data", "backends"})
-        return {**settings, **self.surroundings, "step": self.step, "weights": digest(self.learner)}
-
-    def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> None:
-        """Step by step to the end, or until a signal asks to stop."""
-        settings = self.config.training
-        steady = settings.schedule == Constant() and all(stage.lr is None for stage in settings.stages)
-        while not self.ended and not self.group.agreed(stop):
-            if self.stage != stage_at(settings.stages, self.step):
-                self._enter(self.stage + 1, {})
-            with use(**self.backends):
-                done = self.updates(self.step)
-            self.step += 1
-            rate = {} if steady else {"lr": done.lr}
-            stage = {"stage": self.stage + 1} if settings.stages else {}
-            row = {"step": self.step, "loss": done.loss, **rate, **stage}
-            self._record(rows, {**row, "seconds": done.seconds, "compute": done.compute})
-            advance(note=f"loss {done.loss:.3f}{self._check()}")
-            if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
-                self.evaluate(rows)
-            if self.ended or self.step % settings.save_every == 0 or (self.best and self.best["step"] == self.step):
-                self.save(rows)
-
-    def evaluate(self, rows: Metrics | Unwritten) -> None:
-        """Scores the model on data that is never trained on; every process does, and rank 0's score is that of all."""
-        own = self.learner.objective.score(self.learner.model, self.held_out)
-        score = self.group.of_main(lambda: own)
-        require_finite(self.learner.model, self.step, score["held_out"])
-        self._record(rows, {"step": self.step, **score})
-        if self.best is None or score["held_out"] < self.best["loss"]:
-            self.best = {"step": self.step, "loss": score["held_out"]}
-        self.score = score
-
-    def save(self, rows: Metrics | Unwritten) -> None:
-        """Saves a checkpoint, in rank 0; NotFinite where a weight is not finite."""
-        model, objective = self.learner.model, self.learner.objective
-        require_finite(model, self.step)
-        require_finite(objective, self.step)
-        if isinstance(rows, Unwritten):
-            return
-        rows.sync()  # a checkpoint never knows more than the rows do
-        optional = {"objective": objective.state_dict(), "carried": self.updates.carried}
-        tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
-        tensors |= {group: named for group, named in optional.items() if named}
-        meta: dict[str, Any] = {"run": self.run.identity, "best": self.best, "surroundings": self.surroundings}
-        meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
-        checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
-        checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
-
-    def _enter(self, number: int, before: dict[str, Any]) -> None:
-        """Sets windows, rows and learning rate as a stage has them; `before`: what it was computed with so far, if any.
-
-        Its backends are those that its first batch chooses, or chose: a run that goes on within it takes them again.
-        """
-        stages = self.config.training.stages
-        self.stage = number
-        if stages:
-            self._apply(stages[number])
-            self.say(f"stage {number + 1} of {len(stages)}: {stages[number].summary}")
-        self.backends = backends_of(before)
-        with use(**self.backends):
-            self.surroundings = surroundings(self.learner, self._first_micro_batch(first_step(stages, number)))
-
-    def _apply(self, stage: Stage) -> None:
-        model, stages = self.config.model, self.config.training.stages
-        if any(each.window is not None for each in stages):
-            self.learner.model.take_windows(model if stage.window is None else model.windowed(stage.window))
-        if any(each.context is not None for each in stages):
-            self.learner.objective.resize(stage.context or model.context)
-        self.updates.rate = stage.lr or self.config.training.lr
-
-    def _record(self, rows: Metrics | Unwritten, row: Row) -> None:
-        rows.append(row)
-        self.track(row)
-
-    def _check(self) -> str:
-        """What the objective says of the model as it is now; whether it is solved is what rank 0 found."""
-        check = self.learner.objective.check(self.learner.model, self.step)
-        if check is None:
-            return ""
-        self.solved = self.group.of_main(lambda: check.solved)
-        return f", {check.note}"
-
-    def _newest(self) -> checkpoint.Checkpoint | None:
-        """The newest good checkpoint, which rank 0 chooses."""
-        saved = checkpoint.newest(self.run.checkpoints, self.say) if self.group.main else None
-        name = self.group.of_main(lambda: None if saved is None else saved.path.name)
-        return saved if self.group.main or name is None else checkpoint.load(self.run.checkpoints / name)
-
-    def _take_up(self, saved: checkpoint.Checkpoint) -> None:
-        objective = self.learner.objective
-        fill(self.learner.model, saved)
-        if objective.state_dict():
-            fill(objective, saved, "objective")
-        self.optimizer.load(saved.tensors["optimizer"])
-        self.updates.carry(saved.tensors.get("carried", {}))
-        self.step = saved.step
-
-    def _first_micro_batch(self, step: int) -> Batch:
-        batch = self.learner.objective.batch(self.config.data.seed, step, self.learner.model)
-        return self.group.rows(micro_batches(batch, self.config.training.accumulate)[0])
-
-
-def _same(before: dict[str, Any], here: dict[str, Any], allow_drift: bool, say: Say) -> None:
-    changed = drifted(before, here)
-    if changed and not allow_drift:
-        raise ValueError(
-            f"the run would no longer be the same bit for bit: {'; '.join(changed)}; go on with --allow-drift"
-        )
-    for difference in changed:
-        say(f"drift allowed: {difference}")

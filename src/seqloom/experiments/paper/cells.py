@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar, final
 
 from seqloom.analysis.origin import machine
+from seqloom.core.progress import Say, Show
 from seqloom.experiments.paper.grid import Cell as Run
 from seqloom.experiments.paper.grid import Grid, Model
 from seqloom.experiments.paper.progress import progress
@@ -15,7 +16,6 @@ from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
 from seqloom.runs import layout
 from seqloom.training.preparation import identity
-from seqloom.training.train import Say, Show
 
 ROUNDS = 5
 """turns of each model in a race"""

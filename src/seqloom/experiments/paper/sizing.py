@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 from seqloom.analysis.match import By, Equal
+from seqloom.core.progress import Say, Show
 from seqloom.experiments.contenders import Contender, contender, sized
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Cell, Row, Study
 from seqloom.training.config import RunConfig
-from seqloom.training.train import Say, Show
 
 
 @final
