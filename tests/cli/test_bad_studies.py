@@ -1,0 +1,167 @@
+"""Studies that cannot run, report or go on: one line on standard error, exit code 2, and no file lost or changed."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from seqloom.experiments.probe_cell import ProbeCell
+from seqloom.experiments.results import read
+from seqloom.experiments.runner import run
+from seqloom.runs.layout import identity, sealed
+from tests.cli.conftest import Answer
+from tests.experiments.cells import Square, study
+
+Seqloom = Callable[..., Answer]
+SMALL = ["--preset", "tiny", "--source", "stories:30:0"]
+COMMANDS = {
+    "compare": ["compare", "she", *SMALL],
+    "bench": ["bench", "he", "--context", "8", "--dim", "32"],
+    "recall": ["study", "recall", "he", "--batches", "2", "--batch", "2"],
+    "extrapolate": ["study", "extrapolate", "{run}", "--lengths", "4", "--data", "stories:3"],
+    "paper": ["study", "paper", "fig8", "--scale", "tiny", "--source", "stories:30:0"],
+}
+"""each study with arguments under which it would run"""
+WITHOUT_CELLS = {
+    "compare": (["compare", *SMALL], "contenders"),
+    "recall": (["study", "recall"], "Missing argument"),
+    "extrapolate": (["study", "extrapolate", "--lengths", "4"], "Missing argument"),
+    "extrapolate without lengths": (["study", "extrapolate", "{run}", "--lengths", ""], "--lengths"),
+    "paper": (["study", "paper"], "Missing argument"),
+    "paper without a model": ([*COMMANDS["paper"], "--only", "gru"], "has no such model"),
+}
+NO_COMPARISON = {
+    "nothing": lambda path: None,
+    "an empty folder": lambda path: path.mkdir(),
+    "a file": lambda path: path.write_text("{}"),
+    "a folder of another study": lambda path: run(study([Square("one", 1)]), path),
+    "a comparison that is a folder": lambda path: (path / "comparison.json").mkdir(parents=True),
+    "a comparison without a format": lambda path: (path.mkdir(), (path / "comparison.json").write_text("{}")),
+    "a link to itself": lambda path: path.symlink_to(path),
+}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """The contents of all files under a folder, without locks, which say who took them last."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+def one_line(answer: Answer, says: str = "") -> str:
+    """The line of an error; whatever a command prints before it is no error."""
+    line = answer.err.strip().splitlines()[-1]
+    assert answer.code == 2, answer
+    assert "Traceback" not in answer.err
+    assert says in line, line
+    return line
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "bench"])  # a race has one process
+def test_no_processes(name: str, seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    answer = seqloom(*(word.replace("{run}", str(trained)) for word in COMMANDS[name]), "--out", out, "--jobs", 0)
+    one_line(answer, "--jobs")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", WITHOUT_CELLS)
+def test_a_study_without_cells(name: str, seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    words, says = WITHOUT_CELLS[name]
+    out = tmp_path / "new"
+    one_line(seqloom(*(word.replace("{run}", str(trained)) for word in words), "--out", out), says)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_folder_of_another_study(name: str, seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "squares"
+    run(study([Square("one", 1)]), out)
+    before = files(out)
+    answer = seqloom(*(word.replace("{run}", str(trained)) for word in COMMANDS[name]), "--out", out)
+    one_line(answer, "holds a run of other settings")
+    assert files(out) == before
+
+
+def test_a_comparison_of_other_settings(seqloom: Seqloom, tmp_path: Path) -> None:
+    words = [*COMMANDS["compare"], "--out", tmp_path, "--set", "training.batches=2"]
+    (tmp_path / "config.json").write_bytes(sealed({"study": "compare", "model": {"dim": 7}}))
+    before = files(tmp_path)
+    one_line(seqloom(*words), "holds a run of other settings")
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"format": 0, "rows": []}, "of format 0, and this seqloom reads 1: choose another --out"),
+        ({"format": 1, "rows": [{"mixer": "he"}]}, "rows of an older format"),
+        ({"rows": []}, "is no rows of a study"),
+    ],
+)
+def test_rows_of_an_older_format(content: dict[str, object], says: str, seqloom: Seqloom, tmp_path: Path) -> None:
+    (cell,) = _cells()
+    folder = tmp_path / cell.name
+    folder.mkdir(parents=True)
+    (folder / "rows.json").write_bytes(sealed({**content, "cell": identity(cell.settings), "origin": {}}))
+    before = files(tmp_path)
+    one_line(seqloom(*COMMANDS["recall"], "--out", tmp_path), says)
+    assert files(tmp_path) == before
+
+
+def _cells() -> list[ProbeCell]:
+    from seqloom.experiments.contenders import contender
+    from seqloom.experiments.recall import Recall
+
+    return list(Recall([contender("he")], ["mqar"], [1], batches=2, batch=2).cells())
+
+
+def fails(error: BaseException) -> Callable[..., NoReturn]:
+    """A cell's `run` that raises."""
+
+    def run(cell: ProbeCell, folder: Path, *_: object) -> NoReturn:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (MemoryError(), "out of memory: choose a smaller model or batch"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
+        (OSError(28, os.strerror(28), "metrics.jsonl"), "metrics.jsonl: No space left on device"),
+    ],
+)
+def test_a_cell_that_fails(
+    error: BaseException, says: str, seqloom: Seqloom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert seqloom(*COMMANDS["recall"], "--out", tmp_path).code == 0
+    before = read(tmp_path)
+    monkeypatch.setattr(ProbeCell, "run", fails(error))
+    answer = seqloom(*COMMANDS["recall"], "--seeds", 2, "--out", tmp_path)
+    line = one_line(answer, says)
+    assert line.endswith("the same command tries it again")
+    after = read(tmp_path)
+    assert [row for row in after if "failed" not in row or row["failed"] is None] == before, "no row is lost"
+    assert [says in row["failed"] for row in after if row.get("failed")] == [True]
+
+
+def test_a_signal_in_a_cell(seqloom: Seqloom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seqloom(*COMMANDS["recall"], "--out", tmp_path).code == 0
+    before = read(tmp_path)
+    monkeypatch.setattr(ProbeCell, "run", fails(KeyboardInterrupt()))
+    answer = seqloom(*COMMANDS["recall"], "--seeds", 2, "--out", tmp_path)
+    assert (answer.code, "the same command goes on with" in answer.err.strip().splitlines()[-1]) == (130, True)
+    assert read(tmp_path) == before, "no row is lost"
+
+
+@pytest.mark.parametrize("name", NO_COMPARISON)
+def test_a_report_of_a_folder_that_holds_no_comparison(name: str, seqloom: Seqloom, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    NO_COMPARISON[name](path)
+    before = files(tmp_path)
+    answer = seqloom("report", path)
+    one_line(answer, str(path))
+    assert len(answer.err.strip().splitlines()) == 1
+    assert files(tmp_path) == before
