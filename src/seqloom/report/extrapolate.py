@@ -21,6 +21,8 @@ LOSSES = (
     ("loss", "Loss by length", "Mean loss of all tokens, in windows of each length side by side."),
     ("beyond", "Loss beyond the trained length", "Mean loss of the tokens that follow more tokens than training had."),
 )
+STEADY = 0.01
+"""nats per token that a loss may rise and still count as no worse"""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -49,6 +51,8 @@ def read(out: Path) -> list[dict[str, Any]]:
 class ExtrapolateReport:
     """The content of the page."""
 
+    conclusion: list[tuple[str, str]]
+    """what the runs have in common, and their names with the change of loss"""
     charts: list[Chart]
     lengths: list[int]
     table: list[tuple[str, list[str]]]
@@ -65,6 +69,7 @@ class ExtrapolateReport:
         lengths = sorted({int(row["length"]) for row in rows})
         seeds = {row["seed"] for row in rows}
         return cls(
+            conclusion=conclusion(rows),
             charts=charts(rows),
             lengths=lengths,
             table=table(rows, lengths),
@@ -74,6 +79,33 @@ class ExtrapolateReport:
             text=", ".join(dict.fromkeys(str(row["text"]) for row in rows)),
             seeds="One seed each: observed once." if len(seeds) == 1 else "",
         )
+
+
+def conclusion(rows: Rows) -> list[tuple[str, str]]:
+    """The runs that are no worse at the longest length than at the trained one, then the others; the best first."""
+    changes = []
+    for run in dict.fromkeys(str(row["run"]) for row in rows):
+        losses = {row["length"]: row["loss"] for row in rows if row["run"] == run and row["loss"] is not None}
+        context = next(row["context"] for row in rows if row["run"] == run)
+        longest = max(losses, default=0)
+        if context in losses and longest > context:
+            changes.append((losses[longest] - losses[context], run, context, longest))
+    lengths = {change[2:] for change in changes}
+    at = ""
+    if len(lengths) == 1:
+        context, longest = lengths.pop()
+        at = f" at {longest:,} tokens than at {context:,}, as trained"
+    groups = {
+        f"No worse{at}": [change for change in sorted(changes) if change[0] <= STEADY],
+        f"Worse{at}": [change for change in sorted(changes) if change[0] > STEADY],
+    }
+    return [
+        (heading, ", ".join(_changed(*each, bool(at)) for each in group)) for heading, group in groups.items() if group
+    ]
+
+
+def _changed(loss: float, run: str, context: int, longest: int, brief: bool) -> str:
+    return f"{run} ({loss:+.3f})" if brief else f"{run} ({loss:+.3f} from {context:,} to {longest:,} tokens)"
 
 
 def charts(rows: Rows) -> list[Chart]:
