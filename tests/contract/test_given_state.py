@@ -98,7 +98,11 @@ def check_other_context(make: Make) -> None:
 def every_state(others: bool) -> list[tuple[Case, Memory, State]]:
     """The state of each kind after two tokens, with its declaration; with `others` under its other examples."""
     mixers = [(case, case()) for case in CASES if case.causal and case.first != others]
-    return [(case, mixer.memory, mixer.extend(draw(2, 2, DIM), mixer.start(2))[1]) for case, mixer in mixers]
+    return [
+        (case, mixer.memory, mixer.extend(draw(2, 2, DIM), mixer.start(2))[1])
+        for case, mixer in mixers
+        if mixer.traits.streams
+    ]
 
 
 @every_mixer

@@ -14,6 +14,8 @@ from torch import Tensor
 from seqloom.mixers import mixer_config
 from seqloom.models.ffn import FFN
 from seqloom.ops.attention import attend, everywhere, weights
+from seqloom.ops.bucketing import Rule, by_bucket
+from seqloom.ops.bucketing import attend as bucketed
 from seqloom.positions.rotary import angles, rotate, turns
 from seqloom.training.settings import resolve
 from tests.mixers.recurrences import rfa
@@ -292,3 +294,25 @@ def test_002_etc_divides_by_the_keys_of_one_input() -> None:
     assert near(found, wanted)
     assert not near(found, printed)
     assert not near(found, added)
+
+
+def test_004_eq_4_and_5_read_themselves_and_the_future() -> None:
+    """Printed: a softmax over the whole bucket. With one bucket it is attention without a mask."""
+    q, v = Q[None, None], V[None, None]
+    k = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    one = [torch.tensor(x) for x in (q, k, v)]
+    order = by_bucket(torch.zeros(1, 1, 1, T, dtype=torch.long), torch.arange(T)[None])
+    ours = bucketed(*one, torch.arange(T)[None], order, Rule(T))[0, 0].numpy()
+    printed = attend(*one, pattern=everywhere, scale=1.0)[0, 0].numpy()
+    past = [np.array([math.exp(dot(Q[i], k[0, 0, j])) for j in range(i)]) for i in range(1, T)]
+    assert near(ours, np.array([V[0], *(a @ V[: len(a)] / a.sum() for a in past)]))
+    assert not near(ours, printed)
+    changed = one[2].clone()
+    changed[0, 0, -1] += 1.0
+    moved = attend(one[0], one[1], changed, pattern=everywhere, scale=1.0)[0, 0].numpy()
+    assert not near(moved[:-1], printed[:-1])
+
+
+def test_004_reformer_is_not_logarithmic() -> None:
+    """The scores of one round, in chunks of 64, grow with the length."""
+    assert [Rule(64).terms(n) / n for n in (1 << 13, 1 << 16)] == pytest.approx([128, 128], rel=0.01)

@@ -38,7 +38,7 @@ FREE = frozenset(
         "complex", "index_select", "lift_fresh", "linspace", "masked_select", "new_empty",
         "new_empty_strided", "new_full", "new_ones", "new_zeros", "normal", "ones", "ones_like", "rand", "rand_like",
         "randn", "randn_like", "repeat", "resolve_conj", "roll", "scalar_tensor", "select_scatter", "set",
-        "slice_scatter", "stack", "tril", "triu", "uniform", "zero", "zeros", "zeros_like",
+        "slice_scatter", "squeeze", "stack", "tril", "triu", "uniform", "zero", "zeros", "zeros_like",
     )
 )
 # fmt: on

@@ -1,6 +1,7 @@
 """Promise 1: no output depends on a later input, by gradient and by perturbation."""
 
 import math
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,7 @@ from seqloom.contracts.finding import Broken, Largest, NotApplicable, largest, p
 from seqloom.contracts.subject import Subject, draw
 from seqloom.core.mixer import Mixer
 from seqloom.ops import backends
+from seqloom.ops.bucketing import choices
 
 CHANGES = (1.0, 100.0)
 """changes of later inputs: within the usual range, and far out of it"""
@@ -78,13 +80,17 @@ def _read(subject: Subject, module: nn.Module, x: Tensor, share: float) -> Large
 
 
 def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
+    """What a mixer chooses by later tokens (`selects_ahead`) is held fixed: only what it reads must be earlier."""
+    ahead = isinstance(module, Mixer) and module.traits.selects_ahead
     with torch.no_grad():
-        y = module(x)
+        with choices.recorded() as made:
+            y = module(x)
         for change in FAR if isinstance(module, Mixer) else CHANGES:
             for position in range(1, x.shape[1]):
                 later = draw(*x[:, position:].shape, seed=position, dtype=x.dtype).sign()
                 changed = torch.cat([x[:, :position], x[:, position:] + change * later], 1)
-                gaps = (module(changed) - y)[:, :position].abs().amax((0, 2))
+                with choices.fixed(made) if ahead else nullcontext():
+                    gaps = (module(changed) - y)[:, :position].abs().amax((0, 2))
                 first = int((gaps > share * change).int().argmax())
                 where = f"output {first} moved by" if gaps[first] > share * change else "earlier outputs moved by"
                 moved = f"with inputs from {position} on moved by {change:g}, {where}"

@@ -25,6 +25,7 @@ FAMILIES = {
         "mla",
         "fox",
         "differential",
+        "reformer",
     ),
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),

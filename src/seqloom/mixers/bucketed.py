@@ -1,0 +1,154 @@
+"""Attention inside buckets: what the mixers that choose buckets for their tokens share.
+
+    q = x W_qk,  v = x W_v,  k = s q / |q|        H heads of width K = D/H, one vector for queries and keys; no biases
+    y = concat_h(attention inside buckets) W_out
+
+Two forms: in the one a token looks at the latest keys of its buckets, which only the past decides, and reads on from a
+cache. In the other the whole text decides where buckets are cut, and so what a token looks at, but not what it reads
+there.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from typing_extensions import override
+
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.core.view import View, of_heads
+from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops import ring
+from seqloom.ops.bucketing import Rule, attend, by_bucket
+from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.newest import newest
+from seqloom.ops.cache import extended, written
+from seqloom.ops.pack import within
+from seqloom.ops.projection import Linear
+
+PAST = Traits(causal="always", streams=True, state="grows")
+AHEAD = Traits(causal="always", streams=False, state="none", selects_ahead=True)
+WHOLE = Traits(causal="never", streams=False, state="none")
+
+
+class SharedHeads(Mixer, ABC):
+    """Heads with one vector for queries and keys."""
+
+    rule: Rule
+
+    def __init__(self, layer: Layer, heads: int) -> None:
+        super().__init__()
+        D = layer.dim
+        if D % heads:
+            divisors = ", ".join(str(n) for n in range(1, D + 1) if D % n == 0)
+            raise ValueError(f"dim {D} is not divisible by heads {heads}: choose heads from {divisors}")
+        self.dim, self.heads, self.K, self.context = D, heads, D // heads, layer.context
+        self.w_qk, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(3))
+
+    def projected(self, x: Stream) -> tuple[Tensor, Tensor]:
+        """q and v (B, H, T, K)."""
+        q, v = (w(x).unflatten(-1, (self.heads, self.K)).transpose(1, 2) for w in (self.w_qk, self.w_v))
+        return q, v
+
+    def keys(self, q: Tensor) -> Tensor:
+        """q (…, K) over its length."""
+        return q * (q.square().sum(-1, keepdim=True) + 1e-6 * self.K).rsqrt()
+
+    def out(self, y: Tensor) -> Stream:
+        """The output of what the heads read (B, H, T, K)."""
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    @abstractmethod
+    def read_heads(self, q: Tensor, v: Tensor, time: Tensor) -> Tensor:
+        """What the heads read (B, H, T, V) of tokens at these times (B, T), negative where there is none."""
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        q, _ = self.projected(x[:1])
+        T = x.shape[1]
+        values = torch.eye(T, dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        return of_heads(self.read_heads(q, values, torch.arange(T, device=x.device)[None])[0])
+
+
+class TextBuckets(SharedHeads, BidirectionalMixer, ABC):
+    """Buckets cut into chunks by the whole text: causal, but for the choice of what is looked at, or bidirectional."""
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        q, v = self.projected(x)
+        time = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
+        if lengths is not None:
+            time = torch.where(within(lengths, x.shape[1]), time, -1)
+        return self.out(self.read_heads(q, v, time))
+
+    @override
+    def _reads_whole(self, verb: str) -> ValueError:
+        if self.traits.causal == "never":
+            return super()._reads_whole(verb)
+        name = type(self).__name__
+        return ValueError(
+            f"{name} chooses what a token looks at by later tokens, too: it has no {verb}; set choice: past to have one"
+        )
+
+
+class PastBuckets(SharedHeads, PackedMixer, ABC):
+    """A token looks at the latest keys of its buckets. State: k, v and the buckets of all tokens, or of a context."""
+
+    traits = PAST
+    rounds: int
+
+    @abstractmethod
+    def buckets(self, q: Tensor) -> Tensor:
+        """The buckets (B, H, R, T) of these queries (B, H, T, K), of each of them alone."""
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, most=self.context)
+        numbers = Entry((self.heads, 0, self.rounds), "count", grows=True, axis=1, most=self.context)
+        return {"k": cache, "v": cache, "buckets": numbers}
+
+    @override
+    def read_heads(self, q: Tensor, v: Tensor, time: Tensor) -> Tensor:
+        return attend(q, self.keys(q), v, time, by_bucket(chosen(lambda: self.buckets(q)), time), self.rule)
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        (q, v), T = self.projected(x), x.shape[1]
+        now = torch.arange(T, device=x.device).expand(len(x), -1)
+        if state is None:
+            return self.out(self.read_heads(q, v, now)), {}
+        size, length = state["k"].shape[2], length_of(state)
+        used, room = ring.held(size, length), ring.room(size, length, T, self.context)
+        now = now + state["length"][:, None]
+        if lengths is not None:
+            now = torch.where(within(lengths, T), now, -1)
+        new = {"k": self.keys(q), "v": v, "buckets": chosen(lambda: self.buckets(q)).transpose(2, 3)}
+        time = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
+        k, v, buckets = (torch.cat([state[n][:, :, :used].to(each.dtype), each], 2) for n, each in new.items())
+        q = pad(q, (0, 0, used, 0))  # cached tokens ask nothing
+        y = attend(q, k, v, time, by_bucket(buckets.transpose(2, 3), time), self.rule)[:, :, used:]
+        entries = {n: extended(state[n], room, state["length"], each, lengths) for n, each in new.items()}
+        return self.out(y), entries
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        q, v = self.projected(x[:, None])
+        own = chosen(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
+        length = length_of(state)
+        room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
+        count = length.bound if length.even else None
+        new = {"k": self.keys(q), "v": v, "buckets": own}
+        entries = {n: written(state[n], room, length.tokens, count, each, reuse) for n, each in new.items()}
+        used = ring.held(room, length.after(1, 1))
+        then = ring.times(room, length.tokens + 1)[:, :used]
+        k, v, buckets = (entries[n][:, :, :used] for n in new)
+        y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own, length.tokens, then, self.rule)
+        return self.out(y)[:, 0], entries

@@ -1,0 +1,88 @@
+"""Attention inside buckets: tokens sorted by bucket and time, and cut into chunks that look at themselves and one back.
+
+    o_s                                    the token in slot s of an order; chunk ⌊s/m⌋
+    P_s = {s' : o_s' ≤ o_s, same bucket}   over the slots of its chunk and of the one before, or the w before it and s
+    y_i = Σ_s Σ_{s' ∈ P_s} e^{z_ss'} v_{o_s'} / Σ_s Σ_{s' ∈ P_s} e^{z_ss'},   z_ss' = q_{o_s} · k_{o_s'}
+
+over all slots s of token i, of which several orders give it several: their averages, joined by their log-sum-exps. A
+token without a slot gives 0. With one vector for queries and keys (`alone`) a token does not look at itself, unless it
+has no other key in any order: then y_i = v_i.
+
+Code: m is `chunk`, w is `latest`.
+
+Source: Kitaev et al., Reformer, arXiv:2001.04451, section 2 and Eq. 5-9. The paper takes log N_ij off a score that N
+orders have, so that no pair counts twice; its authors' program by default does not, nor does `transformers`, nor do we.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqloom.ops.bucketing import blocks, chunks, price, reference
+from seqloom.ops.bucketing.orders import Order, Rule, by_bucket
+from seqloom.ops.native import watched
+from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
+
+__all__ = ["OP", "Order", "Rule", "attend", "by_bucket"]
+
+SHORT = 1 << 12
+"""slots of all rows up to which autograd's own backward is faster"""
+
+
+def attend(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    time: Int[Tensor, "B T"],
+    order: Order,
+    rule: Rule,
+) -> Float[Tensor, "B H T V"]:
+    """What each token reads in its slots. `time` says when it was read, and is negative where there is no token.
+
+    `blocks` has no second derivatives.
+    """
+    run = OP[OP.choose(q, order, rule)]
+    y: Tensor = run(q, k, v, time, order, rule)
+    return y
+
+
+def by_size(q: Tensor, order: Order, rule: Rule) -> str:
+    """A few chunks at a time, whose scores are formed again in the backward; all at once where there are few."""
+    return "blocks" if order.tokens.numel() > SHORT and _in_blocks(q, order, rule) else "chunks"
+
+
+def _in_blocks(q: Tensor, order: Order, rule: Rule) -> bool:
+    """Not in a graph, nor across buckets."""
+    return blocks.able(rule) and not watched(q)
+
+
+def _example(rule: Rule, together: bool = False) -> Example:
+    """Tokens in three buckets of two rounds."""
+
+    def example(draw: Draw, B: int, T: int) -> Tensor:
+        q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+        number = torch.arange(B * 8 * T).view(B, 4, 2, T)
+        time = torch.arange(T).expand(B, T)
+        order = by_bucket(number * number // 5 % 3, time, together)
+        return attend(q, k, v, time, order, rule)
+
+    return example
+
+
+OP = Op(
+    "bucketing",
+    {
+        "reference": Backend(reference.attend),
+        "chunks": Backend(chunks.attend),
+        "blocks": Backend(blocks.attend, fits=_in_blocks),
+    },
+    rule=by_size,
+    examples=(
+        _example(Rule(2)),
+        _example(Rule(3, same=False, wrap=True), together=True),
+        _example(Rule(2, latest=1)),
+        _example(Rule(4, back=False, causal=False, alone=False, context=5)),
+        _example(Rule(2, causal=False)),
+    ),
+    price=price,
+)

@@ -1,0 +1,112 @@
+"""All chunks at once: products of matrices of each chunk with its own slots and those of the chunk before it."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seqloom.ops.bucketing.orders import Order, Rule
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Rule) -> Tensor:
+    """See `attend` of the package."""
+    chunks, flat = laid(q, time, order, rule), [x.flatten(0, 2) for x in (q, k, v)]
+    looks, alone = chunks.masks(slice(None))
+    keys = [x.index_select(0, chunks.keys.flatten()).unflatten(0, chunks.keys.shape) for x in flat[1:]]
+    z = flat[0].index_select(0, chunks.queries.flatten()).unflatten(0, chunks.queries.shape) @ keys[0].mT
+    z = z.to(torch.promote_types(z.dtype, torch.float32)).masked_fill(~looks, -torch.inf)
+    top = z.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
+    e = (z - top).exp()
+    y = (e.to(v.dtype) @ keys[1]).to(e.dtype)
+    y, total, _, _ = joined(chunks, y, e.sum(-1), top[..., 0], alone[..., 0], len(flat[0]))
+    return (y / total.clamp(min=torch.finfo(z.dtype).tiny)).to(v.dtype).view_as(v)
+
+
+def joined(
+    chunks: "Chunks", y: Tensor, total: Tensor, top: Tensor, alone: Tensor, rows: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sums of values (G, m, V) and of exponentials (G, m), over e^top, for each of so many rows over its own top.
+
+    A slot that looked at its own token alone is hidden unless all slots of the token are such. The last result (G, m)
+    says which slots are.
+    """
+    at, others = chunks.queries.flatten(), (~alone & chunks.there).flatten()
+    with torch.no_grad():
+        accompanied = torch.zeros(rows, dtype=torch.long, device=y.device).index_add_(0, at, others.long()) > 0
+        hidden = ~chunks.there.flatten() | (alone.flatten() & accompanied[at])
+        lowest = torch.finfo(y.dtype).min
+        top = top.flatten().masked_fill(hidden, lowest)
+        highest = torch.full((rows,), lowest, dtype=y.dtype, device=y.device).scatter_reduce(0, at, top, "amax")
+        weight = (top - highest[at]).exp().masked_fill(hidden, 0.0)
+    values = torch.zeros(rows, y.shape[-1], dtype=y.dtype, device=y.device).index_add(
+        0, at, y.flatten(0, 1) * weight[:, None]
+    )
+    sums = torch.zeros(rows, dtype=y.dtype, device=y.device).index_add(0, at, total.flatten() * weight)
+    return values, sums[:, None], highest[:, None], hidden.view_as(chunks.queries)
+
+
+@final
+@dataclass(frozen=True)
+class Chunks:
+    """The chunks of all orders, G of m slots, and the M slots that each of them looks at."""
+
+    rule: Rule
+    queries: Int[Tensor, "G m"]
+    """rows of (B H T, K); some row where there is no token"""
+    keys: Int[Tensor, "G M"]
+    times: tuple[Int[Tensor, "G m"], Int[Tensor, "G M"]]
+    """of queries and keys; -1 where there is no token"""
+    buckets: tuple[Int[Tensor, "G m"], Int[Tensor, "G M"]]
+
+    @property
+    def there(self) -> Bool[Tensor, "G m"]:
+        """Whether a slot holds a token."""
+        return self.times[0] >= 0
+
+    def masks(self, some: slice) -> tuple[Bool[Tensor, "g m M"], Bool[Tensor, "g m 1"]]:
+        """Where the slots of some chunks look, and which of them look at their own token alone."""
+        i, of_i = self.times[0][some, :, None], self.buckets[0][some, :, None]
+        j, of_j = self.times[1][some, None], self.buckets[1][some, None]
+        looks = self.rule.looked(i, of_i, j, of_j)
+        if self.rule.latest is not None:
+            m = self.rule.chunk
+            distance = torch.arange(m, 2 * m, device=i.device)[:, None] - torch.arange(2 * m, device=i.device)
+            looks = looks & (distance >= 0) & (distance <= self.rule.latest)
+        if not self.rule.alone:
+            return looks, torch.zeros_like(looks[..., :1])
+        alone = ~looks.any(-1, keepdim=True)
+        return looks | (alone & (i == j) & (i >= 0)), alone
+
+
+def laid(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:
+    """The tokens of all orders in their chunks; the last one may have empty slots."""
+    (B, H, T), m = q.shape[:3], rule.chunk
+    more = -order.tokens.shape[-1] % m
+    tokens, buckets = (pad(x, (0, more), value=-1).unflatten(-1, (-1, m)) for x in (order.tokens, order.buckets))
+    there = tokens.clamp(min=0)
+    times = time[:, None, None, None].expand(*tokens.shape[:4], -1).gather(-1, there)
+    times = torch.where(tokens < 0, -1, times)
+    rows = there + T * torch.arange(B * H, device=q.device).view(B, H, 1, 1, 1)
+    last = (order.used - 1).clamp(min=0) // m if rule.wrap else None
+    pairs = [
+        (x.flatten(0, 3), _before(x, nothing, last).flatten(0, 3) if rule.back else x.flatten(0, 3))
+        for x, nothing in ((rows, None), (times.to(torch.int32), -1), (buckets.to(torch.int32), -1))
+    ]
+    return Chunks(rule, *pairs[0], *pairs[1:])
+
+
+def _before(x: Tensor, nothing: int | None, last: Tensor | None) -> Tensor:
+    """(B, H, N, C, 2m): what each chunk holds behind what the one before it does, `nothing` before the first.
+
+    Without a `nothing` it is what the first chunk holds, so that no row reads another.
+
+    With `last` (B,) that chunk of the row comes before the first, unless it is the first itself.
+    """
+    first = x[:, :, :, :1] if nothing is None else torch.full_like(x[:, :, :, :1], nothing)
+    if last is not None:
+        wrapped = x.gather(3, last.view(-1, 1, 1, 1, 1).expand(*x.shape[:3], 1, x.shape[4]))
+        first = torch.where(last.view(-1, 1, 1, 1, 1) > 0, wrapped, first)
+    return torch.cat([torch.cat([first, x[:, :, :, :-1]], 3), x], 4)

@@ -1,0 +1,101 @@
+"""The orders in which tokens are laid into slots, and which slots look at which."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+EMPTY = 1 << 62
+"""behind every bucket"""
+
+
+@final
+@dataclass(frozen=True)
+class Rule:
+    """Which slots a slot looks at."""
+
+    chunk: int
+    """m, slots of a chunk"""
+    back: bool = True
+    """whether a chunk looks at the one before it"""
+    wrap: bool = False
+    """whether the first chunk looks at the last one as if it came before it"""
+    causal: bool = True
+    """whether no token looks at a later one"""
+    same: bool = True
+    """whether a token looks at its own bucket alone"""
+    latest: int | None = None
+    """w, the slots before it that a slot looks at, itself always; None for all of both chunks. At most `chunk`"""
+    context: int | None = None
+    """tokens that a token looks back on, itself included; None for all"""
+    alone: bool = True
+    """whether a token looks at itself only where it has no other key"""
+
+    def window(self, slot: int, slots: int) -> list[int]:
+        """The slots whose scores are computed for this one, of so many in all."""
+        if self.latest is not None:
+            return list(range(max(0, slot - self.latest), slot + 1))
+        own, last = slot // self.chunk, (slots - 1) // self.chunk
+        looked = [own]
+        if self.back and own:
+            looked = [own - 1, own]
+        elif self.back and self.wrap and last:
+            looked = [last, own]
+        return [s for c in looked for s in range(c * self.chunk, min(slots, (c + 1) * self.chunk))]
+
+    def terms(self, slots: int) -> int:
+        """How many scores are computed over so many slots."""
+        if self.latest is not None:
+            few = min(self.latest, slots)
+            return few * (few + 1) // 2 + (slots - few) * (few + 1)
+        m, (full, rest) = self.chunk, divmod(slots, self.chunk)
+        own = full * m * m + rest * rest
+        if not self.back:
+            return own
+        before = max(full - 1, 0) * m * m + (rest * m if full else 0)
+        wrapped = m * (rest or m) if self.wrap and slots > m else 0
+        return own + before + wrapped
+
+    def looked(self, i: Tensor, of_i: Tensor, j: Tensor, of_j: Tensor) -> Bool[Tensor, "*R N"]:
+        """Whether queries at times i (…, 1) in buckets of_i look at keys at times j (…, N) in buckets of_j.
+
+        A negative time is no token's. Without `alone`, a token's own key is among them.
+        """
+        looks = (j >= 0) & (i >= 0)
+        if self.causal:
+            looks = looks & (j <= i)
+        if self.context is not None:
+            looks = looks & ((i - j).abs() < self.context)
+        if self.same:
+            looks = looks & (of_i == of_j)
+        return looks & (i != j) if self.alone else looks
+
+
+@final
+@dataclass(frozen=True)
+class Order:
+    """N orders of the tokens of each row and head, each of S slots."""
+
+    tokens: Int[Tensor, "B H N S"]
+    """the token in each slot; -1 for none"""
+    buckets: Int[Tensor, "B H N S"]
+    """its bucket"""
+    used: Int[Tensor, " B"]
+    """slots of an order that hold tokens: those before the empty ones"""
+
+
+def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], together: bool = False) -> Order:
+    """Tokens by (bucket, time) in each of R rounds, or one order of all rounds, `together`, one after the other.
+
+    Tokens of negative time are in no slot; as many slots are empty at the end.
+    """
+    R, T = buckets.shape[2:]
+    if together:
+        buckets = (buckets + (torch.arange(R, device=buckets.device)[:, None] << 20)).flatten(2)[:, :, None]
+        time = time.repeat(1, R)
+    there = (time >= 0)[:, None, None]
+    order = torch.where(there, (buckets << 40) + time[:, None, None], EMPTY).argsort(-1)
+    there = there.expand_as(order).gather(-1, order)
+    return Order(torch.where(there, order % T, -1), buckets.gather(-1, order), there[:, 0, 0].sum(-1))

@@ -1,0 +1,46 @@
+"""What attention inside buckets costs: all scores of the slots that are looked at, their masks, and their sums.
+
+Which of these slots hold another bucket or a later token depends on the text, so that masked scores are counted, too.
+"""
+
+from seqloom.core.cost import Cost
+
+
+def price(tokens: int, terms: int, width: int, values: int) -> Cost:
+    """Of `tokens` that look at `terms` slots in all, for keys of one width and `values` of another, of all heads.
+
+    Each of them has a slot.
+    """
+    return Cost(
+        mul=terms * (width + values),
+        add=terms * (width - 1) + (terms - tokens) * (1 + values),
+        div=terms,
+        exp=terms,
+        other=terms,  # masks
+        path=(
+            *("multiplication", "cumulation", "other", "exponentiation", "cumulation", "division"),
+            *("multiplication", "cumulation"),
+        ),
+    )
+
+
+def unit(vectors: int, width: int) -> Cost:
+    """Of so many vectors over their length: squares, their sum and ε, an inverse root, and its product."""
+    return Cost(
+        mul=2 * vectors * width,
+        add=vectors * width,
+        div=vectors,
+        other=vectors,
+        path=("multiplication", "cumulation", "addition", "other", "division", "multiplication"),
+    )
+
+
+def hashed(vectors: int, width: int, rounds: int, buckets: int) -> Cost:
+    """Of so many vectors: products with half as many directions as `buckets` a round, and the largest of all."""
+    half = rounds * buckets // 2
+    return Cost(
+        mul=vectors * half * width,
+        add=vectors * half * (width - 1),
+        other=vectors * rounds * 2 * (buckets // 2),
+        path=("multiplication", "cumulation", "other", "other"),
+    )

@@ -1,0 +1,47 @@
+"""The equation as it is written, slot by slot; slow. The maximum that would stabilise the exponentials is left out."""
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.bucketing.orders import Order, Rule
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Rule) -> Tensor:
+    """See `attend` of the package."""
+    rows = [
+        torch.stack([_head(q[b, h], k[b, h], v[b, h], time[b], order, b, h, rule) for h in range(q.shape[1])])
+        for b in range(len(q))
+    ]
+    return torch.stack(rows)
+
+
+def _head(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, b: int, h: int, rule: Rule) -> Tensor:
+    """One head of one row: (T, K), (T, K), (T, V) → (T, V)."""
+    slots, used = order.tokens.shape[3], int(order.used[b])
+    windows = [rule.window(s, max(s + 1, used if rule.wrap else slots)) for s in range(slots)]
+    keys: list[list[Tensor]] = [[] for _ in q]
+    looks: list[list[Tensor]] = [[] for _ in q]
+    for tokens, buckets in zip(order.tokens[b, h], order.buckets[b, h], strict=True):
+        for s, window in enumerate(windows):
+            i, j = tokens[s], tokens[window]
+            if int(i) >= 0:
+                keys[int(i)].append(j)
+                looks[int(i)].append(_looks(time, i, j, buckets[s], buckets[window], rule))
+    return torch.stack([_token(i, q, k, v, keys[i], looks[i], rule) for i in range(len(q))])
+
+
+def _token(i: int, q: Tensor, k: Tensor, v: Tensor, keys: list[Tensor], looks: list[Tensor], rule: Rule) -> Tensor:
+    """What token i reads (V,) of the keys (n,) of its slots, where it looks."""
+    if not keys:
+        return torch.zeros_like(v[i])
+    j, seen = torch.cat(keys), torch.cat(looks)
+    if rule.alone and not seen.any():
+        seen = j == i
+    z = (k[j] @ q[i]).masked_fill(~seen, -torch.inf)
+    return z.softmax(0) @ v[j]
+
+
+def _looks(time: Tensor, i: Tensor, j: Tensor, of_i: Tensor, of_j: Tensor, rule: Rule) -> Tensor:
+    """Whether the slot of token i looks at those of tokens j (n,), -1 for none."""
+    times = [torch.where(each < 0, -1, time[each.clamp(min=0)]) for each in (i, j)]
+    return rule.looked(times[0], of_i, times[1], of_j)
