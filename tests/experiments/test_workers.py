@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from seqloom.experiments import workers
+from seqloom.experiments import cluster, workers
 from seqloom.experiments.cluster import Task
 from seqloom.experiments.live_table import LiveTable
 from seqloom.experiments.paper.cells import FigureCell, Paper
@@ -176,7 +176,7 @@ class Cluster:
 @pytest.fixture
 def submitit(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
-    monkeypatch.setattr(workers, "_submitit", lambda: made)
+    monkeypatch.setattr(cluster, "_submitit", lambda: made)
     return made
 
 
@@ -216,6 +216,6 @@ def test_settings_that_a_cluster_does_not_take(tmp_path: Path, submitit: Cluster
 
 
 def test_a_task_that_is_stopped_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "work", lambda cell, out, command: 128 + signal.SIGTERM)
+    monkeypatch.setattr(cluster, "work", lambda cell, out, command: 128 + signal.SIGTERM)
     with pytest.raises(RuntimeError, match="stopped by signal 15 and saved"):
         Task()(SQUARES[0], "out", "")

@@ -169,7 +169,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"{folder} cannot be a run's folder, it is a file: choose another --out") from None
+        raise ValueError(f"{folder} cannot be a run's folder, a file is in its place: choose another --out") from None
     except OSError as error:
         raise ValueError(f"cannot make the folder {folder} ({error.strerror}): choose another --out") from error
 
