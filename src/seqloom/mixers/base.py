@@ -39,8 +39,8 @@ class PackedMixer(Mixer):
             return x.clone()
         if keep is None:
             return self.read(x)[0]
-        rows, places = pack(x, keep)
-        return unpack(self.read(rows)[0], places)
+        rows, packing = pack(x, keep)
+        return unpack(self.read(rows)[0], packing)
 
     @override
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
@@ -53,9 +53,9 @@ class PackedMixer(Mixer):
         if keep is None:
             y, entries = self.read(x, state)
             return y, counted(entries, length.after(T, T))
-        rows, places = pack(x, keep)
-        y, entries = self.read(rows, state, places.lengths)
-        return unpack(y, places), counted(entries, measured(length.tokens + places.lengths))
+        rows, packing = pack(x, keep)
+        y, entries = self.read(rows, state, packing.lengths)
+        return unpack(y, packing), counted(entries, measured(length.tokens + packing.lengths))
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:

@@ -61,5 +61,5 @@ class BidirectionalMixer(WholeSequenceMixer):
             return x.clone()
         if keep is None:
             return self.read(x)
-        rows, places = pack(x, keep)
-        return unpack(self.read(rows, places.lengths), places)
+        rows, packing = pack(x, keep)
+        return unpack(self.read(rows, packing.lengths), packing)

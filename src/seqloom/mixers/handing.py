@@ -42,9 +42,9 @@ class BidirectionalHandingMixer(BidirectionalMixer, Handing):
             return x.clone(), handed
         if keep is None:
             return self.read_handed(x, handed)
-        rows, places = pack(x, keep)
-        y, given = self.read_handed(rows, handed, places.lengths)
-        return unpack(y, places), given
+        rows, packing = pack(x, keep)
+        y, given = self.read_handed(rows, handed, packing.lengths)
+        return unpack(y, packing), given
 
     @final
     @override
@@ -77,9 +77,9 @@ class HandingMixer(PackedMixer, Handing):
         if keep is None:
             y, _, given = self.read_handed(x, handed)
             return y, given
-        rows, places = pack(x, keep)
+        rows, packing = pack(x, keep)
         y, _, given = self.read_handed(rows, {name: pack(values, keep)[0] for name, values in handed.items()})
-        return unpack(y, places), {name: unpack(values, places) for name, values in given.items()}
+        return unpack(y, packing), {name: unpack(values, packing) for name, values in given.items()}
 
     def extend_handed(self, x: Stream, state: State, keep: Keep | None, handed: Handed) -> tuple[Stream, State, Handed]:
         """As `extend`, given what earlier layers handed over of this piece; with what later ones are given."""
@@ -92,11 +92,11 @@ class HandingMixer(PackedMixer, Handing):
         if keep is None:
             y, entries, given = self.read_handed(x, handed, state)
             return y, counted(entries, length.after(T, T)), given
-        rows, places = pack(x, keep)
+        rows, packing = pack(x, keep)
         packed = {name: pack(values, keep)[0] for name, values in handed.items()}
-        y, entries, given = self.read_handed(rows, packed, state, places.lengths)
-        after = counted(entries, measured(length.tokens + places.lengths))
-        return unpack(y, places), after, {name: unpack(values, places) for name, values in given.items()}
+        y, entries, given = self.read_handed(rows, packed, state, packing.lengths)
+        after = counted(entries, measured(length.tokens + packing.lengths))
+        return unpack(y, packing), after, {name: unpack(values, packing) for name, values in given.items()}
 
     def step_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, State, Handed]:
         """As `step`, given what earlier layers handed over of this token (B, …); with what later ones are given."""

@@ -143,7 +143,7 @@ class Heads(Mixer, ABC):
     def parts(self) -> list[nn.Module]:
         """Those that know their price: norms of heads and a relative position are priced in `priced`."""
         priced = (self.position if self.relative else None, self.norm_q, self.norm_k)
-        return [part for part in super().parts if all(part is not each for each in priced)]
+        return [part for part in super().parts if all(part is not other for other in priced)]
 
     def projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens after `before` (B,) others; None for none.

@@ -54,8 +54,8 @@ def per_head(patterns: Sequence[Pattern], heads: int, context: int | None) -> tu
 
 def weighted(patterns: Sequence[Pattern], span: Span, width: int) -> Cost:
     """The price of the attention of all heads, which are computed in parallel."""
-    each = [price(*_terms(pattern, span), width, 1) for pattern in patterns]
-    return sum((cost.parallel() for cost in each[1:]), each[0])
+    prices = [price(*_terms(pattern, span), width, 1) for pattern in patterns]
+    return sum((cost.parallel() for cost in prices[1:]), prices[0])
 
 
 def _terms(pattern: Pattern, span: Span) -> tuple[int, int]:
@@ -69,8 +69,8 @@ def views(mixer: Heads, patterns: Sequence[Pattern], x: Stream) -> list[View]:
     """The weights of each head in the first row."""
     q, k, _ = mixer.projected(x[:1])
     T = x.shape[1]
-    found = sparse.each_pattern(patterns, lambda each, q, k, _: weights(q, k, pattern=each.of(T)), q, k, k)
-    return of_heads(found[0])
+    shares = sparse.each_pattern(patterns, lambda pattern, q, k, _: weights(q, k, pattern=pattern.of(T)), q, k, k)
+    return of_heads(shares[0])
 
 
 @final
@@ -130,12 +130,12 @@ class PatternAttention(CachedHeads):
         """The query of every row at time t over the places of the cache that its patterns look at."""
         groups, room, parts = sparse.heads_of(self.patterns), keys.shape[2], []
         for pattern, heads in groups.items():
-            places = (pattern.keys(t) % room).to(q.device)
+            slots = (pattern.keys(t) % room).to(q.device)
             if len(groups) == 1:
-                k, v = (cache.index_select(2, places).to(q.dtype) for cache in (keys, values))
+                k, v = (cache.index_select(2, slots).to(q.dtype) for cache in (keys, values))
                 return attend(q, k, v, pattern=everywhere)
             of_keys = torch.tensor(heads, device=q.device)[:, None] * self.kv_heads // self.heads
-            k, v = (cache[:, of_keys, places].to(q.dtype) for cache in (keys, values))
+            k, v = (cache[:, of_keys, slots].to(q.dtype) for cache in (keys, values))
             parts.append(attend(q[:, heads], k, v, pattern=everywhere))
         return sparse.in_order(parts, groups)
 

@@ -77,7 +77,7 @@ class Operator:
             raise RuntimeError(
                 f"forward-mode derivatives of {self.name} are not implemented: force backend 'reference'"
             )
-        if torch.is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in given):
+        if torch.is_grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in given):
             return self._function(*given)
         return self.run(*given)
 
@@ -108,7 +108,7 @@ def paired(
         outputs = (output,) if isinstance(output, Tensor) else output
         ctx.save_for_backward(*save(inputs, outputs))
         ctx.set_materialize_grads(False)
-        ctx.given = [isinstance(each, Tensor) for each in inputs]
+        ctx.given = [isinstance(tensor, Tensor) for tensor in inputs]
         ctx.shape = outputs[0].shape
 
     def gradients(ctx: Any, *of_outputs: Tensor | None) -> Gradients:
@@ -122,7 +122,7 @@ def paired(
         else:
             found = back(*saved, dy, *others)
         found = (*found, *[None] * (len(ctx.given) - len(found)))
-        return tuple(each if given else None for each, given in zip(found, ctx.given, strict=True))
+        return tuple(tensor if given else None for tensor, given in zip(found, ctx.given, strict=True))
 
     operator.differentiable(keep, gradients)
     operator.backward = back
@@ -137,9 +137,9 @@ def differentiate(
     `compute` is written in torch's own operations. The inputs are taken under new names, so that a state that itself
     depends on the weights counts as given.
     """
-    named = [None if each is None else each.view_as(each) for each in inputs]
+    named = [None if input is None else input.view_as(input) for input in inputs]
     ends = [(y, dy) for y, dy in zip(compute(*named), of_outputs, strict=True) if dy is not None]
-    wanted = [each for each in named if each is not None and each.requires_grad]
+    wanted = [tensor for tensor in named if tensor is not None and tensor.requires_grad]
     outputs, reached = [y for y, _ in ends], [dy for _, dy in ends]
-    found = iter(torch.autograd.grad(outputs, wanted, reached, create_graph=True, allow_unused=True))
-    return [next(found) if each is not None and each.requires_grad else None for each in named]
+    results = iter(torch.autograd.grad(outputs, wanted, reached, create_graph=True, allow_unused=True))
+    return [next(results) if input is not None and input.requires_grad else None for input in named]

@@ -90,7 +90,7 @@ class Op:
         """
         name = backends.choice(self.name, self.rule(*of))
         if not self.backends[name].fits(*of):
-            able = [each for each, backend in self.backends.items() if backend.fits(*of)]
+            able = [name for name, backend in self.backends.items() if backend.fits(*of)]
             raise ValueError(f"backend {name!r} of {self.name} cannot do this; able are {', '.join(able)}")
         return name
 

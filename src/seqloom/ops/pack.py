@@ -19,11 +19,11 @@ def within(lengths: Lengths, T: int) -> Keep:
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the tokens of packed rows came from: what `unpack` needs."""
+class Packing:
+    """The positions that the tokens of packed rows came from, for `unpack`."""
 
     order: Int[Tensor, "B T"]
-    """the place that each packed place was taken from"""
+    """the position that each packed position was taken from"""
     lengths: Lengths
     """kept tokens of each row"""
 
@@ -33,18 +33,18 @@ class Places:
         return within(self.lengths, self.order.shape[1])
 
 
-def pack(x: Stream, keep: Keep) -> tuple[Stream, Places]:
-    """The kept tokens of each row, in order, then zeros; whatever a dropped token held (even NaN) is gone."""
+def pack(x: Stream, keep: Keep) -> tuple[Stream, Packing]:
+    """The kept tokens of each row, in order, then zeros; the values of dropped tokens (even NaN) are gone."""
     order = torch.argsort(~keep, dim=1, stable=True)
-    places = Places(order, keep.sum(1))
+    packing = Packing(order, keep.sum(1))
     rows = x.gather(1, order[:, :, None].expand_as(x))
-    return torch.where(places.real[:, :, None], rows, 0.0), places
+    return torch.where(packing.real[:, :, None], rows, 0.0), packing
 
 
-def unpack(rows: Stream, places: Places) -> Stream:
-    """Packed rows back at their places, with 0 where a token was dropped."""
-    rows = torch.where(places.real[:, :, None], rows, 0.0)
-    return torch.zeros_like(rows).scatter(1, places.order[:, :, None].expand_as(rows), rows)
+def unpack(rows: Stream, packing: Packing) -> Stream:
+    """Packed rows back at their positions, with 0 where a token was dropped."""
+    rows = torch.where(packing.real[:, :, None], rows, 0.0)
+    return torch.zeros_like(rows).scatter(1, packing.order[:, :, None].expand_as(rows), rows)
 
 
 def separate(
@@ -52,8 +52,8 @@ def separate(
 ) -> tuple[Shaped[Tensor, "N M D"], Bool[Tensor, "N M"], tuple[Int[Tensor, " P"], Int[Tensor, " P"]]]:
     """Rows that hold several documents, one row a document: (N, M, D), its keep (N, M), and where tokens went.
 
-    `document` (B, T) numbers the documents of a row; a negative number is padding. What comes back last is, for each
-    real token in reading order, its document's row and its place there: `join` takes them.
+    `document` (B, T) numbers the documents of a row; a negative number is padding. The last result
+    has, for each real token in reading order, its document's row and its position there, for `join`.
     """
     real = document >= 0
     if not bool(real.any()):
@@ -64,11 +64,11 @@ def separate(
     counts = torch.bincount(number)
     order = torch.argsort(number, stable=True)
     first = torch.cumsum(counts, 0) - counts
-    place = torch.empty_like(number)
-    place[order] = torch.arange(len(number), device=x.device) - first[number[order]]
-    rows = x.new_zeros(len(counts), int(counts.max()), x.shape[2]).index_put((number, place), x[real])
+    index = torch.empty_like(number)
+    index[order] = torch.arange(len(number), device=x.device) - first[number[order]]
+    rows = x.new_zeros(len(counts), int(counts.max()), x.shape[2]).index_put((number, index), x[real])
     keep = torch.arange(rows.shape[1], device=x.device) < counts[:, None]
-    return rows, keep, (number, place)
+    return rows, keep, (number, index)
 
 
 def join(

@@ -18,9 +18,9 @@ Ring: TypeAlias = Float[Tensor, "B C D"]
 
 def times(size: int, length: Lengths) -> Int[Tensor, "B C"]:
     """The time of the token in each place after `length` (B,) tokens; negative where a place is still empty."""
-    place = torch.arange(size, device=length.device)
+    slot = torch.arange(size, device=length.device)
     last = length[:, None] - 1
-    return last - (last - place) % max(size, 1)
+    return last - (last - slot) % max(size, 1)
 
 
 def held(size: int, length: Length) -> int:
@@ -70,10 +70,10 @@ def latest(ring: Ring, length: Lengths, count: int) -> Float[Tensor, "B N D"]:
     return torch.where((then >= 0)[:, :, None], pick(ring, then % ring.shape[1]), 0.0)
 
 
-def pick(x: Stream, places: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+def pick(x: Stream, positions: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
     """Each row's tokens at these places of it: whole tokens at a time, up to 8 times faster than `gather` on a CPU."""
     first = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]
-    return x.flatten(0, 1).index_select(0, (first + places).flatten()).unflatten(0, places.shape)
+    return x.flatten(0, 1).index_select(0, (first + positions).flatten()).unflatten(0, positions.shape)
 
 
 def grow(ring: Ring, size: int) -> Float[Tensor, "B N D"]:

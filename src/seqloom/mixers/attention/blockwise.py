@@ -44,14 +44,14 @@ class BlockwiseConfig(PatternConfig):
         lists = self.permutations or [list(range(self.blocks))] * self.heads
         if len(lists) != self.heads:
             raise ValueError(f"permutations cover {len(lists)} of {self.heads} heads: list one for each head")
-        for each in lists:
-            if sorted(each) != list(range(self.blocks)):
+        for permutation in lists:
+            if sorted(permutation) != list(range(self.blocks)):
                 raise ValueError(
-                    f"{each} is no permutation of {self.blocks} blocks: use each of 0 to {self.blocks - 1} once"
+                    f"{permutation} is no permutation of {self.blocks} blocks: use each of 0 to {self.blocks - 1} once"
                 )
         return self
 
     @override
     def make(self, layer: Layer) -> BidirectionalPatternAttention:
         shifts = [[(block + head) % self.blocks for block in range(self.blocks)] for head in range(self.heads)]
-        return self.bidirectional(layer, [Permuted(tuple(each)) for each in self.permutations or shifts])
+        return self.bidirectional(layer, [Permuted(tuple(permutation)) for permutation in self.permutations or shifts])

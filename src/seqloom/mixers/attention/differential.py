@@ -177,7 +177,7 @@ class Differential(PackedMixer):
             return torch.sigmoid(self.w_share(x)).transpose(1, 2)[..., None]
         assert self.vectors is not None
         of_first, of_second = self.vectors.expand(x.shape[1], -1, -1, -1).unbind(1)  # (T, 2, K)
-        powers = [(each[:, 0] * each[:, 1]).sum(-1, keepdim=True).exp() for each in (of_first, of_second)]
+        powers = [(tensor[:, 0] * tensor[:, 1]).sum(-1, keepdim=True).exp() for tensor in (of_first, of_second)]
         return powers[0] - powers[1] + self.start_share
 
     def _fade(self) -> Tensor | None:

@@ -52,7 +52,7 @@ class Longformer(BidirectionalPatterned):
         tokens, time = torch.tensor(self.tokens, device=x.device), torch.arange(T, device=x.device)
         weights = zip((x[:, tokens], x, x), self.w_global.weight.chunk(3), strict=True)
         products = (project(inputs, weight) for inputs, weight in weights)
-        q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in products)
+        q, k, v = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in products)
         y_global = attend(
             *(q, k, v),
             pattern=everywhere if self.context is None else near(self.context),
@@ -139,7 +139,7 @@ class LongformerConfig(PatternConfig):
         if not self.global_tokens:
             return self.bidirectional(layer, patterns)
         tokens = tuple(sorted(set(self.global_tokens)))
-        return Longformer(self, layer, [Union((each, Columns(tokens, False, each))) for each in patterns])
+        return Longformer(self, layer, [Union((pattern, Columns(tokens, False, pattern))) for pattern in patterns])
 
     def of_layer(self, layer: Layer) -> int:
         """The window of a layer: from the first to the last in equal factors."""

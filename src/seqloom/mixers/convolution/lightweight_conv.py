@@ -90,9 +90,9 @@ class LightweightConv(PackedMixer):
 
     def _taps(self, u: Tensor) -> Tensor:
         """(K, D); under the reference for each token anew, so that a step costs what its token costs in a sequence."""
-        each = self.w.repeat_interleave(self.dim // self.heads, 1)
+        taps = self.w.repeat_interleave(self.dim // self.heads, 1)
         T = u.shape[1]
-        if OP.choose(u, each) == "reference":
+        if OP.choose(u, taps) == "reference":
             return self.w.expand(T, -1, -1).softmax(1)[0].repeat_interleave(self.dim // self.heads, 1)
         return self.w.softmax(0).repeat_interleave(self.dim // self.heads, 1)
 

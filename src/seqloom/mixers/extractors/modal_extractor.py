@@ -70,7 +70,7 @@ class ModalExtractor(PackedMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         waves = [self.log_rate, self.frequency]  # not decayed: 0 is nothing special for them
-        rest = [each for each in self.parameters() if not any(each is wave for wave in waves)]
+        rest = [parameter for parameter in self.parameters() if not any(parameter is wave for wave in waves)]
         return [{"params": rest}, {"params": waves, "weight_decay": 0.0}]
 
     @property
@@ -140,7 +140,7 @@ class ModalExtractor(PackedMixer):
 
     def _waves(self) -> tuple[Tensor, Tensor]:
         """ln λ and c of each channel, or of all: (D, N) or (1, N)."""
-        log_rate, frequency, c = (each.to(self._exact) for each in (self.log_rate, self.frequency, self.c))
+        log_rate, frequency, c = (tensor.to(self._exact) for tensor in (self.log_rate, self.frequency, self.c))
         return torch.complex(-log_rate.exp(), frequency), torch.view_as_complex(c)
 
     def _system(self) -> tuple[Tensor, Tensor]:

@@ -89,11 +89,11 @@ class GatedDelta(PackedMixer):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
         q, k, v = convolved.split((self.heads * self.K, self.heads * self.K, self.value_heads * self.V), -1)
-        q, k = (unit(each.unflatten(-1, (self.heads, self.K))).transpose(1, 2) for each in (q, k))  # (B, H, T, K)
+        q, k = (unit(tensor.unflatten(-1, (self.heads, self.K))).transpose(1, 2) for tensor in (q, k))  # (B, H, T, K)
         q = q / self.K**0.5
         if self.value_heads > self.heads:
-            q, k = (each.repeat_interleave(self.value_heads // self.heads, 1) for each in (q, k))
-        g, strength = (each.transpose(1, 2) for each in self._rates(x))  # (B, H', T)
+            q, k = (tensor.repeat_interleave(self.value_heads // self.heads, 1) for tensor in (q, k))
+        g, strength = (tensor.transpose(1, 2) for tensor in self._rates(x))  # (B, H', T)
         v = v.unflatten(-1, (self.value_heads, self.V)).transpose(1, 2)
         erase, write = g.exp()[..., None] * k, strength[..., None] * k
         y, S = delta(q, write, v, erase, None, g, state["S"] if state else None, lengths=lengths)

@@ -82,7 +82,7 @@ class HGRN2(PackedMixer):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         g, k = self._gates(x)
         given = (silu(self.w_q(x)) / self.K**0.5, k, self.w_i(x), g)
-        q, k, v, g = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in given)  # (B, H, T, K)
+        q, k, v, g = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in given)  # (B, H, T, K)
         y, after = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y.transpose(1, 2).flatten(2))), {"sum": after}
 
@@ -107,8 +107,8 @@ class HGRN2(PackedMixer):
         g = logsigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
         if self.layer:
             assert isinstance(self.shared, LowerBounds)
-            each = x.shape[-2] if OP.choose(x[None], True) == "reference" else 1
-            bound = self.shared(self.layer, each).clamp(torch.finfo(g.dtype).tiny, 1 - torch.finfo(g.dtype).eps)
+            rows = x.shape[-2] if OP.choose(x[None], True) == "reference" else 1
+            bound = self.shared(self.layer, rows).clamp(torch.finfo(g.dtype).tiny, 1 - torch.finfo(g.dtype).eps)
             g = torch.logaddexp(bound.log(), torch.log1p(-bound) + g)
         return g, -torch.expm1(g)
 

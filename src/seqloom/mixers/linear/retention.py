@@ -86,15 +86,15 @@ class Retention(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         """What each head still holds of a token after a lag, and its scores on the first row."""
-        place = torch.arange(x.shape[1], device=x.device)
-        lag = place[:, None] - place
-        held = torch.exp(place[:, None] * self.log_decay)
-        q, k, _ = self._projected(x[:1], place)
+        position = torch.arange(x.shape[1], device=x.device)
+        lag = position[:, None] - position
+        held = torch.exp(position[:, None] * self.log_decay)
+        q, k, _ = self._projected(x[:1], position)
         scores = (q @ k.mT)[0] * torch.exp(lag.clamp(min=0) * self.log_decay[:, None, None]).to(q.dtype).tril()
         meaning = "what a query takes of each key's value, before the norm"
         return [
             View("decay", "how much of a token each head still holds after a lag", ("lag", "head"), held),
-            *(View(f"scores of head {h}", meaning, ("query", "key"), each) for h, each in enumerate(scores)),
+            *(View(f"scores of head {h}", meaning, ("query", "key"), score) for h, score in enumerate(scores)),
         ]
 
     @override

@@ -130,8 +130,8 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
         weights, _ = average(q, k, values, log_gate, None, weight, least)
         shown = of_heads(weights[0], "; may be negative")
         if self.w_gate is not None:
-            kept = "how much of its memory a head keeps when it reads a token"
-            shown.append(View("gates", kept, ("token", "head"), self.w_gate(x[0]).sigmoid()))
+            meaning = "how much of its memory a head keeps when it reads a token"
+            shown.append(View("gates", meaning, ("token", "head"), self.w_gate(x[0]).sigmoid()))
         return shown
 
     @override

@@ -83,7 +83,7 @@ class RWKV7(HandingMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         matrices = [projection.weight for projection in (self.w_r, self.w_k, self.w_v, self.w_o)]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in matrices)]
+        rest = [parameter for parameter in self.parameters() if all(parameter is not matrix for matrix in matrices)]
         return [{"params": matrices}, {"params": rest, "weight_decay": 0.0}]
 
     @property
@@ -104,8 +104,10 @@ class RWKV7(HandingMixer):
             handed = {**handed, "values": v}
         erased = direction((k * self.erased).unflatten(-1, (self.heads, self.K)))
         k = k * (1 + (a - 1) * self.replaced)
-        r, g, k, v, a = (each.unflatten(-1, (self.heads, self.K)) for each in (r, g, k, v, a))  # (B, T, H, K)
-        queries, keys, values, erase, write, decay = (each.transpose(1, 2) for each in (r, k, v, erased, a * erased, g))
+        r, g, k, v, a = (tensor.unflatten(-1, (self.heads, self.K)) for tensor in (r, g, k, v, a))  # (B, T, H, K)
+        queries, keys, values, erase, write, decay = (
+            tensor.transpose(1, 2) for tensor in (r, k, v, erased, a * erased, g)
+        )
         before = state["S"] if state else None
         y, S = delta(queries, keys, values, erase, write, decay, before, lengths=lengths)
         normed = layer_norm(y, (self.K,), eps=self.K * 1e-5).transpose(1, 2).flatten(2) * self.gain + self.shift

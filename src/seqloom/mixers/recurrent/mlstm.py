@@ -94,7 +94,7 @@ class MLSTM(PackedMixer):
         c, window = self.conv(u, state, lengths)
         q, k, v = (self._blocks(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
         gates = stabilized(*self._gates(torch.cat([q, k, v], -1)), state["m"] if state else None, lengths)
-        q, k, v = (each.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for each in (q, k, v))  # (B, H, T, K)
+        q, k, v = (tensor.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for tensor in (q, k, v))  # (B, H, T, K)
         k = gates.gain[..., None] * k / self.K**0.5
         values = torch.cat([v, torch.ones_like(v[..., :1])], -1).to(k.dtype)
         sums, C = decay(q, k, values, gates.log_decay, state["C"] if state else None, lengths=lengths)

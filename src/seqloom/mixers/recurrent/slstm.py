@@ -70,7 +70,7 @@ class SLSTM(PackedMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         plain = [parameter for name, parameter in self.named_parameters() if name in PLAIN]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in plain)]
+        rest = [parameter for parameter in self.parameters() if all(parameter is not other for other in plain)]
         return [{"params": rest}, {"params": plain, "weight_decay": 0.0}]
 
     @property

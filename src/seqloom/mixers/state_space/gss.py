@@ -65,8 +65,8 @@ class GSS(PackedMixer):
     def param_groups(self) -> list[dict[str, Any]]:
         """λ is not decayed, as 0 is nothing special for its logarithms."""
         own = [self.log_rate, self.log_frequency]
-        known = {id(each) for each in own}
-        rest = [each for each in self.parameters() if id(each) not in known]
+        known = {id(parameter) for parameter in own}
+        rest = [parameter for parameter in self.parameters() if id(parameter) not in known]
         return [{"params": rest}, {"params": own, "weight_decay": 0.0}]
 
     @property
@@ -123,7 +123,7 @@ class GSS(PackedMixer):
     def _system(self) -> tuple[Tensor, Tensor]:
         """λ (N,) and half of C (e^λ - 1) / λ (H, N), as its conjugate counts as much."""
         exact = torch.promote_types(self.dtype, torch.float32)
-        log_rate, log_frequency, c = (each.to(exact) for each in (self.log_rate, self.log_frequency, self.c))
+        log_rate, log_frequency, c = (tensor.to(exact) for tensor in (self.log_rate, self.log_frequency, self.c))
         rates = torch.complex(-log_rate.exp(), log_frequency.exp())
         return rates, torch.view_as_complex(c) * (0.5 * growth(rates))
 

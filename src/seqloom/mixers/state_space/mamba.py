@@ -69,7 +69,7 @@ class Mamba(PackedMixer):
     def param_groups(self) -> list[dict[str, Any]]:
         """A and d are not decayed."""
         special = [self.a_log, self.d]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not each for each in special)]
+        rest = [parameter for parameter in self.parameters() if all(parameter is not other for other in special)]
         return [{"params": rest}, {"params": special, "weight_decay": 0.0}]
 
     @property
@@ -106,12 +106,10 @@ class Mamba(PackedMixer):
         """The step that each token takes, what forgets and what is let through, and the taps."""
         u, z = self.in_proj(x[:1]).chunk(2, -1)
         rank = self._chosen(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
-        place = ("place", "channel")
+        axes = ("place", "channel")
         return [
-            View(
-                "step", "how far each token moves each channel's states: its Δ", place, F.softplus(self.dt_proj(rank))
-            ),
-            View("gate", "what each channel's output is multiplied by", place, F.silu(z)[0]),
+            View("step", "how far each token moves each channel's states: its Δ", axes, F.softplus(self.dt_proj(rank))),
+            View("gate", "what each channel's output is multiplied by", axes, F.silu(z)[0]),
             View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),
             View("taps", "the weight of the input at each lag", ("lag", "channel"), self.conv_weight),
         ]
@@ -133,8 +131,8 @@ class Mamba(PackedMixer):
     def _begin(self) -> None:
         weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight
         beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
-        for each in (self.conv_weight, self.conv_bias):
-            nn.init.uniform_(each, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
+        for parameter in (self.conv_weight, self.conv_bias):
+            nn.init.uniform_(parameter, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
 
     def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """r, B and C."""
@@ -142,7 +140,7 @@ class Mamba(PackedMixer):
         rank, B, C = made.split((self.rank, N, N), -1)
         if eps is None:
             return rank, B, C
-        rank, B, C = (F.rms_norm(each, each.shape[-1:], eps=eps) for each in (rank, B, C))
+        rank, B, C = (F.rms_norm(tensor, tensor.shape[-1:], eps=eps) for tensor in (rank, B, C))
         return rank, B, C
 
 

@@ -85,8 +85,8 @@ class Mamba2(PackedMixer):
         convolved, window = self.conv(given, state, lengths)
         u, B, C = convolved.split((self.inner, self.groups * self.N, self.groups * self.N), -1)
         u = u.unflatten(-1, (self.heads, self.width)).transpose(1, 2)  # (B, H, T, P)
-        B, C = (each.unflatten(-1, (self.groups, self.N)).transpose(1, 2) for each in (B, C))  # (B, groups, T, N)
-        step, g = (each.transpose(1, 2) for each in self._steps(logits))  # (B, H, T)
+        B, C = (tensor.unflatten(-1, (self.groups, self.N)).transpose(1, 2) for tensor in (B, C))  # (B, groups, T, N)
+        step, g = (tensor.transpose(1, 2) for tensor in self._steps(logits))  # (B, H, T)
         y, S = decay(C, B, step[..., None] * u, g, state["S"] if state else None, lengths=lengths)
         y = y + self.d[:, None, None] * u
         y = y.transpose(1, 2).flatten(2).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # (B, groups, T, ·)

@@ -144,15 +144,15 @@ class S4D(PackedMixer):
     def _system(self) -> tuple[Tensor, Tensor]:
         """ln Ā and C B̄ (D, N/2)."""
         log_step, log_rate, frequency, c = (
-            each.to(self._exact) for each in (self.log_step, self.log_rate, self.frequency, self.c)
+            tensor.to(self._exact) for tensor in (self.log_step, self.log_rate, self.frequency, self.c)
         )
         step, A = log_step.exp()[:, None], torch.complex(-log_rate.exp(), frequency)
         C = torch.view_as_complex(c)
         if self.method == "zoh":
             z = A * step
             return z, C * (step * growth(z))
-        kept, factor = diagonal_bilinear(A, step)
-        return torch.log(kept), C * factor
+        decay, factor = diagonal_bilinear(A, step)
+        return torch.log(decay), C * factor
 
 
 def frequencies(init: Init, state_dim: int) -> Tensor:

@@ -46,10 +46,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scores: Scores, before: int | None, 
     values, first = (None, 0) if scores.bias is None else (scores.bias.values.to(wide), scores.bias.first)
     sinks = None if scores.sinks is None else scores.sinks.to(wide)
     wanted = values is not None and values.requires_grad and torch.is_grad_enabled()
-    sizes = torch.tensor([first, *(T if each is None else each for each in (before, after)), int(wanted)])
+    sizes = torch.tensor([first, *(T if side is None else side for side in (before, after)), int(wanted)])
     K, V = q.shape[3], v.shape[3]
     if K != V:  # which the kernel does not take
-        q, k, v = (pad(each, (0, max(K, V) - each.shape[3])) for each in (q, k, v))
+        q, k, v = (pad(tensor, (0, max(K, V) - tensor.shape[3])) for tensor in (q, k, v))
     y: Tensor = _forward(q, k, v, values, sinks, sizes)[0]
     return y[..., :V].to(dtype)
 
@@ -87,7 +87,7 @@ def _gradients(
     k, v = k.flip(2), v.flip(2)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for a, b, keys, mask in _tiles(biases, q.shape[2], before, after, TILE):
-        rows = (each[:, :, a:b] for each in (y, log))
+        rows = (tensor[:, :, a:b] for tensor in (y, log))
         of_q, of_k, of_v = flash_backward(
             dy[:, :, a:b], q[:, :, a:b], k[:, :, keys], v[:, :, keys], *rows, 0.0, False, attn_mask=mask, scale=1.0
         )
@@ -156,10 +156,10 @@ def _of_values(
         sums = _diagonals(dz.sum(0))
         by_distance[:, start : start + sums.shape[1]] += sums
     at = (torch.arange(1 - T, T, device=q.device) - first).clamp(0, values.shape[1] - 1)
-    found = torch.zeros_like(values).index_add_(1, at, by_distance)
+    result = torch.zeros_like(values).index_add_(1, at, by_distance)
     if constant:
-        found[:, -1] = -found[:, :-1].sum(1) - (dsinks if len(dsinks) else 0)
-    return found
+        result[:, -1] = -result[:, :-1].sum(1) - (dsinks if len(dsinks) else 0)
+    return result
 
 
 def _diagonals(x: Tensor) -> Tensor:
@@ -191,13 +191,13 @@ def _tiles(biases: Tensor, T: int, before: int, after: int, size: int) -> list[t
     """Queries a to b, the keys in reverse order that one of them may see, and their mask (1, H, b - a, keys)."""
     near = torch.isfinite(biases).any(0).nonzero()[:, 0]
     before, after = min(before, int(near[-1]) - T + 1), min(after, T - 1 - int(near[0]))
-    found = []
+    tiles = []
     for a in range(0, T, size):
         b = min(a + size, T)
         keys = slice(T - min(T, b + after), T - max(0, a - before))
         shape, strides = (1, len(biases), b - a, keys.stop - keys.start), (0, biases.stride(0), 1, 1)
-        found.append((a, b, keys, biases.as_strided(shape, strides, a + keys.start)))
-    return found
+        tiles.append((a, b, keys, biases.as_strided(shape, strides, a + keys.start)))
+    return tiles
 
 
 _forward = paired(

@@ -65,7 +65,7 @@ def rows(masks: Iterable[tuple[str, Tensor]]) -> list[str]:
 def _parts(pattern: Pattern) -> list[tuple[str, Pattern]]:
     """The parts of a pattern, each with its letter."""
     if isinstance(pattern, Union):
-        return [each for part in pattern.parts for each in _parts(part)]
+        return [inner for part in pattern.parts for inner in _parts(part)]
     if isinstance(pattern, Within):
         return [(letter, Within(part, pattern.context)) for letter, part in _parts(pattern.inner)]
     if isinstance(pattern, RandomBlocks):

@@ -109,7 +109,7 @@ def _attend(
     """Torch's kernel, in float32 where that is faster."""
     K, V = q.shape[-1], v.shape[-1]
     if K != V and q.device.type == "cpu":  # whose flash kernel takes one width
-        q, k, v = (pad(each, (0, max(K, V) - each.shape[-1])) for each in (q, k, v))
+        q, k, v = (pad(tensor, (0, max(K, V) - tensor.shape[-1])) for tensor in (q, k, v))
         return _attend(q, k, v, K**-0.5 if scale is None else scale, attn_mask, is_causal)[..., :V]
     grouped = q.shape[1] != k.shape[1]
     if grouped and attn_mask is not None and q.device.type != "cpu":  # for which no kernel of a GPU takes groups
@@ -133,7 +133,7 @@ def _seen(
     now, then = times(q, query_time)[:, None, :, None], times(k, key_time)[:, None, None, :]
     seen = pattern(now, then) & (then >= 0)
     if key_time is not None:  # an empty key is weighed 0, but 0 times NaN is NaN
-        k, v = (torch.where((key_time >= 0)[:, None, :, None], each, 0.0) for each in (k, v))
+        k, v = (torch.where((key_time >= 0)[:, None, :, None], tensor, 0.0) for tensor in (k, v))
     return k, v, seen, ~seen.any(-1, keepdim=True), now, then
 
 

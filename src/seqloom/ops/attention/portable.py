@@ -35,7 +35,7 @@ def gradients(
     H, scale = q.shape[2], q.shape[3] ** -0.5
     queries, keys, values = _apart(q * scale, part.queries), _apart(k, part.keys), _apart(v, part.keys)
     wanted, logs, deltas = _apart(dy, part.queries), *(x.reshape(*queries.shape[:3], 1) for x in (log, delta))
-    dq, dk, dv = (each.new_zeros(each.shape) for each in (queries, keys, values))
+    dq, dk, dv = (tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values))
     for rows, blocks in _tiles(part, len(queries)):
         z = _scores(queries, keys, rows, blocks, lengths, part, H)
         a = z.sub_(_picked(logs, rows)).exp_()
@@ -86,11 +86,11 @@ def _scores(
 
 def _picked(blocks: Tensor, numbers: Tensor) -> Tensor:
     """These blocks of (P, N, b, K): of numbers (n,) as (P n, b, K), of (n, m) as (P n, m b, K)."""
-    found = blocks.index_select(1, numbers.flatten().to(blocks.device))
-    return found.view(len(blocks) * len(numbers), -1, blocks.shape[3])
+    result = blocks.index_select(1, numbers.flatten().to(blocks.device))
+    return result.view(len(blocks) * len(numbers), -1, blocks.shape[3])
 
 
-def _add(total: Tensor, numbers: Tensor, found: Tensor) -> None:
+def _add(total: Tensor, numbers: Tensor, result: Tensor) -> None:
     """Adds (P n, m c, K) to the blocks (n, m) of (P, M, c, K)."""
     P, M, c, K = total.shape
-    total.view(P, M, c * K).index_add_(1, numbers.flatten().to(total.device), found.view(P, -1, c * K))
+    total.view(P, M, c * K).index_add_(1, numbers.flatten().to(total.device), result.view(P, -1, c * K))

@@ -27,7 +27,7 @@ def attend(
 ) -> Tensor:
     """The equation of `seqloom.ops.attention`, one row and one query at a time; shapes as in `attend` there."""
     k, v = of_queries(q, k), of_queries(q, v)
-    i, j = (times(*each).expand(len(q), -1) for each in ((q, query_time), (k, key_time)))
+    i, j = (times(*pair).expand(len(q), -1) for pair in ((q, query_time), (k, key_time)))
     rows = [
         [_query(q[b], k[b], v[b], i[b], j[b], position, pattern, scores) for position in range(q.shape[2])]
         for b in range(len(q))

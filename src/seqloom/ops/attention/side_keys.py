@@ -44,8 +44,8 @@ def attend(
     more = N * block - T
 
     def windows(x: Tensor) -> Tensor:  # (B, H, T, K) → (B N, H, block + 2 radius, K)
-        found = pad(x, (0, 0, radius, more + radius)).unfold(2, block + 2 * radius, block)
-        return found.permute(0, 2, 1, 4, 3).flatten(0, 1)
+        unfolded = pad(x, (0, 0, radius, more + radius)).unfold(2, block + 2 * radius, block)
+        return unfolded.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
     def repeated(x: Tensor) -> Tensor:  # (B, …) → (B N, …)
         return x[:, None].expand(B, N, *x.shape[1:]).flatten(0, 1)

@@ -60,7 +60,7 @@ class _Tiled(torch.autograd.Function):
         T, dy = q.shape[1], dy.transpose(1, 2).contiguous()
         log = log.masked_fill(log == -torch.inf, torch.inf)  # e^(z - log) is 0 where nothing is looked at
         pieces = zip(dy.split(1024, 1), y.split(1024, 1), strict=True)
-        delta = torch.cat([(one * other).sum(-1) for one, other in pieces], 1).transpose(1, 2)  # (B, H, T)
+        delta = torch.cat([(part * other).sum(-1) for part, other in pieces], 1).transpose(1, 2)  # (B, H, T)
         found: list[Tensor] = []
         with torch.autocast(q.device.type, enabled=False):
             for part in ctx.parts:
@@ -68,8 +68,8 @@ class _Tiled(torch.autograd.Function):
                 blocks = (blocked(x, times, 1) for x, times in ((q, of_q), (k, of_k), (v, of_k), (dy, of_q)))
                 sums = (blocked(x, of_q, 2) for x in (log, delta))
                 slopes = ctx.loops.gradients(*blocks, *sums, part, lengths)
-                ones = [timed(dx, times, T, 1) for dx, times in zip(slopes, (of_q, of_k, of_k), strict=True)]
-                found = [a.add_(b) for a, b in zip(found, ones, strict=True)] if found else ones
+                more = [timed(dx, times, T, 1) for dx, times in zip(slopes, (of_q, of_k, of_k), strict=True)]
+                found = [a.add_(b) for a, b in zip(found, more, strict=True)] if found else more
         return *(dx.transpose(1, 2) for dx in found), None, None, None
 
 
@@ -84,7 +84,7 @@ def _forward(
 def joined(y: Tensor, log: Tensor, other: Tensor, other_log: Tensor) -> tuple[Tensor, Tensor]:
     """Two averages (B, T, H, V) over keys that they do not share, with the logarithms of their sums, as one."""
     both = torch.logaddexp(log, other_log)
-    ours, theirs = (torch.nan_to_num(torch.exp(each - both)).mT[..., None] for each in (log, other_log))
+    ours, theirs = (torch.nan_to_num(torch.exp(part - both)).mT[..., None] for part in (log, other_log))
     return (y * ours).addcmul_(other, theirs), both
 
 

@@ -64,16 +64,16 @@ def positions(kind: str, context: int, x: Stream, state: State | None = None, le
     return first if T == 1 else first + torch.arange(T, device=x.device)
 
 
-def over_keys(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
+def over_keys(w: Absolute, positions: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
     """The biases of queries at `places`, over `lags` lags: from factors (2, N, F) or a table over queries and keys."""
     if w.ndim == 3:
-        return _from_factors(w[0], w[1], places.clamp(max=w.shape[1] - 1), lags)
-    return _by_lag(w[places.clamp(max=len(w) - 1)], places, lags)
+        return _from_factors(w[0], w[1], positions.clamp(max=w.shape[1] - 1), lags)
+    return _by_lag(w[positions.clamp(max=len(w) - 1)], positions, lags)
 
 
-def over_lags(w: Absolute, places: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
+def over_lags(w: Absolute, positions: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
     """The same from factors (2, N, F) or a table over queries and lags."""
-    return over_keys(w, places, lags) if w.ndim == 3 else w[places.clamp(max=len(w) - 1), :lags][..., None]
+    return over_keys(w, positions, lags) if w.ndim == 3 else w[positions.clamp(max=len(w) - 1), :lags][..., None]
 
 
 def pairs(w: Absolute, T: int) -> Float[Tensor, "T T"]:
@@ -83,10 +83,10 @@ def pairs(w: Absolute, T: int) -> Float[Tensor, "T T"]:
 
 def by_key(bias: Float[Tensor, "T L"]) -> Float[Tensor, "T T"]:
     """Biases by place and lag turned to (query, key), 0 for keys after the query and beyond the last lag."""
-    place = torch.arange(len(bias), device=bias.device)
-    lag = place[:, None] - place
-    found = bias.gather(1, lag.clamp(0, bias.shape[1] - 1))
-    return torch.where((lag >= 0) & (lag < bias.shape[1]), found, 0.0)
+    position = torch.arange(len(bias), device=bias.device)
+    lag = position[:, None] - position
+    result = bias.gather(1, lag.clamp(0, bias.shape[1] - 1))
+    return torch.where((lag >= 0) & (lag < bias.shape[1]), result, 0.0)
 
 
 def standard(
@@ -100,28 +100,28 @@ def standard(
     return torch.stack([once() for _ in range(tokens)])[None] if _is_reference() else once()[None, None]
 
 
-def _from_factors(u: Tensor, r: Tensor, places: Tensor, lags: int) -> Tensor:
+def _from_factors(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
     if _is_reference():
-        rows = [torch.stack([_products(u[t], r[max(0, t + 1 - lags) : t + 1], lags) for t in row]) for row in places]
+        rows = [torch.stack([_products(u[t], r[max(0, t + 1 - lags) : t + 1], lags) for t in row]) for row in positions]
         return torch.stack(rows)[..., None]
-    return _in_reach(u, r, places, lags) if 2 * lags < len(r) else _by_lag(u[places] @ r.mT, places, lags)
+    return _in_reach(u, r, positions, lags) if 2 * lags < len(r) else _by_lag(u[positions] @ r.mT, positions, lags)
 
 
-def _in_reach(u: Tensor, r: Tensor, places: Tensor, lags: int) -> Tensor:
+def _in_reach(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
     """The products of queries, whose places follow each other, with the keys in reach: by chunks of `lags` queries."""
-    chunk = min(places.shape[1], lags)
-    begins = places[:, ::chunk, None]
-    queries, keys = (begins + torch.arange(first, chunk, device=places.device) for first in (0, 1 - lags))
+    chunk = min(positions.shape[1], lags)
+    begins = positions[:, ::chunk, None]
+    queries, keys = (begins + torch.arange(first, chunk, device=positions.device) for first in (0, 1 - lags))
     products = u[queries.clamp(max=len(u) - 1)] @ r[keys.clamp(0, len(r) - 1)].mT  # (#B, chunks, C, C + L - 1)
-    place = torch.arange(chunk, device=places.device)[:, None] + lags - 1
-    key = place - torch.arange(lags, device=places.device)
-    found = products.gather(3, key.expand(*products.shape[:2], -1, -1))
-    return found.flatten(1, 2)[:, : places.shape[1], :, None]
+    position = torch.arange(chunk, device=positions.device)[:, None] + lags - 1
+    key = position - torch.arange(lags, device=positions.device)
+    result = products.gather(3, key.expand(*products.shape[:2], -1, -1))
+    return result.flatten(1, 2)[:, : positions.shape[1], :, None]
 
 
-def _by_lag(rows: Tensor, places: Tensor, lags: int) -> Tensor:
+def _by_lag(rows: Tensor, positions: Tensor, lags: int) -> Tensor:
     """Rows over keys (#B, T, N), each of the query at its place, turned to lags: (#B, T, L, 1)."""
-    then = places[..., None] - torch.arange(lags, device=places.device)
+    then = positions[..., None] - torch.arange(lags, device=positions.device)
     return rows.gather(2, then.clamp(0, rows.shape[2] - 1))[..., None]
 
 

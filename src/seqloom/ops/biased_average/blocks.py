@@ -12,8 +12,8 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
     return halves.average(k, v, bias, past, total, _reader)
 
 
-def _reader(b: Tensor, floor: Tensor, places: int, before: int) -> tuple[halves.Read, halves.Read]:
-    matrix = _square(b, floor, places, before).exp()  # (#B, #K, places, before + places)
+def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halves.Read, halves.Read]:
+    matrix = _square(b, floor, positions, before).exp()  # (#B, #K, places, before + places)
     here = matrix[..., before:]
 
     def past(e: Tensor, count: int) -> Tensor:
@@ -26,13 +26,13 @@ def _reader(b: Tensor, floor: Tensor, places: int, before: int) -> tuple[halves.
     return past, left
 
 
-def _square(b: Tensor, floor: Tensor, places: int, before: int) -> Tensor:
+def _square(b: Tensor, floor: Tensor, positions: int, before: int) -> Tensor:
     """Biases by place and key, from those by place and lag; `floor` beyond the last lag."""
-    L, at = b.shape[2], torch.arange(before + places, device=b.device)
+    L, at = b.shape[2], torch.arange(before + positions, device=b.device)
     lag = at[before:, None] - at
-    by_lag = b.permute(0, 3, 1, 2).expand(-1, -1, places, -1)
-    found = by_lag.gather(3, lag.clamp(0, L - 1).expand(*by_lag.shape[:2], -1, -1))
-    return torch.where(lag < L, found, floor.mT[..., None])
+    by_lag = b.permute(0, 3, 1, 2).expand(-1, -1, positions, -1)
+    result = by_lag.gather(3, lag.clamp(0, L - 1).expand(*by_lag.shape[:2], -1, -1))
+    return torch.where(lag < L, result, floor.mT[..., None])
 
 
 def _product(matrix: Tensor, e: Tensor) -> Tensor:

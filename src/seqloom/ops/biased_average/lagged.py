@@ -19,7 +19,7 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
     return halves.average(k, v, bias, past, total, _reader)
 
 
-def _reader(b: Tensor, floor: Tensor, places: int, before: int) -> tuple[halves.Read, halves.Read]:
+def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halves.Read, halves.Read]:
     taps, unbiased = b[0, 0].exp(), floor[0, 0].exp()  # (L, #K), (#K)
 
     def read(e: Tensor, count: int) -> Tensor:
@@ -36,8 +36,8 @@ def _window(e: Tensor, taps: Tensor, count: int) -> Tensor:
     if near == 0:
         return e.new_zeros(*e.shape[:2], count, K, V)
     x = pad(e[:, :, -near:].flatten(3).flatten(0, 1), (0, 0, 0, reached))
-    each = taps.expand(-1, K).repeat_interleave(V, 1)
-    y = lags(x, each[: near + reached])[:, near:]
+    wide = taps.expand(-1, K).repeat_interleave(V, 1)
+    y = lags(x, wide[: near + reached])[:, near:]
     return pad(y, (0, 0, 0, count - reached)).unflatten(0, e.shape[:2]).unflatten(3, (K, V))
 
 

@@ -66,6 +66,6 @@ def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[To
         held = {name: ring.write_(state[name], length, new.detach()) for name, new in (("k", k), ("v", v))}
         after = {name: state[name].copy_(new) for name, new in after.items()}
     else:
-        one = torch.ones_like(length)
-        held = {name: ring.write(state[name], length, new[:, None], one) for name, new in (("k", k), ("v", v))}
+        ones = torch.ones_like(length)
+        held = {name: ring.write(state[name], length, new[:, None], ones) for name, new in (("k", k), ("v", v))}
     return y, {**held, **after}

@@ -28,6 +28,6 @@ def standard(rows: int, window: int, heads: int) -> Cost:
 
     Then γ and β. Once for each of `rows` tokens.
     """
-    each = rows * heads
+    per_head = rows * heads
     add = 2 * (window - 1) + window + 1 + window
-    return Cost(mul=each * 2 * window, add=each * add, div=each * (2 + window), other=each)
+    return Cost(mul=per_head * 2 * window, add=per_head * add, div=per_head * (2 + window), other=per_head)

@@ -49,8 +49,8 @@ def nothing(batch: int, keys: int, dim: int, like: Tensor) -> Total:
 
 def counted(v: Tensor, keys: int) -> Tensor:
     """Values (…, D) beside the 1 that counts them, key by key: (…, K, D/K + 1)."""
-    each = v.unflatten(-1, (keys, -1))
-    return torch.cat([each, torch.ones_like(each[..., :1])], -1)
+    heads = v.unflatten(-1, (keys, -1))
+    return torch.cat([heads, torch.ones_like(heads[..., :1])], -1)
 
 
 def weighed(k: Tensor, v: Tensor, peak: Tensor) -> Tensor:

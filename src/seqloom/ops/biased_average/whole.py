@@ -41,13 +41,13 @@ def whole(k: Keys, v: Stream, w: Float[Tensor, "*K T T"], lengths: Lengths | Non
 
 def by_lag(taps: Float[Tensor, "*n lags K"], T: int) -> Float[Tensor, "K T T"]:
     """Biases of lags -(L-1) … L-1, the same for every query or with a row for each, as matrices: 0 farther away."""
-    place = torch.arange(T, device=taps.device)
+    position = torch.arange(T, device=taps.device)
     side = taps.shape[-2] // 2
     beyond = max(0, T - 1 - side)
     taps = pad(taps, (0, 0, beyond, beyond))
-    lag = place[:, None] - place + side + beyond
-    found = taps[lag] if taps.ndim == 2 else taps[place[:, None], lag]  # (T, T, K)
-    return found.movedim(-1, 0)
+    lag = position[:, None] - position + side + beyond
+    result = taps[lag] if taps.ndim == 2 else taps[position[:, None], lag]  # (T, T, K)
+    return result.movedim(-1, 0)
 
 
 def in_reach(w: Float[Tensor, "T T"], window: int) -> Float[Tensor, "T T"]:

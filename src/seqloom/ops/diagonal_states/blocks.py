@@ -61,8 +61,8 @@ def after(u: Tensor, rates: Tensor, powers: Tensor, before: Tensor, lengths: Ten
         return h.transpose(0, 1)
     blocks = lengths // M
     h = before[:, blocks, torch.arange(len(u), device=u.device)]
-    place = lengths[:, None] - M + torch.arange(M, device=u.device)
-    tail = torch.where((place >= blocks[:, None] * M)[:, :, None], ring.pick(u, place.clamp(min=0)), 0.0)
+    index = lengths[:, None] - M + torch.arange(M, device=u.device)
+    tail = torch.where((index >= blocks[:, None] * M)[:, :, None], ring.pick(u, index.clamp(min=0)), 0.0)
     fade = torch.exp(times(alike(rates), (lengths - blocks * M)[:, None]))
     return (fade * h + _into(tail.permute(2, 0, 1), powers[..., :-1])).transpose(0, 1)
 

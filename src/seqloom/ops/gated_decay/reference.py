@@ -27,8 +27,8 @@ def first(root: Tensor, fresh: Tensor | bool) -> Tensor:
     """The root (B, T, D) with 1 at the first token of rows that are `fresh`."""
     if fresh is False:
         return root
-    one = torch.ones_like(root[:, :1])
-    at = one if fresh is True else torch.where(fresh[:, None, None], one, root[:, :1])
+    ones = torch.ones_like(root[:, :1])
+    at = ones if fresh is True else torch.where(fresh[:, None, None], ones, root[:, :1])
     return torch.cat([at, root[:, 1:]], 1)
 
 

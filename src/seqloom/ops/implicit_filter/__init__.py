@@ -52,14 +52,14 @@ def filters(
     """
     with nullcontext() if frequency.is_meta else torch.autocast(frequency.device.type, enabled=False):
         t = torch.arange(first, last, dtype=torch.float64, device=frequency.device)[:, None]
-        place = t / max(shape.context - 1, 1)
+        share = t / max(shape.context - 1, 1)
         angle = t * _spread(0.0, 2 * math.pi * (shape.features - 1) / shape.context, shape.features, t)
-        h = torch.cat([place, angle.cos(), angle.sin()], 1)
+        h = torch.cat([share, angle.cos(), angle.sin()], 1)
         for number, (weight, bias) in enumerate(layers):
             h = torch.sin(frequency.double() * h) if number else h
             h = linear(h, weight.double(), None if bias is None else bias.double())
         fall = _spread(-math.log(100) / shape.slow, -math.log(100) / shape.fast, dim, t)
-        window = torch.exp(place * fall) + shape.floor
+        window = torch.exp(share * fall) + shape.floor
         taps = (h.unflatten(1, (-1, dim)) * window[:, None]).transpose(0, 1)
     return taps.to(torch.promote_types(frequency.dtype, torch.float32))
 

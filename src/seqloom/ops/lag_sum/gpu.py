@@ -83,20 +83,20 @@ def _slopes(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
     with torch.cuda.device_of(x):
         if w.ndim == 2:
             grid = blocks(L, TIMES), blocks(D, BLOCK)
-            parts, each = _parts(B * T, PIECE, grid)
+            parts, per_part = _parts(B * T, PIECE, grid)
             dw = x.new_empty(parts, L, D, dtype=torch.float64)
-            gpu_slopes.alone[*grid, parts](x, g, dw, *sizes, each, PIECE, TIMES, BLOCK)
+            gpu_slopes.alone[*grid, parts](x, g, dw, *sizes, per_part, PIECE, TIMES, BLOCK)
         else:
             (long, wide), W = tile(x.dtype), w.shape[-1]
             grid = L * blocks(W, wide), D // W * blocks(W, wide)
-            parts, each = _parts(B * T, long, grid)
+            parts, per_part = _parts(B * T, long, grid)
             dw = x.new_empty(parts, *w.shape)
-            gpu_slopes.mixed[*grid, parts](x, g, dw, *sizes, W, each, long, wide)
+            gpu_slopes.mixed[*grid, parts](x, g, dw, *sizes, W, per_part, long, wide)
     return dw.sum(0, dtype=torch.float64).to(w.dtype)
 
 
-def _parts(places: int, piece: int, grid: tuple[int, int]) -> tuple[int, int]:
+def _parts(count: int, piece: int, grid: tuple[int, int]) -> tuple[int, int]:
     """How many parts the places are cut in, and the places of each: whole pieces."""
-    pieces = blocks(places, piece)
-    each = blocks(pieces, max(1, min(pieces, PROGRAMS // (grid[0] * grid[1]))))
-    return blocks(pieces, each), each * piece
+    pieces = blocks(count, piece)
+    per_part = blocks(pieces, max(1, min(pieces, PROGRAMS // (grid[0] * grid[1]))))
+    return blocks(pieces, per_part), per_part * piece

@@ -62,8 +62,8 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps (L, D) or (L,) → (B, T, D). Raises ValueError where there is no native code."""
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
-    each = w.to(exact) if w.ndim == 2 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    y: Tensor = forward(x.to(exact), each)
+    taps = w.to(exact) if w.ndim == 2 else w.to(exact)[:, None].expand(-1, x.shape[2])
+    y: Tensor = forward(x.to(exact), taps)
     return y.to(kind)
 
 

@@ -28,10 +28,10 @@ def shape(dim: int, groups: Groups) -> tuple[int, ...]:
 
 def declared(signatures: Mapping[int, Signature], w: Any) -> Signature:
     """The signature for taps of so many dimensions. ValueError where there is none."""
-    found = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]  # which says what w is instead
-    if found is None:
+    signature = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]  # which says what w is instead
+    if signature is None:
         raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
-    return found
+    return signature
 
 
 def inside(w: Tensor) -> int:

@@ -12,8 +12,8 @@ from seqloom.ops.projection import onednn
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps (L,) → (B, T, D)."""
-    place = torch.arange(x.shape[1], device=x.device)
-    lag = place[:, None] - place
+    position = torch.arange(x.shape[1], device=x.device)
+    lag = position[:, None] - position
     matrix = torch.where((lag >= 0) & (lag < len(w)), w[lag.clamp(0, len(w) - 1)], 0.0)
     matrix = matrix.to(x.dtype)
     if onednn.faster() and not torch.compiler.is_compiling() and onednn.able(x, matrix, None):

@@ -74,8 +74,8 @@ def _newest_first(window: Tensor, length: Length) -> list[tuple[Tensor, int]]:
     held = ring.held(window.shape[1], length)
     if held == 0:
         return []
-    place = (torch.arange(held, device=window.device) - length.tokens[:, None]) % window.shape[1]
-    return [(ring.pick(window, place), 1)]
+    slot = (torch.arange(held, device=window.device) - length.tokens[:, None]) % window.shape[1]
+    return [(ring.pick(window, slot), 1)]
 
 
 def summed(past: Tensor, w: Tensor) -> Tensor:

@@ -39,9 +39,9 @@ def backward(
 
 def _walk(added: Sequence[Tensor], states: list[Tensor], across: Tensor | None) -> None:
     """states_{n+1} = added_n + across_n states_n, into states."""
-    each = None if across is None else across.expand(*added[0].shape[:2], len(added), 1, 1).unbind(2)
+    decays = None if across is None else across.expand(*added[0].shape[:2], len(added), 1, 1).unbind(2)
     for n, new in enumerate(added):
-        if each is None:
+        if decays is None:
             torch.add(new, states[n], out=states[n + 1])
         else:
-            torch.addcmul(new, each[n], states[n], out=states[n + 1])
+            torch.addcmul(new, decays[n], states[n], out=states[n + 1])

@@ -75,8 +75,8 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
     if g is not None and g.ndim == 4:
         return by_token.delta(q, k, v, None, None, g, state)
-    each = g[:, None].expand(v.shape[:3]) if g is not None and g.ndim == 1 else g
-    given = (*(x.transpose(1, 2) for x in (q, k, v)), None if each is None else each.transpose(1, 2), state)
+    rates = g[:, None].expand(v.shape[:3]) if g is not None and g.ndim == 1 else g
+    given = (*(x.transpose(1, 2) for x in (q, k, v)), None if rates is None else rates.transpose(1, 2), state)
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
     run: Any = forward if learns or native.watched(q) or forward_ad._current_level >= 0 else _forward
     y, after, _ = run(*given)

@@ -39,9 +39,9 @@ def find() -> list[str]:
 def key(source: Path, compiler: list[str]) -> str:
     """What stands for the library: it is another one if anything that it is made of is."""
     version = _run([*compiler, "--version"])
-    code = [each.read_bytes() for each in (source, *sorted(source.parent.glob("*.h")))]
+    code = [path.read_bytes() for path in (source, *sorted(source.parent.glob("*.h")))]
     made_with = (version, " ".join([*compiler, *FLAGS, str(_runtime())]), _cpu())
-    parts = [*code, *(each.encode() for each in made_with)]
+    parts = [*code, *(text.encode() for text in made_with)]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
@@ -60,10 +60,10 @@ def compile_to(out: Path, source: Path, compiler: list[str]) -> None:
 
 
 def _runtime() -> Path:
-    found = runtime()
-    if found is None:
+    path = runtime()
+    if path is None:
         raise Unavailable("torch's OpenMP is not found")
-    return found
+    return path
 
 
 def _cpu() -> str:

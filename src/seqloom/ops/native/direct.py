@@ -12,8 +12,8 @@ def alike(first: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()
     if not isinstance(first, Tensor):
         return False
     dtype = first.dtype
-    for each in rest:
-        if not isinstance(each, Tensor) or each.dtype != dtype:
+    for other in rest:
+        if not isinstance(other, Tensor) or other.dtype != dtype:
             return False
     for maybe in optional:  # a generator takes longer
         if maybe is not None and not (isinstance(maybe, Tensor) and maybe.dtype == dtype):

@@ -32,10 +32,10 @@ def lacking(backend: str, *sources: Path) -> dict[str, str]:
 
 def need(op: str, source: Path, backend: str = "native") -> ctypes.CDLL:
     """The library of a C source. ValueError, with the reason, where there is none."""
-    found = library(source)
-    if found is None:
+    loaded = library(source)
+    if loaded is None:
         raise ValueError(f"the backend {backend} of {op} is not available here: {why(source)}")
-    return found
+    return loaded
 
 
 def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
@@ -44,8 +44,8 @@ def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native")
         raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
     function = getattr(need(op, source, backend), name)
     function.argtypes, function.restype = (ctypes.c_int,) * len(sizes), ctypes.c_size_t
-    found: int = function(*sizes)
-    return found
+    result: int = function(*sizes)
+    return result
 
 
 @final
@@ -71,8 +71,8 @@ class Entry:
         self.signature = Signature(op, *arguments, numbers=numbers, least=least, dtypes=tuple(words))
         self.name = name
         self._op, self._source, self._backend, self._words = op, source, backend, words
-        steps = {each.step for each in arguments if each.step}
-        types = [ctypes.c_int64 if each in steps else integer for each in numbers.split()]
+        steps = {argument.step for argument in arguments if argument.step}
+        types = [ctypes.c_int64 if number in steps else integer for number in numbers.split()]
         self._takes = [*types, *[ctypes.c_void_p] * len(arguments)]
         self._functions: dict[torch.dtype | None, Callable[..., int]] = {}
         on_forget(self._functions.clear)
@@ -85,7 +85,7 @@ class Entry:
         bound = self.signature.again(tensors, numbers)
         held = _laid(tensors, bound.copied) if bound.copied else tensors
         function = self._functions.get(bound.dtype) or self._function(bound.dtype)
-        return function(*bound.numbers, *[None if each is None else each.data_ptr() for each in held])
+        return function(*bound.numbers, *[None if tensor is None else tensor.data_ptr() for tensor in held])
 
     def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
         name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"
@@ -99,7 +99,7 @@ class Entry:
 def _laid(tensors: tuple[Tensor | None, ...], copied: tuple[int, ...]) -> list[Tensor | None]:
     """The tensors, those at the places `copied` without gaps."""
     held = list(tensors)
-    for place in copied:
-        if (x := held[place]) is not None:
-            held[place] = x.resolve_conj().resolve_neg().contiguous()
+    for index in copied:
+        if (x := held[index]) is not None:
+            held[index] = x.resolve_conj().resolve_neg().contiguous()
     return held

@@ -22,14 +22,14 @@ def library(source: Path) -> ctypes.CDLL | None:
 
     What was found is remembered, good or bad, until `forget`.
     """
-    found = _found.get(source) or _look(source)
-    return None if isinstance(found, str) else found
+    loaded = _found.get(source) or _look(source)
+    return None if isinstance(loaded, str) else loaded
 
 
 def why(source: Path) -> str:
     """Why there is no library of this source, in a few words; "" if there is one."""
-    found = _look(source)
-    return found if isinstance(found, str) else ""
+    loaded = _look(source)
+    return loaded if isinstance(loaded, str) else ""
 
 
 def forget() -> None:
@@ -45,8 +45,8 @@ def on_forget(clear: Callable[[], None]) -> None:
 
 
 def _look(source: Path) -> ctypes.CDLL | str:
-    if (found := _found.get(source)) is not None:
-        return found
+    if (loaded := _found.get(source)) is not None:
+        return loaded
     with _lock:
         if source not in _found:
             try:
@@ -59,7 +59,7 @@ def _look(source: Path) -> ctypes.CDLL | str:
 
 def _say(reason: str) -> None:
     """Says once why the portable code runs, unless it was asked for."""
-    if reason not in (OFF, ELSEWHERE) and not any(isinstance(each, str) for each in _found.values()):
+    if reason not in (OFF, ELSEWHERE) and not any(isinstance(other, str) for other in _found.values()):
         print(f"seqloom: the portable code runs, as there is no native code: {reason}", file=sys.stderr)
 
 
@@ -75,8 +75,8 @@ def _made(source: Path) -> ctypes.CDLL:
         began = time.perf_counter()
         kept.keep(path, lambda part: compiler.compile_to(part, source, command))
         took = time.perf_counter() - began
-        said = f"compiled {source.name} for this CPU in {took:.1f} s; SEQLOOM_NATIVE=0 turns native code off"
-        print(f"seqloom: {said}", file=sys.stderr)
+        message = f"compiled {source.name} for this CPU in {took:.1f} s; SEQLOOM_NATIVE=0 turns native code off"
+        print(f"seqloom: {message}", file=sys.stderr)
         made = kept.load(path)
     if made is None:
         raise Unavailable(f"the cache {path.parent} does not keep what is written to it")

@@ -18,9 +18,9 @@ def runtime() -> Path | None:
         return None
     columns = (line.split(maxsplit=5) for line in mapped)
     files = sorted({Path(line[5]) for line in columns if len(line) == 6})
-    found = [each for each in files if each.name.startswith(_NAMES)]
-    ours = [each for each in found if each.is_relative_to(Path(torch.__file__).parents[1])]
-    return next(iter(ours or found), None)
+    runtimes = [path for path in files if path.name.startswith(_NAMES)]
+    ours = [path for path in runtimes if path.is_relative_to(Path(torch.__file__).parents[1])]
+    return next(iter(ours or runtimes), None)
 
 
 def threads(numbers: int, least: int = 32_768) -> int:

@@ -68,11 +68,11 @@ class Signature:
         dtypes: tuple[torch.dtype, ...] = (),
     ) -> None:
         self.op, self.arguments = op, arguments
-        self._numbers = [_Size(each) for each in numbers.split()]
-        self._least = [_Size(each) for each in least.split()]
+        self._numbers = [_Size(number) for number in numbers.split()]
+        self._least = [_Size(number) for number in least.split()]
         self._dtypes = dtypes
-        self._steps = {each.step for each in arguments if each.step}
-        self._dims = [[_Size(size) for size in each.sizes.split()] for each in arguments]
+        self._steps = {argument.step for argument in arguments if argument.step}
+        self._dims = [[_Size(size) for size in argument.sizes.split()] for argument in arguments]
         self._last: _Last | None = None
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
@@ -87,8 +87,8 @@ class Signature:
 
     def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
         """`bind` outside of graphs, at the price of a token."""
-        given = [each for each in tensors if each is not None]
-        absent = [each is None for each in tensors]
+        given = [tensor for tensor in tensors if tensor is not None]
+        absent = [tensor is None for tensor in tensors]
         last = self._last
         if last is not None and last.absent == absent and last.numbers == numbers and last.guards.check(*given):
             return last.bound
@@ -103,8 +103,8 @@ class Signature:
         shared = self._shared(tensors)
         sizes = dict(numbers)
         given = [
-            (place, argument, dims, tensor)
-            for place, (argument, dims, tensor) in enumerate(zip(self.arguments, self._dims, tensors, strict=True))
+            (index, argument, dims, tensor)
+            for index, (argument, dims, tensor) in enumerate(zip(self.arguments, self._dims, tensors, strict=True))
             if tensor is not None
         ]
         for _, argument, dims, tensor in given:
@@ -123,15 +123,15 @@ class Signature:
         if not self._numbers:
             return Bound(sizes, (), (), shared)
         sizes |= dict.fromkeys(self._steps, 0)
-        copied = tuple(place for place, argument, _, tensor in given if self._copied(argument, tensor, sizes))
+        copied = tuple(index for index, argument, _, tensor in given if self._copied(argument, tensor, sizes))
         return Bound(sizes, self._limited(sizes), copied, shared)
 
     def _limited(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """The numbers that C gets."""
-        numbers = tuple([each.value(sizes) for each in self._numbers])
-        for each, size in zip(self._numbers, numbers, strict=True):
-            if each.text not in self._steps and size > LARGEST:
-                raise ValueError(f"{self.op}: {each.text} = {size} is too large: at most {LARGEST}")
+        numbers = tuple([size.value(sizes) for size in self._numbers])
+        for limit, size in zip(self._numbers, numbers, strict=True):
+            if limit.text not in self._steps and size > LARGEST:
+                raise ValueError(f"{self.op}: {limit.text} = {size} is too large: at most {LARGEST}")
         return numbers
 
     def _shared(self, tensors: tuple[Tensor | None, ...]) -> torch.dtype | None:
@@ -163,16 +163,16 @@ class Signature:
         fits = tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj())
         if argument.step:
             *_, before, T, D = (1, 1, *tensor.shape)
-            *_, row, step, one = (0, 0, *tensor.stride())
+            *_, row, step, last = (0, 0, *tensor.stride())
             whole = tensor.ndim < 3 or before == 1 or row == T * step
-            fits = whole and (one == 1 or D == 1) and step >= 0 and not (tensor.is_neg() or tensor.is_conj())
+            fits = whole and (last == 1 or D == 1) and step >= 0 and not (tensor.is_neg() or tensor.is_conj())
             sizes[argument.step] = step if fits else D
         if argument.written and not fits:
             raise self._wrong(argument, "without gaps, as it is written into", f"of strides {tensor.stride()}")
         return not fits
 
-    def _wrong(self, argument: Argument, wanted: object, found: object) -> ValueError:
-        return ValueError(f"{self.op}: {argument.name} must be {wanted}, not {found}")
+    def _wrong(self, argument: Argument, wanted: object, actual: object) -> ValueError:
+        return ValueError(f"{self.op}: {argument.name} must be {wanted}, not {actual}")
 
 
 _NAMES = {"real": "of a floating dtype", "number": "of a floating or complex dtype", "integer": "of an integer dtype"}
@@ -193,10 +193,10 @@ def _guards(tensors: list[Tensor]) -> Any | None:
     None where it does not apply (symbols, or a tensor that comes twice) or where this torch has it no more.
     """
     try:
-        sizes: Any = [list(each.shape) for each in tensors]
-        strides: Any = [list(each.stride()) for each in tensors]
-        found = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-        return found if found.check(*tensors) else None
+        sizes: Any = [list(tensor.shape) for tensor in tensors]
+        strides: Any = [list(tensor.stride()) for tensor in tensors]
+        made = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        return made if made.check(*tensors) else None
     except (AttributeError, TypeError, RuntimeError, SystemError):
         return None
 
@@ -208,7 +208,7 @@ def _is(dtype: torch.dtype, kind: str) -> bool:
 
 
 def _shape(dims: list["_Size"]) -> str:
-    return f"({', '.join(each.text for each in dims)}{',' if len(dims) == 1 else ''})"
+    return f"({', '.join(dim.text for dim in dims)}{',' if len(dims) == 1 else ''})"
 
 
 @final

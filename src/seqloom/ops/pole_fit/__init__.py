@@ -80,9 +80,9 @@ def _fitted(w: Tensor, order: int, beyond: float) -> Poles:
     loud = w.norm(dim=1, keepdim=True)
     loud = torch.where(loud > 0, loud, 1.0)
     target = Target.of(w / loud, beyond)
-    found = [refine(*start(target, order), target, GLANCE) for start in starts.ALL]
-    cost = torch.stack([each.cost for each in found])
-    rates = torch.stack([each.rates for each in found])[cost.argmin(0), torch.arange(len(w))]
+    fits = [refine(*start(target, order), target, GLANCE) for start in starts.ALL]
+    cost = torch.stack([fit.cost for fit in fits])
+    rates = torch.stack([fit.rates for fit in fits])[cost.argmin(0), torch.arange(len(w))]
     target = target.held(cost.amin(0))
     rates, _, cost = refine(rates, weigh(rates, target), target, LOOK)
     weights = weigh(rates, target.held(cost))

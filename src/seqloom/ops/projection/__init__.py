@@ -58,8 +58,8 @@ class Linear(nn.Linear):
         own = self._parameters
         weight = own["weight"]
         if hooked(self) or weight is None or forced("projection") or input.numel() * self.out_features >= LEAST:
-            found: Tensor = self(input)
-            return found
+            result: Tensor = self(input)
+            return result
         return linear(input, weight, own["bias"])
 
 

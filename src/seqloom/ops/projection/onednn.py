@@ -17,8 +17,8 @@ to oneDNN from so many on, and of fewer to MKL (docs/log.md)"""
 
 def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether oneDNN can do this call: on a CPU, float32 throughout, and not under autocast."""
-    each = [x, weight] if bias is None else [x, weight, bias]
-    alike = all(part.dtype == torch.float32 and part.device.type == "cpu" for part in each)
+    tensors = [x, weight] if bias is None else [x, weight, bias]
+    alike = all(part.dtype == torch.float32 and part.device.type == "cpu" for part in tensors)
     return alike and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and not lacking()
 
 
@@ -58,11 +58,13 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     pictures whose channels lie together: rows become places of such pictures.
     """
     pictures = math.gcd(len(a), PICTURES)
-    given, rows = (each.reshape(pictures, 1, -1, each.shape[1]).permute(0, 3, 1, 2) for each in (a, b))
+    given, rows = (tensor.reshape(pictures, 1, -1, tensor.shape[1]).permute(0, 3, 1, 2) for tensor in (a, b))
     like = a.new_empty(a.shape[1], b.shape[1], 1, 1)
     only = [False, True, False]
-    found = torch.ops.aten.convolution_backward(given, rows, like, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, only)
-    dw: Tensor = found[1]
+    gradients = torch.ops.aten.convolution_backward(
+        given, rows, like, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, only
+    )
+    dw: Tensor = gradients[1]
     return dw.flatten(1)
 
 

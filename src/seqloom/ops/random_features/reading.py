@@ -92,5 +92,5 @@ def gated(
 
 def counted(q: Float[Tensor, "B H T F"], length: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:
     """The `least` of weights 1, for queries q of which each row has read `length` tokens before."""
-    places = torch.arange(1, q.shape[2] + 1, device=q.device)[None, None]
-    return (places if length is None else places + length[:, None, None]).to(q.dtype) * SHARE
+    positions = torch.arange(1, q.shape[2] + 1, device=q.device)[None, None]
+    return (positions if length is None else positions + length[:, None, None]).to(q.dtype) * SHARE

@@ -127,16 +127,18 @@ def _read(
     if state is None:
         state = tuple(x.new_zeros(B, N, dtype=exact) for _ in range(1 + (cell == "lstm")))
     wanted = ((GATES[cell] * N, D), (GATES[cell] * N,), (GATES[cell] * N, N), (N,))
-    for each, shape in zip((w_in, bias, *weights), wanted, strict=False):
-        if each.shape != shape:
-            raise ValueError(f"a weight of {cell} must be {shape} for {D} channels, {N} units: not {tuple(each.shape)}")
-    for each in state:
-        if each.shape != (B, N):
-            raise ValueError(f"the state must be {(B, N)} for {B} rows of {N} units, not {tuple(each.shape)}")
+    for tensor, shape in zip((w_in, bias, *weights), wanted, strict=False):
+        if tensor.shape != shape:
+            raise ValueError(
+                f"a weight of {cell} must be {shape} for {D} channels, {N} units: not {tuple(tensor.shape)}"
+            )
+    for tensor in state:
+        if tensor.shape != (B, N):
+            raise ValueError(f"the state must be {(B, N)} for {B} rows of {N} units, not {tuple(tensor.shape)}")
     kind, x, w_in, bias = x.dtype, x.to(exact), w_in.to(exact), bias.to(exact)
-    weights, state = tuple(each.to(exact) for each in weights), tuple(each.to(exact) for each in state)
+    weights, state = tuple(tensor.to(exact) for tensor in weights), tuple(tensor.to(exact) for tensor in state)
     if B * T == 0:
-        return x.new_zeros(B, T, N, dtype=kind), tuple(each.clone() for each in state)
+        return x.new_zeros(B, T, N, dtype=kind), tuple(tensor.clone() for tensor in state)
     run = OP[OP.choose(cell, x)]
     with _unrounded(x.device.type):
         y, after = run(cell, x, w_in, bias, weights, state, lengths)

@@ -15,13 +15,13 @@ def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tenso
     """See `looped.Loop`."""
     across = weights[0].t()
     h = torch.cat([state[0][None], a])
-    each = h.unbind(0)
-    for before, now in pairwise(each):
+    steps = h.unbind(0)
+    for before, now in pairwise(steps):
         now.addmm_(before, across).tanh_()
     return (h,), ()
 
 
-def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
+def backward(weights: Tensors, states: Tensors, saved: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
     """See `looped.Loop`."""
     (w,), (h,), (dh,) = weights, states, given
     da, reaches = torch.empty_like(h[1:]), dh[-1]

@@ -23,18 +23,18 @@ def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tenso
     N = w.shape[1]
     of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()
     h = torch.cat([first[None], first.new_empty(len(a), *first.shape)])
-    inside, each = torch.empty_like(h[1:]), h.unbind(0)
+    inside, steps = torch.empty_like(h[1:]), h.unbind(0)
     for t, (gates, m) in enumerate(zip(a.unbind(0), inside.unbind(0), strict=True)):
         r, z, n = gates.split(N, 1)
-        gates[:, : 2 * N].addmm_(each[t], of_gates).sigmoid_()
-        n.addcmul_(r, torch.addmm(inner, each[t], of_new, out=m)).tanh_()
-        torch.lerp(n, each[t], z, out=each[t + 1])
+        gates[:, : 2 * N].addmm_(steps[t], of_gates).sigmoid_()
+        n.addcmul_(r, torch.addmm(inner, steps[t], of_new, out=m)).tanh_()
+        torch.lerp(n, steps[t], z, out=steps[t + 1])
     return (h,), (a, inside)
 
 
-def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
+def backward(weights: Tensors, states: Tensors, saved: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
     """See `looped.Loop`."""
-    (w, _), (h,), (gates, m), (dh,) = weights, states, kept, given
+    (w, _), (h,), (gates, m), (dh,) = weights, states, saved, given
     N, before = w.shape[1], h[:-1]
     slopes, dn = torch.empty_like(gates), torch.empty_like(m)
     reaches = dh[-1]

@@ -23,18 +23,18 @@ def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tenso
     N = w.shape[1]
     of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()
     h = torch.cat([first[None], first.new_empty(len(a), *first.shape)])
-    left, each = torch.empty_like(h[1:]), h.unbind(0)
+    left, steps = torch.empty_like(h[1:]), h.unbind(0)
     for t, (gates, q) in enumerate(zip(a.unbind(0), left.unbind(0), strict=True)):
         r, z, n = gates.split(N, 1)
-        gates[:, : 2 * N].addmm_(each[t], of_gates).sigmoid_()
-        n.addmm_(torch.mul(r, each[t], out=q), of_new).tanh_()
-        torch.lerp(n, each[t], z, out=each[t + 1])
+        gates[:, : 2 * N].addmm_(steps[t], of_gates).sigmoid_()
+        n.addmm_(torch.mul(r, steps[t], out=q), of_new).tanh_()
+        torch.lerp(n, steps[t], z, out=steps[t + 1])
     return (h,), (a, left)
 
 
-def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
+def backward(weights: Tensors, states: Tensors, saved: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
     """See `looped.Loop`."""
-    (w,), (h,), (gates, left), (dh,) = weights, states, kept, given
+    (w,), (h,), (gates, left), (dh,) = weights, states, saved, given
     N, before = w.shape[1], h[:-1]
     of_gates, of_new = w[: 2 * N], w[2 * N :]
     da, reaches = torch.empty_like(gates), dh[-1]

@@ -28,7 +28,7 @@ def read(
     if cell == "gru_after":
         second = torch.cat([second[: -len(weights[1])], weights[1]])
     params = [w_in, weights[0], bias, second]
-    given = tuple(each[None].contiguous() for each in state)
+    given = tuple(tensor[None].contiguous() for tensor in state)
     how = (True, 1, 0.0, torch.is_grad_enabled(), False, True)  # biases, layers, dropout, train, both ways, batch first
     if cell != "lstm":
         y, h = (torch.gru if cell == "gru_after" else torch.rnn_tanh)(x, given[0], params, *how)

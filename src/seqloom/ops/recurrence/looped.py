@@ -26,7 +26,7 @@ class Loop(Protocol):
         """From a = x W_in + b (T, B, G), which it may overwrite: every state (T+1, B, N), and what backward needs."""
 
     def backward(
-        self, weights: Tensors, states: Tensors, kept: Tensors, given: Tensors
+        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """The gradients of a, of the weights and of the first state, from those of every state."""
 
@@ -39,7 +39,7 @@ def read(
 ) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
     states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
-    return states[0][1:].transpose(0, 1), tuple(reference.after(each.transpose(0, 1), lengths) for each in states)
+    return states[0][1:].transpose(0, 1), tuple(reference.after(tensor.transpose(0, 1), lengths) for tensor in states)
 
 
 class _Looped(torch.autograd.Function):
@@ -47,8 +47,8 @@ class _Looped(torch.autograd.Function):
     def forward(ctx: Any, cell: str, held: int, x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> Tensors:
         weights, state = rest[:-held], rest[-held:]
         a = project(x.transpose(0, 1).contiguous(), w_in, bias)
-        states, kept = LOOPS[cell].forward(a, weights, state)
-        ctx.save_for_backward(x, w_in, bias, *rest, *states, *kept)
+        states, saved = LOOPS[cell].forward(a, weights, state)
+        ctx.save_for_backward(x, w_in, bias, *rest, *states, *saved)
         ctx.set_materialize_grads(False)
         ctx.cell, ctx.held, ctx.inputs = cell, held, 3 + len(rest)
         ctx.backends = backends.captured()
@@ -58,15 +58,15 @@ class _Looped(torch.autograd.Function):
     def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | int | None, ...]:
         saved: Tensors = ctx.saved_tensors
         inputs, saved = saved[: ctx.inputs], saved[ctx.inputs :]
-        if all(each is None for each in given):
+        if all(tensor is None for tensor in given):
             return (None,) * (2 + len(inputs))
         if torch.is_grad_enabled():
             return None, None, *_again(ctx.cell, ctx.held, inputs, given)
         x, w_in, _, *rest = inputs
-        weights, states, kept = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
+        weights, states, used = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
         grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
         with backends.restored(ctx.backends):  # for the products, which choose
-            da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, kept, grads)
+            da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, used, grads)
             rows = da.flatten(0, 1)
             dx = project(rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
             dw_in = outer(rows, x.transpose(0, 1).flatten(0, 1))
@@ -77,7 +77,7 @@ def _again(cell: str, held: int, inputs: Tensors, given: tuple[Tensor | None, ..
     """The gradients of the inputs as functions that can be differentiated again."""
 
     def states(x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> list[Tensor]:
-        found = reference.states(cell, x, w_in, bias, tuple(rest[:-held]), tuple(rest[-held:]))
-        return [each.transpose(0, 1) for each in found]
+        states = reference.states(cell, x, w_in, bias, tuple(rest[:-held]), tuple(rest[-held:]))
+        return [tensor.transpose(0, 1) for tensor in states]
 
     return differentiate(states, inputs, given)

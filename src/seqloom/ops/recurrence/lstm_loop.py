@@ -19,7 +19,7 @@ def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tenso
     """See `looped.Loop`; kept are the gates and tanh(c)."""
     (w,), (first, cells) = weights, state
     N, across = w.shape[1], w.t()
-    h, c = (torch.cat([each[None], each.new_empty(len(a), *each.shape)]) for each in (first, cells))
+    h, c = (torch.cat([tensor[None], tensor.new_empty(len(a), *tensor.shape)]) for tensor in (first, cells))
     squashed = torch.empty_like(h[1:])
     each_h, each_c = h.unbind(0), c.unbind(0)
     for t, (gates, seen) in enumerate(zip(a.unbind(0), squashed.unbind(0), strict=True)):
@@ -34,9 +34,9 @@ def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tenso
     return (h, c), (a, squashed)
 
 
-def backward(weights: Tensors, states: Tensors, kept: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
+def backward(weights: Tensors, states: Tensors, saved: Tensors, given: Tensors) -> tuple[Tensor, Tensors, Tensors]:
     """See `looped.Loop`."""
-    (w,), (h, c), (gates, squashed), (dh, dc) = weights, states, kept, given
+    (w,), (h, c), (gates, squashed), (dh, dc) = weights, states, saved, given
     N = w.shape[1]
     i, f, g, o = gates.split(N, 2)
     each_f, own_h, own_c = f.unbind(0), dh.unbind(0), dc.unbind(0)

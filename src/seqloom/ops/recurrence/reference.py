@@ -45,10 +45,10 @@ def states(
     cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: tuple[Tensor, ...], state: tuple[Tensor, ...]
 ) -> tuple[Tensor, ...]:
     """Every state (B, T+1, N), that before the first token included."""
-    each = [state]
+    states = [state]
     for a in linear(x, w_in, bias).unbind(1):
-        each.append(CELLS[cell](a, *weights, *each[-1]))
-    return tuple(torch.stack(part, 1) for part in zip(*each, strict=True))
+        states.append(CELLS[cell](a, *weights, *states[-1]))
+    return tuple(torch.stack(part, 1) for part in zip(*states, strict=True))
 
 
 def read(
@@ -62,11 +62,11 @@ def read(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(B, T, D) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
     every = states(cell, x, w_in, bias, weights, state)
-    return every[0][:, 1:], tuple(after(each, lengths) for each in every)
+    return every[0][:, 1:], tuple(after(states, lengths) for states in every)
 
 
-def after(each: Tensor, lengths: Tensor | None) -> Tensor:
+def after(states: Tensor, lengths: Tensor | None) -> Tensor:
     """What (B, T+1, N) holds after `lengths` (B,) tokens of each row, or after the last; a tensor of its own."""
     if lengths is None:
-        return each[:, -1].clone()
-    return each[torch.arange(len(each), device=each.device), lengths]
+        return states[:, -1].clone()
+    return states[torch.arange(len(states), device=states.device), lengths]

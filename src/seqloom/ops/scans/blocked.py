@@ -38,9 +38,9 @@ def _through(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     size = b.shape[-2]
     added, product = b[..., 0, :].clone(), (a if a.ndim == 1 else a[..., 0, :]).clone()
     for t in range(1, size):
-        each = a if a.ndim == 1 else a[..., t, :]
-        torch.addcmul(b[..., t, :], each, added, out=added)
-        product *= each
+        rate = a if a.ndim == 1 else a[..., t, :]
+        torch.addcmul(b[..., t, :], rate, added, out=added)
+        product *= rate
     return product, added
 
 

@@ -51,8 +51,8 @@ def _launch(name: str, a: Tensor, given: tuple[Tensor, ...], out: tuple[Tensor, 
     from seqloom.ops.scans import gpu_kernels
 
     B, T, N = given[1].shape
-    whole = (each.resolve_conj().resolve_neg().contiguous() for each in given)
-    held = (torch.view_as_real(each) if each.is_complex() else each for each in (*whole, *out))
+    whole = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in given)
+    held = (torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in (*whole, *out))
     with torch.cuda.device_of(a):
         getattr(gpu_kernels, name)[B, blocks(N, BLOCK)](
             *held, T, N, a.ndim == 1, a.is_complex(), BLOCK, STAGES, num_warps=1

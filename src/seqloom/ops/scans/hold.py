@@ -34,12 +34,12 @@ def held(
     `scale` is s.
     """
     B, T, N = v.shape
-    each = T if OP.choose(v) == "reference" else 1
+    rows = T if OP.choose(v) == "reference" else 1
     if state is None:  # so that the first token costs what each token costs
         state = v.new_zeros(B, N)
-    rates, step = continuous(log_step.expand(each, N), eigenvalues.expand(each, N, 2), scale)
+    rates, step = continuous(log_step.expand(rows, N), eigenvalues.expand(rows, N, 2), scale)
     decay, gain = diagonal_zoh(rates, step)
-    return scan(decay[0] if each == 1 else decay.expand(B, T, N), gain * v, state, lengths=lengths)
+    return scan(decay[0] if rows == 1 else decay.expand(B, T, N), gain * v, state, lengths=lengths)
 
 
 def continuous(

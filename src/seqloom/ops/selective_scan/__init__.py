@@ -80,10 +80,10 @@ def selective(
     given: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
     if lengths is not None and name != "native":  # which stops there
         real = within(lengths, u.shape[1])[:, :, None]
-        u, delta, B, C = (torch.where(real, each, 0.0) for each in (u, delta, B, C))
+        u, delta, B, C = (torch.where(real, tensor, 0.0) for tensor in (u, delta, B, C))
         gate = None if gate is None else torch.where(real, gate, 0.0)
         given = (u, delta, log_rate, B, C, state, bias, skip, gate)
-    y, after = OP[name](*(each if each is None else each.to(exact) for each in given), lengths)
+    y, after = OP[name](*(tensor if tensor is None else tensor.to(exact) for tensor in given), lengths)
     return y if y.dtype == kind else y.to(kind), after
 
 

@@ -42,8 +42,8 @@ def _forward(
     around = (state, bias, skip, gate, lengths)
     with torch.cuda.device_of(u):
         gpu_kernels.forward[B, blocks(D, BLOCK)](
-            *(u if each is None else each.contiguous() for each in (u, delta, log_rate, b, c, *around)),
-            *(y, after, marks, T, D, N, *(each is not None for each in around), learns),
+            *(u if tensor is None else tensor.contiguous() for tensor in (u, delta, log_rate, b, c, *around)),
+            *(y, after, marks, T, D, N, *(tensor is not None for tensor in around), learns),
             *(power(N), BLOCK, CHUNK, STAGES),
             num_warps=1,
         )
@@ -77,14 +77,14 @@ def _backward(
     given = (u, delta, log_rate, b, c, *around, marks, dy, dafter)
     with torch.cuda.device_of(u):
         gpu_kernels.backward[B, blocks(D, BLOCK)](
-            *(u if each is None else each.contiguous() for each in given),
+            *(u if tensor is None else tensor.contiguous() for tensor in given),
             *(scratch, du, ddelta, dA, *parts, dstate, dbias, dskip, dgate, T, D, N),
-            *(each is not None for each in (*around, dafter)),
+            *(tensor is not None for tensor in (*around, dafter)),
             *(power(N), BLOCK, CHUNK, STAGES),
             num_warps=1,
         )
-    to_A, to_bias, to_skip = (each.sum(0).to(u.dtype) for each in (dA, dbias, dskip))
-    db, dc = (each.sum(0) for each in parts)
+    to_A, to_bias, to_skip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
+    db, dc = (tensor.sum(0) for tensor in parts)
     return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, dgate
 
 

@@ -115,4 +115,4 @@ def unseen(*held: Tensor | None) -> bool:
         return False
     if forward_ad._current_level >= 0:
         raise RuntimeError("forward-mode derivatives are not implemented in C: force selective_scan='reference'")
-    return not (torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in held))
+    return not (torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in held))

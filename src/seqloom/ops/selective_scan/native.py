@@ -70,7 +70,7 @@ def _backward(
     given = (u, delta, log_rate, b, c, None, bias, skip, gate, None if lengths is None else lengths.long(), dy, marks)
     made = (du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip)
     BACKWARD(*given, *made, scratch, threads=threads, blocks=blocks, **layout)
-    to_A, to_bias, to_skip = (each.sum(0).to(u.dtype) for each in (dA, dbias, dskip))
+    to_A, to_bias, to_skip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
     to_gate = u.new_empty(0) if dgate is None else dgate
     return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, to_gate
 

@@ -8,12 +8,12 @@ def scan(rows: int, dim: int, states: int, gate: bool) -> Cost:
 
     A is priced at each token, as a step computes it. Δ's bias is priced with the projection that it belongs to.
     """
-    D, each = rows * dim, rows * dim * states
+    D, numbers = rows * dim, rows * dim * states
     return Cost(
-        mul=4 * each + (2 + gate) * D,
-        add=2 * each + (1 + gate) * D,
+        mul=4 * numbers + (2 + gate) * D,
+        add=2 * numbers + (1 + gate) * D,
         div=gate * D,
-        exp=2 * each + (1 + gate) * D,
+        exp=2 * numbers + (1 + gate) * D,
         other=2 * D,  # the logarithm of softplus, and a sign
         path=("exponentiation", "multiplication", "addition", "multiplication", "cumulation", "addition"),
     )

@@ -12,9 +12,9 @@ def onward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     B, S, D, N = a.shape
     h = a.new_empty(B, S + 1, D, N)
     h[:, 0] = state
-    each = h.unbind(1)
+    states = h.unbind(1)
     for t, (decay, new) in enumerate(zip(a.unbind(1), b.unbind(1), strict=True)):
-        torch.addcmul(new, decay, each[t], out=each[t + 1])
+        torch.addcmul(new, decay, states[t], out=states[t + 1])
     return h
 
 
@@ -22,7 +22,7 @@ def back(a: Tensor, c: Tensor, last: Tensor) -> Tensor:
     """See `walks.Walk`."""
     G = torch.empty_like(c)
     G[:, -1] = c[:, -1] + last
-    each, decays, given = G.unbind(1), a.unbind(1), c.unbind(1)
-    for t in reversed(range(len(each) - 1)):
-        torch.addcmul(given[t], decays[t + 1], each[t + 1], out=each[t])
+    slopes, decays, given = G.unbind(1), a.unbind(1), c.unbind(1)
+    for t in reversed(range(len(slopes) - 1)):
+        torch.addcmul(given[t], decays[t + 1], slopes[t + 1], out=slopes[t])
     return G

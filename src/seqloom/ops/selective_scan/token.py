@@ -47,9 +47,9 @@ def scan_token(
     of = (u, delta, log_rate, B, C, state, bias, skip, gate)
     if not (_quick(*of[:6], optional=of[6:]) and state.is_contiguous() and unseen(*of)):
         SCANNED.bind(*of, None)
-        one, width, b, c = (each[:, None] for each in (u, delta, B, C))
+        x, width, b, c = (tensor[:, None] for tensor in (u, delta, B, C))
         past = None if gate is None else gate[:, None]
-        y, after = selective(one, width, log_rate, b, c, state, bias=bias, skip=skip, gate=past)
+        y, after = selective(x, width, log_rate, b, c, state, bias=bias, skip=skip, gate=past)
         return y[:, 0], state.copy_(after.detach()) if reuse else after
     y, made = u.new_empty(u.shape), None if reuse else state.new_empty(state.shape)
     STEP(*of, None, y, made, threads=native.threads(state.numel()))

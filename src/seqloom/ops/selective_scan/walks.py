@@ -112,7 +112,7 @@ def by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
     """`selective` by an operator; what its backward needs is computed where gradients are wanted alone."""
 
     def scan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
-        learns = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given[:9])
+        learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given[:9])
         y, after, _ = run(*given, learns)
         return y, after
 
@@ -153,7 +153,7 @@ def _back(
 ) -> tuple[Tensor, ...]:
     """Gradients of what was given and of the first state."""
     u, delta, A, b, c = given
-    to_A, found = torch.zeros_like(A), []
+    to_A, pieces = torch.zeros_like(A), []
     for span, state in reversed(list(zip(_spans(walk, u), states, strict=True))):
         x, width, grad = u[:, span], delta[:, span], dy[:, span]
         a, new = _terms(x, width, A, b[:, span])
@@ -166,8 +166,8 @@ def _back(
         to_A = to_A + (moved * width[..., None]).sum((0, 1))
         to_width = x * along + (moved * A).sum(3)
         to_b = ((width * x)[:, :, None] @ G)[:, :, 0]
-        found.append((width * along, to_width, to_b, (grad[:, :, None] @ h[:, 1:])[:, :, 0]))
-    du, ddelta, db, dc = (torch.cat(each, 1) for each in zip(*reversed(found), strict=True))
+        pieces.append((width * along, to_width, to_b, (grad[:, :, None] @ h[:, 1:])[:, :, 0]))
+    du, ddelta, db, dc = (torch.cat(parts, 1) for parts in zip(*reversed(pieces), strict=True))
     return du, ddelta, to_A, db, dc, reached.clone()
 
 

@@ -47,9 +47,9 @@ def slstm(
     a, w, bias = a.to(exact), w.to(exact), bias.to(exact)
     if state is None:
         state = (*(a.new_zeros(B, H * K) for _ in range(3)), a.new_full((B, H * K), NONE))
-    given = tuple(each.to(exact) for each in state)
+    given = tuple(tensor.to(exact) for tensor in state)
     if a.numel() == 0:
-        return a.new_zeros(B, T, H * K, dtype=kind), tuple(each.clone() for each in given)
+        return a.new_zeros(B, T, H * K, dtype=kind), tuple(tensor.clone() for tensor in given)
     with _unrounded(a.device.type):
         y, after = OP[OP.choose(a)](a, w, bias, given, lengths)
     return y.to(kind), after

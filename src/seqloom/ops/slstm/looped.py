@@ -25,7 +25,7 @@ Tensors = tuple[Tensor, ...]
 def read(a: Tensor, w: Tensor, bias: Tensor, state: Tensors, lengths: Tensor | None) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
     every: Tensors = _Looped.apply(a, w, bias, *state)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
-    return every[0][:, 1:], tuple(after(each, lengths) for each in every)
+    return every[0][:, 1:], tuple(after(tensor, lengths) for tensor in every)
 
 
 class _Looped(torch.autograd.Function):
@@ -35,8 +35,8 @@ class _Looped(torch.autograd.Function):
         gates = (a + bias).permute(1, 2, 0, 3).contiguous()
         shut = gates.new_empty(T, H, B, K)  # 1 - σ(f̃)
         h, c, n, m = (gates.new_empty(T + 1, H, B, K) for _ in range(4))
-        for each, first in zip((h, c, n, m), state, strict=True):
-            each[0] = first.view(B, H, K).transpose(0, 1)
+        for table, first in zip((h, c, n, m), state, strict=True):
+            table[0] = first.view(B, H, K).transpose(0, 1)
         for t, now in enumerate(gates.unbind(0)):
             now.baddbmm_(h[t], w)
             i, f, z, o = now.split(K, 2)
@@ -52,7 +52,7 @@ class _Looped(torch.autograd.Function):
             torch.div(c[t + 1], n[t + 1], out=h[t + 1]).mul_(o)
         ctx.save_for_backward(a, w, bias, *state, gates, shut, h, c, n)
         ctx.set_materialize_grads(False)
-        every = tuple(each.permute(2, 0, 1, 3).reshape(B, T + 1, H * K) for each in (h, c, n, m))
+        every = tuple(tensor.permute(2, 0, 1, 3).reshape(B, T + 1, H * K) for tensor in (h, c, n, m))
         ctx.mark_non_differentiable(every[3])
         return every
 
@@ -64,16 +64,16 @@ class _Looped(torch.autograd.Function):
             return (*differentiate(_every, (a, w, bias, *state), given),)
         T = a.shape[1]
         H, K = w.shape[:2]
-        of = [_heads(each, H, K, h) for each in given[:3]]
+        of = [_heads(tensor, H, K, h) for tensor in given[:3]]
         i, f, z, o = gates.split(K, 3)
         read = c[1:] / n[1:]
         slopes = (o / n[1:], -o * read / n[1:], read * o * (1 - o))
         of_c = torch.cat([z * i, c[:-1] * f * shut, i * (1 - z.square())], 3)
         of_n = torch.cat([i, n[:-1] * f * shut], 3)
         da, across = torch.empty_like(gates), w.mT
-        dh, dc, dn = (each[-1].clone() for each in of)
+        dh, dc, dn = (tensor[-1].clone() for tensor in of)
         for t in range(T - 1, -1, -1):
-            to_c, to_n, to_o = (each[t] for each in slopes)
+            to_c, to_n, to_o = (tensor[t] for tensor in slopes)
             dc.addcmul_(dh, to_c)
             dn.addcmul_(dh, to_n)
             gate, i_f = da[t], da[t, :, :, : 2 * K]
@@ -84,7 +84,7 @@ class _Looped(torch.autograd.Function):
             dc = torch.addcmul(of[1][t], dc, f[t])
             dn = torch.addcmul(of[2][t], dn, f[t])
         dw = torch.bmm(h[:-1].permute(1, 3, 0, 2).flatten(2), da.transpose(0, 1).flatten(1, 2))
-        first = (each.transpose(0, 1).flatten(1) for each in (dh, dc, dn))
+        first = (tensor.transpose(0, 1).flatten(1) for tensor in (dh, dc, dn))
         return da.permute(2, 0, 1, 3), dw, da.sum((0, 2)), *first, None
 
 

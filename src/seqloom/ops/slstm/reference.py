@@ -25,13 +25,13 @@ def cell(a: Tensor, w: Tensor, bias: Tensor, h: Tensor, c: Tensor, n: Tensor, m:
 
 def states(a: Tensor, w: Tensor, bias: Tensor, state: States) -> States:
     """Every h, c, n and m (B, T+1, N), those before the first token included."""
-    each = [state]
+    states = [state]
     for token in a.unbind(1):
-        each.append(cell(token, w, bias, *each[-1]))
-    return tuple(torch.stack(part, 1) for part in zip(*each, strict=True))
+        states.append(cell(token, w, bias, *states[-1]))
+    return tuple(torch.stack(part, 1) for part in zip(*states, strict=True))
 
 
 def read(a: Tensor, w: Tensor, bias: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
     """(B, T, H, G) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
     every = states(a, w, bias, state)
-    return every[0][:, 1:], tuple(after(each, lengths) for each in every)
+    return every[0][:, 1:], tuple(after(states, lengths) for states in every)

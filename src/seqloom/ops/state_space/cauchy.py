@@ -25,13 +25,13 @@ class _Poles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, size: Tensor, real: Tensor, v: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
         ctx.save_for_backward(size, real, v, sine, cosine)
-        each = (_q(size[part], real[part], sine, cosine) @ v[part, None] for part in _parts(size, sine))
-        return torch.cat(list(each))
+        products = (_q(size[part], real[part], sine, cosine) @ v[part, None] for part in _parts(size, sine))
+        return torch.cat(list(products))
 
     @staticmethod
     def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
         size, real, v, sine, cosine = ctx.saved_tensors
-        each = []
+        gradients = []
         for part in _parts(size, sine):
             q, g = _q(size[part], real[part], sine, cosine), given[part]
             dv = (q.mT @ g).sum(1)
@@ -39,8 +39,8 @@ class _Poles(torch.autograd.Function):
             re, im = q[:, 0], q[:, 1]
             a, b = re * re - im * im, 2 * re * im  # q²
             dx, dy = -(a * dq[:, 0] + b * dq[:, 1]), b * dq[:, 0] - a * dq[:, 1]
-            each.append(((cosine * cosine) @ dx, (-2 * sine * cosine) @ dy, dv))
-        return (*(torch.cat(grads) for grads in zip(*each, strict=True)), None, None)
+            gradients.append(((cosine * cosine) @ dx, (-2 * sine * cosine) @ dy, dv))
+        return (*(torch.cat(grads) for grads in zip(*gradients, strict=True)), None, None)
 
 
 def _q(size: Tensor, real: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:

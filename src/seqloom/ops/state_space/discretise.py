@@ -136,9 +136,9 @@ def _scaled(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor,
     N, vector = A.shape[-1], B.ndim == A.ndim - 1
     if A.ndim < 2 or A.shape[-2] != N or B.ndim not in (A.ndim, A.ndim - 1) or B.shape[-1 if vector else -2] != N:
         raise ValueError(f"B must be (…, {N}) or (…, {N}, M) for A {tuple(A.shape)}, not {tuple(B.shape)}")
-    each = torch.as_tensor(step, dtype=A.dtype, device=A.device)[..., None, None]
-    wide = (B[..., None] if vector else B) * each
-    turned = A * each
+    steps = torch.as_tensor(step, dtype=A.dtype, device=A.device)[..., None, None]
+    wide = (B[..., None] if vector else B) * steps
+    turned = A * steps
     leading = torch.broadcast_shapes(turned.shape[:-2], wide.shape[:-2])
     return turned.expand(*leading, *turned.shape[-2:]), wide.expand(*leading, *wide.shape[-2:]), vector
 

@@ -31,7 +31,7 @@ def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | 
     if state is None:
         return y, None
     eye = torch.eye(away[0].shape[-1], dtype=u.dtype, device=u.device)
-    squared = [eye + each for each in away[: T.bit_length()]]
+    squared = [eye + power for power in away[: T.bit_length()]]
     before = _parted(state)
     y = y + krylov.kernel(squared, squared[0] @ before.permute(1, 2, 0), row(C)[:, None], T)[:, 0].permute(1, 2, 0)
     after = krylov.final(squared, entered(eigenvalues, P, B, step), u, before, lengths)
@@ -40,8 +40,8 @@ def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | 
 
 def kernel(eigenvalues: Tensor, P: Tensor, B: Tensor, C: Tensor, step: Tensor, away: list[Tensor], L: int) -> Tensor:
     """C Ā^l B̄ for l < L: (D, L)."""
-    place = torch.arange(L // 2 + 1, dtype=torch.float64, device=step.device) * (torch.pi / L)
-    sine, cosine = torch.sin(place).to(step.dtype), torch.cos(place).to(step.dtype)
+    angle = torch.arange(L // 2 + 1, dtype=torch.float64, device=step.device) * (torch.pi / L)
+    sine, cosine = torch.sin(angle).to(step.dtype), torch.cos(angle).to(step.dtype)
     cut = cut_off(C, away, L)
     mu = eigenvalues * (step / 2)[:, None]
     v = torch.stack(torch.broadcast_tensors(cut * B, cut * P, P.conj() * B, P.conj() * P), -1)  # (D, H, 4)
@@ -73,9 +73,9 @@ def cut_off(C: Tensor, away: list[Tensor], L: int) -> Tensor:
     """C̃ = C (I - Ā^L), in halves of pairs (D, H)."""
     given = row(C)[:, None]
     gained = torch.zeros_like(given)  # C Ā^n - C
-    for k, each in enumerate(away):
+    for k, power in enumerate(away):
         if L >> k & 1:
-            gained = gained + (given + gained) @ each
+            gained = gained + (given + gained) @ power
     real, imag = gained[:, 0].chunk(2, -1)
     return torch.complex(-real / 2, imag / 2)
 

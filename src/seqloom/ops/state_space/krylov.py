@@ -64,8 +64,8 @@ def final(squared: list[Tensor], B: Tensor, u: Tensor, x: Tensor, lengths: Tenso
     columns = B[..., None]
     for power in squared[:split]:
         columns = torch.cat([columns, power @ columns], 2)
-    place = torch.arange(T, device=u.device) - (T - lengths)[:, None]  # rows are moved to end together
-    moved = torch.where((place >= 0)[..., None], u.gather(1, place.clamp(min=0)[..., None].expand_as(u)), 0.0)
+    index = torch.arange(T, device=u.device) - (T - lengths)[:, None]  # rows are moved to end together
+    moved = torch.where((index >= 0)[..., None], u.gather(1, index.clamp(min=0)[..., None].expand_as(u)), 0.0)
     blocks = pad(moved, (0, 0, -T % m, 0)).unflatten(1, (-1, m)).permute(3, 0, 1, 2)  # (D, B, J, m)
     sums = blocks.flatten(1, 2) @ columns.flip(2).mT  # the states that each block alone would leave
     sums = sums.unflatten(1, blocks.shape[1:3])

@@ -145,11 +145,13 @@ def _fit(
 ) -> tuple[Tensor, ...]:
     """The weights in the number type of the sums; ValueError where a shape is not the wanted one."""
     wanted = weights if state is None else (*weights, (state, (len(u), *states)))
-    for each, shape in wanted:
-        if each.shape != shape:
-            raise ValueError(f"weights and state do not fit u {tuple(u.shape)}: {tuple(each.shape)} should be {shape}")
+    for tensor, shape in wanted:
+        if tensor.shape != shape:
+            raise ValueError(
+                f"weights and state do not fit u {tuple(u.shape)}: {tuple(tensor.shape)} should be {shape}"
+            )
     exact = torch.promote_types(u.dtype, torch.float32)
-    return tuple(each.to(_wide(each, exact)) for each, _ in weights)
+    return tuple(tensor.to(_wide(tensor, exact)) for tensor, _ in weights)
 
 
 def _wide(x: Tensor, exact: torch.dtype) -> torch.dtype:

@@ -78,7 +78,7 @@ def wkv(
         return v.clone().to(kind), given.clone()
     name = OP.choose(k)
     k, v = k.to(exact), v.to(exact)
-    log_rate, bonus = (None if each is None else each.to(exact) for each in (log_rate, bonus))
+    log_rate, bonus = (None if tensor is None else tensor.to(exact) for tensor in (log_rate, bonus))
     started = None if state is None and name == "reference" else given
     y, after = OP[name](k, v, log_rate, bonus, started, lengths)
     if lengths is not None:
@@ -100,13 +100,13 @@ def wkv_token(
     same = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
     if not same:  # it is converted, if it is right
         TOKEN.bind(*given)
-    wanted = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given)
+    wanted = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
     if plain and not watched(k) and OP.choose(k) == "native":
         after = None if reuse else torch.empty_like(state)
         if same:
             return native.token(k, v, log_rate, bonus, state, after), state if after is None else after
-        rate, own = (None if each is None else each.to(state.dtype) for each in (log_rate, bonus))
+        rate, own = (None if tensor is None else tensor.to(state.dtype) for tensor in (log_rate, bonus))
         y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own, state, after)
         return y.to(torch.promote_types(k.dtype, v.dtype)), state if after is None else after
     TOKEN.bind(*given)

@@ -92,11 +92,11 @@ def wkv(
     return y, torch.stack([mean, torch.ones_like(mean), log], 1)
 
 
-def after(each: Tensor, lengths: Tensor | None) -> Tensor:
+def after(states: Tensor, lengths: Tensor | None) -> Tensor:
     """What (B, T+1, …) holds after `lengths` (B,) tokens of each row, or after the last."""
     if lengths is None:
-        return each[:, -1]
-    return each[torch.arange(len(each), device=each.device), lengths.clamp(0, each.shape[1] - 1)]
+        return states[:, -1]
+    return states[torch.arange(len(states), device=states.device), lengths.clamp(0, states.shape[1] - 1)]
 
 
 def operator(

@@ -24,7 +24,7 @@ def _forward(
 
     B, T, D = k.shape
     y, means, logs = k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
-    held = (each.contiguous() for each in (k, v, *_weights(k, w, u), mean, log))
+    held = (tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), mean, log))
     with torch.cuda.device_of(k):
         gpu_kernels.forward[B, blocks(D, BLOCK)](*held, y, means, logs, T, D, BLOCK, STAGES, num_warps=1)
     return y, means, logs
@@ -46,8 +46,8 @@ def _backward(
     (B, T, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
     dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
     M, N = k.new_empty(B, D), k.new_empty(B, D)
-    ends = (dy if each is None else each for each in (dmeans, dlogs))  # what is not there is not read
-    held = [each.contiguous() for each in (k, v, *_weights(k, w, u), means, logs, dy, *ends)]
+    ends = (dy if tensor is None else tensor for tensor in (dmeans, dlogs))  # what is not there is not read
+    held = [tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), means, logs, dy, *ends)]
     there = dmeans is not None, dlogs is not None
     with torch.cuda.device_of(k):
         gpu_kernels.backward[B, blocks(D, BLOCK)](*held, dk, dv, dw, du, M, N, T, D, *there, BLOCK, STAGES, num_warps=1)

@@ -49,8 +49,8 @@ def backward(
     k, v, w, u = inputs
     T = k.shape[1]
     dk, dv = torch.empty_like(k), torch.empty_like(v)
-    dw, du = (None if each is None else torch.zeros_like(each) for each in (w, u))
-    to_mean, to_log = (torch.zeros_like(k[:, 0]) if each is None else each[:, T] for each in (dmean, dlog))
+    dw, du = (None if tensor is None else torch.zeros_like(tensor) for tensor in (w, u))
+    to_mean, to_log = (torch.zeros_like(k[:, 0]) if tensor is None else tensor[:, T] for tensor in (dmean, dlog))
     for first in reversed(range(0, T, SPAN)):
         here = slice(first, min(first + SPAN, T))
         odds, away = k[:, here] - log[:, here], v[:, here] - mean[:, here]
@@ -85,7 +85,7 @@ def _back(rest: Tensor, given: Tensor, last: Tensor) -> Tensor:
     B, N, D = rest.shape
     R = rest.new_empty(B, N + 1, D)
     R[:, N] = last
-    each, rests, givens = R.unbind(1), rest.unbind(1), given.unbind(1)
+    slopes, rests, givens = R.unbind(1), rest.unbind(1), given.unbind(1)
     for n in reversed(range(N)):
-        torch.addcmul(givens[n], rests[n], each[n + 1], out=each[n])
+        torch.addcmul(givens[n], rests[n], slopes[n + 1], out=slopes[n])
     return R

@@ -35,8 +35,8 @@ class Summary(Pattern):
         return then if self.own else then[then // self.length < t // self.length]
 
     def _times(self, T: int) -> Tensor:
-        each = torch.arange(self.length - self.size, self.length)
-        then = (torch.arange(-(-T // self.length))[:, None] * self.length + each).flatten()
+        positions = torch.arange(self.length - self.size, self.length)
+        then = (torch.arange(-(-T // self.length))[:, None] * self.length + positions).flatten()
         return then[then < T]
 
 

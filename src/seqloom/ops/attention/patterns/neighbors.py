@@ -107,14 +107,14 @@ class Dilated(Pattern):
 
     @override
     def tiles(self, T: int) -> list[Tiles]:
-        found = []
+        tiles = []
         for part in self.inner.tiles(-(-T // self.by)):
             residues = torch.arange(self.by)[:, None, None]
             queries, keys = (_spread(times, residues, self.by, T) for times in (part.queries, part.keys))
             shifted = part.blocks + residues * len(part.keys)
             blocks = torch.where(part.blocks < 0, -1, shifted).flatten(0, 1)
-            found.append(Tiles(queries, keys, blocks, self))
-        return found
+            tiles.append(Tiles(queries, keys, blocks, self))
+        return tiles
 
     @override
     def keys(self, t: int) -> Tensor:

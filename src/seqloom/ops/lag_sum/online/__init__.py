@@ -112,10 +112,10 @@ def read(z: Token, w: Tensor, state: State) -> Token:
         _anew(w, state)
         return read(z, w, state)
     P, rows = past.shape[1], torch.arange(len(z), device=z.device)
-    place = length % P
-    summed = product(z, w[0].to(z.dtype)) + ahead[rows, place].to(z.dtype)
-    ahead[rows, place] = 0.0
-    past[rows, P - 1 - place] = z.to(past.dtype)
+    phase = length % P
+    summed = product(z, w[0].to(z.dtype)) + ahead[rows, phase].to(z.dtype)
+    ahead[rows, phase] = 0.0
+    past[rows, P - 1 - phase] = z.to(past.dtype)
     return summed
 
 

@@ -39,20 +39,20 @@ _kept: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 def spectrum(w: Tensor, n: int, kind: torch.dtype) -> Float[Tensor, "F G H 2 H"]:
     """That of the first n taps of w (L, D, D) or (L, G, D/G, D/G) over n points, real parts beside imaginary ones."""
-    found = _kept.get(w)
+    entry = _kept.get(w)
     first = w.detach()[:n]
-    held = min(len(first), len(found.taps)) if found is not None else 0
-    if found is None or not _same(first[:held], found.taps[:held]):
-        found, held = _Kept(w), 0
-    if (spectrum := found.spectra.get((n, kind))) is not None:
+    held = min(len(first), len(entry.taps)) if entry is not None else 0
+    if entry is None or not _same(first[:held], entry.taps[:held]):
+        entry, held = _Kept(w), 0
+    if (spectrum := entry.spectra.get((n, kind))) is not None:
         return spectrum
     made = _transform(first.to(kind), n)
     more = made.nbytes + (first.nbytes if held < len(first) else 0)
-    if sum(each.bytes() for each in _kept.values() if each is not found) + found.bytes() + more <= ROOM:
+    if sum(other.bytes() for other in _kept.values() if other is not entry) + entry.bytes() + more <= ROOM:
         if held < len(first):
-            found.taps = first.clone()
-        found.spectra[n, kind] = made
-        _kept[w] = found
+            entry.taps = first.clone()
+        entry.spectra[n, kind] = made
+        _kept[w] = entry
     return made
 
 
