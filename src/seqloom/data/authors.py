@@ -97,8 +97,8 @@ def authors(document: Document, manifest: Mapping[str, str], source: str) -> tup
     header = "\n".join(document.text.split("\n", HEADER)[:HEADER])
     before, dash, _ = PurePosixPath(document.name).stem.partition(" - ")
     line = _LINE.search(header)
-    found = manifest.get(document.name) or (line[1] if line else None) or (before.strip() if dash else None)
-    people = [re.sub(r"\(.*?\)", "", one).strip() for one in re.split(r";|\band\b", found or "")]
+    names = manifest.get(document.name) or (line[1] if line else None) or (before.strip() if dash else None)
+    people = [re.sub(r"\(.*?\)", "", name).strip() for name in re.split(r";|\band\b", names or "")]
     if not any(people):
         raise ValueError(
             f"{source}: nobody is named as the author of {document.name}: write {MANIFEST} with the columns file and "

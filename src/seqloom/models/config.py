@@ -56,11 +56,11 @@ class TransformerConfig(ModelConfig, ABC):
 
     @model_validator(mode="after")
     def _acts(self) -> "TransformerConfig":
-        place, kinds = self.position.place, sorted({mixer.kind for mixer in self.pattern})
-        if place not in (None, "embedding", "layers") and not any(place in mixer.places for mixer in self.pattern):
+        acts_on, kinds = self.position.place, sorted({mixer.kind for mixer in self.pattern})
+        if acts_on not in (None, "embedding", "layers") and not any(acts_on in mixer.places for mixer in self.pattern):
             raise ValueError(
-                f"{self.position.kind} positions act on {place}, and {', '.join(kinds)} has no place for them: choose "
-                "another model.position or a mixer that has"
+                f"{self.position.kind} positions act on {acts_on}, and {', '.join(kinds)} has no place for them: "
+                "choose another model.position or a mixer that has"
             )
         return self
 

@@ -107,9 +107,9 @@ class Decoder(Transformer):
         arguments.check_state(state, len(ids), len(self.layers), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
         extra = bounded(state.extra)
-        one = ids[:, None]
-        time = self._time(one, extra["length"], None)
-        x = self._embed(one, time, None)[:, 0]
+        pieces = ids[:, None]
+        time = self._time(pieces, extra["length"], None)
+        x = self._embed(pieces, time, None)[:, 0]
         layers: list[LayerState] = []
         handed: Handed = {}
         positioned = len(self.positions) > 0

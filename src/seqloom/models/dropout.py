@@ -36,13 +36,13 @@ class Dropout(nn.Dropout):
         n = self.ranks * input.numel()
         draws = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:n]
         own = draws.view(self.ranks, *input.shape)[self.rank]
-        kept = own >= round(self.p * LEVELS) - LEVELS // 2
-        return input * kept.to(input.dtype).mul_(1 / (1 - self.p))
+        keep = own >= round(self.p * LEVELS) - LEVELS // 2
+        return input * keep.to(input.dtype).mul_(1 / (1 - self.p))
 
     def _by_torch(self, input: Tensor) -> Tensor:
         """The rows of this process, with torch's draws for those of all."""
-        kept = super().forward(input.new_ones(self.ranks, *input.shape))[self.rank] != 0
-        return torch.where(kept, input * (1 / (1 - self.p)), 0.0)
+        keep = super().forward(input.new_ones(self.ranks, *input.shape))[self.rank] != 0
+        return torch.where(keep, input * (1 / (1 - self.p)), 0.0)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Transformer(Model, ABC):
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
         built = [config.position.build(config.dim, config.context) for _ in range(depth if in_layers else 0)]
-        self.positions = nn.ModuleList(each for each in built if each is not None)
+        self.positions = nn.ModuleList(part for part in built if part is not None)
         """what is added to the input of each layer, where a position acts there"""
         before = config.norm_place == "before"
         self.norm = normalisation(config.norm, config.dim) if before else nn.Identity()

@@ -190,13 +190,13 @@ class RunConfig(Config):
 
         `tokenizer` is the text of the tokenizer.json that the run keeps, if it keeps one; its digest is said.
         """
-        said = self.model_dump(mode="json")
+        settings = self.model_dump(mode="json")
         uses_length = self.training.schedule.uses_length or self.training.objective.uses_length
         fixed = {"batches"} if uses_length else set()
         for name in FREE:
             if name not in fixed:
-                del said["training"][name]
-        said["data"].pop("source")
-        said["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
-        said["data"]["identity"] = text
-        return said if tokenizer is None else {**said, "tokenizer": tokenizer_digest(tokenizer)}
+                del settings["training"][name]
+        settings["data"].pop("source")
+        settings["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
+        settings["data"]["identity"] = text
+        return settings if tokenizer is None else {**settings, "tokenizer": tokenizer_digest(tokenizer)}

@@ -105,10 +105,10 @@ def require_one_dropout(config: RunConfig, size: int) -> None:
 
 def digest(module: nn.Module) -> str:
     """sha256 of all parameters and buffers of a module."""
-    found = sha256()
+    result = sha256()
     for tensor in module.state_dict().values():
-        found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        result.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return result.hexdigest()
 
 
 def _device(name: str) -> str:

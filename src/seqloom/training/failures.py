@@ -57,7 +57,7 @@ class Reports:
             return error  # a fault of our own, or Ctrl-C: it is shown where it happened
         if self._rank != min(reports):
             return Ended("")
-        causes = {rank: found["text"] for rank, found in reports.items() if not found["lost"]}
+        causes = {rank: report["text"] for rank, report in reports.items() if not report["lost"]}
         if self._rank in causes:
             return error
         if causes:
@@ -70,15 +70,15 @@ class Reports:
         if not ranks:
             return "the connection between the processes broke; the same command goes on from the last checkpoint"
         which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(str(rank) for rank in ranks)}"
-        seconds = max(found["seconds"] for found in reports.values())
+        seconds = max(report["seconds"] for report in reports.values())
         why = f"did not answer for {seconds:.0f} s" if seconds else "died"
         return f"{which} {why}; the same command goes on from the last checkpoint"
 
     def _gathered(self) -> dict[int, dict[str, Any]]:
         until = time.monotonic() + GRACE
-        while len(found := self._found()) < self._size and time.monotonic() < until:
+        while len(reports := self._found()) < self._size and time.monotonic() < until:
             time.sleep(0.05)
-        return found
+        return reports
 
     def _found(self) -> dict[int, dict[str, Any]]:
         ranks = [rank for rank in range(self._size) if self._store.check([f"failure/{rank}"])]

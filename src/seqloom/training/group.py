@@ -58,7 +58,7 @@ class Group:
         mine = torch.tensor(values, dtype=torch.float64)
         every = [torch.empty_like(mine) for _ in range(self.size)]
         self._wait(dist.all_gather(every, mine, async_op=True))
-        return [one.tolist() for one in every]
+        return [row.tolist() for row in every]
 
     def sum(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The sums over all ranks; each rank has the same names."""
@@ -82,7 +82,9 @@ class Group:
     def _sum_flat(self, parameters: list[nn.Parameter]) -> None:
         """The gradients of parameters of one dtype in one tensor, and after them which there are."""
         present = parameters[0].new_tensor([parameter.grad is not None for parameter in parameters])
-        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        gradients = [
+            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters
+        ]
         flat = torch.cat([*(gradient.flatten() for gradient in gradients), present])
         self._wait(dist.all_reduce(flat, async_op=True))
         *sums, counts = flat.split([*(parameter.numel() for parameter in parameters), len(parameters)])
@@ -94,7 +96,7 @@ class Group:
         if self.size == 1:
             return stop.asked is not None
         self._stop = stop
-        number = max(int(one) for (one,) in self.gather([float(stop.asked or 0)]))
+        number = max(int(signal) for (signal,) in self.gather([float(stop.asked or 0)]))
         if number:
             stop.ask(number)
         return bool(number)
@@ -184,12 +186,12 @@ class Group:
         return str(self._messages)
 
 
-def _flat(values: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values by dotted name."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            flat |= _flat(value, f"{place}{name}.")
+            flat |= _flat(value, f"{prefix}{name}.")
         else:
-            flat[f"{place}{name}"] = value
+            flat[f"{prefix}{name}"] = value
     return flat

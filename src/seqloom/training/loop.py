@@ -109,9 +109,9 @@ class Updates:
         losses = Losses()
         statistics: dict[str, Tensor] = {}
         for part, divisor in zip(parts, divisors, strict=True):
-            found = self._pass(part)
-            loss = self._loss(found, divisor, losses)
-            statistics = added(statistics, found.extras.statistics)
+            result = self._pass(part)
+            loss = self._loss(result, divisor, losses)
+            statistics = added(statistics, result.extras.statistics)
             (loss / divisor if divisor != 1 else loss).backward()
         mean_loss = losses.read(number + 1, self._group)
         self._group.sum_gradients(self._learner.parameters())
@@ -137,20 +137,20 @@ class Updates:
         precision = self._config.precision
         autocast = torch.autocast(self._device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
         with autocast:
-            found: Pass = self._run(part, self.carried)
-        self.carried = found.carried
+            result: Pass = self._run(part, self.carried)
+        self.carried = result.carried
         if self.carried and self._group.size > 1:
             raise ValueError("the objective carries tensors from step to step: train it in one process")
-        return found
+        return result
 
-    def _loss(self, found: Pass, divisor: float, losses: Losses) -> Tensor:
+    def _loss(self, result: Pass, divisor: float, losses: Losses) -> Tensor:
         """The sum of the objective's and the weighted auxiliary losses of one micro-batch; each is also collected."""
         weights = self._learner.model.loss_weights
         terms = []
-        for name, value in found.losses.items():
+        for name, value in result.losses.items():
             losses.add(f"the training {name}", value, divisor)
             terms.append(value)
-        for name, value in found.extras.losses.items():
+        for name, value in result.extras.losses.items():
             losses.add(f"the auxiliary loss {name}", value)
             terms.append(weights.get(name, 1.0) * value)
         total = terms[0]

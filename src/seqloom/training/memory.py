@@ -51,8 +51,8 @@ def require_room(model: ModelConfig, device: torch.device, training: TrainConfig
         what = f"training a model of {numbers:,} parameters on batches of {training.batch:,} windows"
     advice = "choose a smaller model.dim, model.depth, model.context, data.vocab or training.batch"
     if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        require_memory(what, need, advice, available=torch.cuda.mem_get_info(device)[0] + kept, where="the GPU")
+        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        require_memory(what, need, advice, available=torch.cuda.mem_get_info(device)[0] + reserved, where="the GPU")
     else:
         require_memory(what, need, advice, available=available_memory() + _held())
 

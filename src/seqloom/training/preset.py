@@ -28,14 +28,14 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
     """
     values = _read(preset)
     for change in sorted(changes, key=lambda change: not change.startswith("model=")):
-        place, sign, text = change.partition("=")
-        if not sign or not place:
+        name, sign, text = change.partition("=")
+        if not sign or not name:
             raise ValueError(f"--set needs name=value, such as model.mixer.kind=she, not {change!r}")
         value = _value(text, change)
-        if place == "model" and isinstance(value, str):
+        if name == "model" and isinstance(value, str):
             values["model"] = _model_of(value, values.get("model"))
         else:
-            _put(values, place.split("."), value)
+            _put(values, name.split("."), value)
     if source is not None:
         _put(values, ["data", "source"], source)
     names = {change.partition("=")[0] for change in changes}

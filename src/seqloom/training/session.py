@@ -141,9 +141,9 @@ class Session:
 
     def _apply(self, stage: Stage) -> None:
         model, stages = self.config.model, self.config.training.stages
-        if any(each.window is not None for each in stages):
+        if any(other.window is not None for other in stages):
             self.learner.model.take_windows(model if stage.window is None else model.windowed(stage.window))
-        if any(each.context is not None for each in stages):
+        if any(other.context is not None for other in stages):
             self.learner.objective.resize(stage.context or model.context)
         self.updates.rate = stage.lr or self.config.training.lr
 

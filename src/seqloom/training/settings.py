@@ -67,7 +67,7 @@ def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None
     try:
         kind = positions.kinds()[model["position"]["kind"]]
         given = model["mixer"] if isinstance(model["mixer"], list) else [model["mixer"]]
-        mixers = [mixer_config(each) for each in given]
+        mixers = [mixer_config(values) for values in given]
     except (KeyError, TypeError, ValueError):  # `read` says what is wrong
         return None
     if kind.place in (None, "embedding"):

@@ -41,13 +41,13 @@ class Stage(Config):
     @property
     def summary(self) -> str:
         """What it sets, in words."""
-        said = [
+        parts = [
             f"{self.batches:,} batches",
             f"window {self.window:,}" if self.window is not None else "",
             f"rows of {self.context:,} tokens" if self.context is not None else "",
             f"learning rate {self.lr:g}" if self.lr is not None else "",
         ]
-        return ", ".join(each for each in said if each)
+        return ", ".join(part for part in parts if part)
 
 
 def stage_at(stages: Sequence[Stage], step: int) -> int:

@@ -40,7 +40,7 @@ def probe(text: str, difficulty: int = 1) -> Probe:
             raise ValueError(f"a probe is NAME or NAME:SETTING=NUMBER,…, as mqar:pairs=8, not {text!r}")
         settings[setting] = int(number)
     try:
-        found: Probe = read(PROBES[name], settings)
+        result: Probe = read(PROBES[name], settings)
     except ValueError as error:
         raise ValueError(f"probe {text} at difficulty {difficulty}: {error}") from None
-    return found
+    return result

@@ -57,13 +57,13 @@ class Permutations(Probe):
         """(n!, n!): the id of p∘q, in row p and column q."""
         listed = list(permutations(range(self.things)))
         ids = {order: number for number, order in enumerate(listed)}
-        return np.array([[ids[tuple(p[place] for place in q)] for q in listed] for p in listed])
+        return np.array([[ids[tuple(p[index] for index in q)] for q in listed] for p in listed])
 
     @override
     def drawn(self, draws: Draws) -> Questions:
         tokens = draws.below(self.vocab, self.length)
         composed = tokens.copy()
-        for place in range(1, self.length):
-            composed[:, place] = self.after[tokens[:, place], composed[:, place - 1]]
+        for position in range(1, self.length):
+            composed[:, position] = self.after[tokens[:, position], composed[:, position - 1]]
         composed[:, 0] = 0
         return Questions(tokens, composed, np.broadcast_to(np.arange(self.length), tokens.shape).copy())

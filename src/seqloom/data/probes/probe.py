@@ -88,7 +88,7 @@ class Probe(Config, ABC):
         return self.drawn(Draws(f"{self.name} {settings} {seed}", step * rows, rows))
 
 
-def empty(rows: int, places: int) -> tuple[Ints, Ints, Ints]:
+def empty(rows: int, positions: int) -> tuple[Ints, Ints, Ints]:
     """Tokens, targets and distances (rows, places) of nothing but 0."""
-    tokens, targets, distance = (np.zeros((rows, places), np.int64) for _ in range(3))
+    tokens, targets, distance = (np.zeros((rows, positions), np.int64) for _ in range(3))
     return tokens, targets, distance

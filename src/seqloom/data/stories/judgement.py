@@ -36,9 +36,9 @@ def _complete(text: str, cut: bool) -> list[str]:
 def _fit(sentence: str, scope: Scope) -> tuple[str, Scope] | None:
     choices: list[Choice] = []
     for name, option in TEMPLATES:
-        found = read(option.symbols, sentence, 0, {} if name == "opening" else scope, choices)
-        if found is not None and found[0] == len(sentence):
-            return name, found[1]
+        end = read(option.symbols, sentence, 0, {} if name == "opening" else scope, choices)
+        if end is not None and end[0] == len(sentence):
+            return name, end[1]
     return None
 
 
@@ -67,9 +67,9 @@ def agreement(text: str, *, cut: bool = False) -> tuple[int, int]:
     agreed = known = 0
     for sentence in filter(is_sentence, _complete(text, cut)):
         known += 1
-        found = _fit(sentence, scope)
-        if found is not None:
+        fit = _fit(sentence, scope)
+        if fit is not None:
             agreed += 1
-            name, scope = found
+            name, scope = fit
             scope = {**dict.fromkeys(DOMAINS, ()), **scope} if name == "opening" else scope
     return agreed, known

@@ -19,8 +19,8 @@ def _recall(symbol: Recall, text: str, at: int, scope: Scope) -> tuple[int, Scop
     for option in candidates:
         form = option.forms[symbol.form]
         if text.startswith(form, at):
-            kept = tuple(other for other in candidates if other.forms[symbol.form] == form)
-            return at + len(form), scope if len(kept) == len(candidates) else {**scope, symbol.var: kept}
+            remaining = tuple(other for other in candidates if other.forms[symbol.form] == form)
+            return at + len(form), scope if len(remaining) == len(candidates) else {**scope, symbol.var: remaining}
     return None
 
 
@@ -35,9 +35,9 @@ def _expand(symbol: Expand, text: str, at: int, scope: Scope, choices: list[Choi
             choices.append(Choice(rule.name, index, rule.probabilities[index]))
             return at + len(form), {**scope, symbol.var: (option,)} if symbol.var else scope
         choices.append(Choice(rule.name, index, rule.probabilities[index]))
-        found = read(option.symbols, text, at, scope, choices)
-        if found is not None:
-            return found
+        end = read(option.symbols, text, at, scope, choices)
+        if end is not None:
+            return end
         del choices[mark:]
     return None
 
@@ -48,22 +48,22 @@ def read(
     """Fit `symbols` to `text` from `at`: where they end and the scope then, or None; appends the choices made."""
     for symbol in symbols:
         if isinstance(symbol, str):
-            found = (at + len(symbol), scope) if text.startswith(symbol, at) else None
+            end = (at + len(symbol), scope) if text.startswith(symbol, at) else None
         elif isinstance(symbol, Recall):
-            found = _recall(symbol, text, at, scope)
+            end = _recall(symbol, text, at, scope)
         else:
-            found = _expand(symbol, text, at, scope, choices)
-        if found is None:
+            end = _expand(symbol, text, at, scope, choices)
+        if end is None:
             return None
-        at, scope = found
+        at, scope = end
     return at, scope
 
 
 def parse(text: str) -> Derivation | None:
     """The derivation of one whole story, or None where the text is no story of the grammar, to the last character."""
     choices: list[Choice] = []
-    found = read((Expand("story", None, ""),), text, 0, {}, choices)
-    return Derivation(text, tuple(choices)) if found is not None and found[0] == len(text) else None
+    end = read((Expand("story", None, ""),), text, 0, {}, choices)
+    return Derivation(text, tuple(choices)) if end is not None and end[0] == len(text) else None
 
 
 def log_probability(text: str) -> float:

@@ -19,9 +19,9 @@ def objective_of(run: Run) -> ObjectiveConfig:
     if not isinstance(training, dict):
         raise ValueError(f"{run.config} has no training, and so no objective to score a model by")
     try:
-        found: ObjectiveConfig = TypeAdapter(AnyObjective).validate_python(
+        objective: ObjectiveConfig = TypeAdapter(AnyObjective).validate_python(
             training.get("objective", {"kind": "next_token"})
         )
     except ValidationError:
         raise ValueError(f"{run.config} does not describe an objective that this seqloom knows") from None
-    return found
+    return objective

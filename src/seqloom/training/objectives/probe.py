@@ -191,7 +191,7 @@ class Unpack(nn.Module):
 
     def forward(self, z: Float[Tensor, "B D"]) -> Float[Tensor, "B T D"]:
         """From the channels of one position to those of all positions that ask."""
-        places = self.places.weight.expand(len(z), -1, -1)
-        packed = z[:, None].expand_as(places)
-        found: Tensor = packed + self.network(torch.cat([packed, places], dim=2))
-        return found
+        positions = self.places.weight.expand(len(z), -1, -1)
+        packed = z[:, None].expand_as(positions)
+        result: Tensor = packed + self.network(torch.cat([packed, positions], dim=2))
+        return result
