@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from seqloom.analysis.count import Executed, count, unknown
-from seqloom.analysis.kernels import selected, transformed
+from seqloom.analysis.own_kernels import selected, transformed
 from seqloom.analysis.pointwise import Call
 
 A, B = torch.rand(3, 4, dtype=torch.float64) + 0.5, torch.rand(3, 4, dtype=torch.float64) + 0.5

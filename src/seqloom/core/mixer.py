@@ -21,7 +21,7 @@ from seqloom.core.memory import Memory
 from seqloom.core.parts import part_price, parts, plain
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State
+from seqloom.core.state import State, require_reusable
 from seqloom.core.view import View
 
 
@@ -225,11 +225,7 @@ class Mixer(nn.Module, ABC):
             self.check_state(state, len(x))
             accepted.token = None if autocasts(x.device) else (x.shape, x.dtype, x.device, x.layout)
         if reuse:
-            for tensor in state.values():
-                if tensor.requires_grad:
-                    raise ValueError(
-                        "a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()"
-                    )
+            require_reusable(state)
         return x
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

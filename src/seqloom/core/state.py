@@ -219,3 +219,10 @@ def nbytes(state: State | ModelState) -> int:
     """Bytes that the state holds, `length` counters aside."""
     entries = (tensor for name, tensor in flat(state).items() if name.rsplit(".", 1)[-1] != "length")
     return sum(tensor.numel() * tensor.element_size() for tensor in entries)
+
+
+def require_reusable(state: State) -> None:
+    """Raises ValueError where the state has gradients, which overwriting it would falsify."""
+    for tensor in state.values():
+        if tensor.requires_grad:
+            raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
