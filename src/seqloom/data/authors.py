@@ -2,7 +2,7 @@
 
     author of a document    the column `author` of the row of the folder's manifest.csv whose column `file` is its name;
                             else the line "Author: …" of its first 100, as Project Gutenberg's files begin;
-                            else what stands before " - " in its file's name
+                            else the text before " - " in its file's name
     one author              people of the same last and first name: "Wiggin, Kate Douglas" and "Kate D. Wiggin";
                             documents that share one of several authors, between which stands ";" or " and ", share all
     division                authors in the order of sha256(name): each goes to test until `part` of all characters is
@@ -93,7 +93,7 @@ def divide(documents: Documents, folder: Path, part: float) -> Division:
 
 
 def authors(document: Document, manifest: Mapping[str, str], source: str) -> tuple[str, ...]:
-    """The authors of a document, as they are written. ValueError where they are not said."""
+    """The authors of a document, as they are written. ValueError where there are none."""
     header = "\n".join(document.text.split("\n", HEADER)[:HEADER])
     before, dash, _ = PurePosixPath(document.name).stem.partition(" - ")
     line = _LINE.search(header)
@@ -101,7 +101,7 @@ def authors(document: Document, manifest: Mapping[str, str], source: str) -> tup
     people = [re.sub(r"\(.*?\)", "", name).strip() for name in re.split(r";|\band\b", names or "")]
     if not any(people):
         raise ValueError(
-            f"{source}: nobody is named as the author of {document.name}: write {MANIFEST} with the columns file and "
+            f"{source}: no author is named for {document.name}: write {MANIFEST} with the columns file and "
             'author, a line "Author: …" into its header, or call it "AUTHOR - TITLE.txt"'
         )
     return tuple(person for person in people if person)

@@ -1,6 +1,6 @@
 """The ebook numbers of 100 children's books at Project Gutenberg, in the order of their estimated popularity.
 
-The paper trains on "the top 100 books on English children's literature" and gives no list; this one stands in for it.
+The paper trains on "the top 100 books on English children's literature" and gives no list; this list replaces it.
 """
 
 CHILDREN: tuple[int, ...] = (

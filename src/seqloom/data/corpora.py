@@ -31,7 +31,7 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
     saved is read as `columns.saved` says. A .jsonl file holds one document a line, in the string field `column`, a
     .parquet file one a row. Every other file is one text.
 
-    Parquet and saved datasets are read anew in every pass, all else is held in memory.
+    Parquet and saved datasets are read again in every pass, all else is held in memory.
 
     Raises OSError or ValueError, in one line that names the file: not there, not readable (a subfolder too), no regular
     file, larger than the memory, empty, binary, not UTF-8 (with the byte offset), a wrong line of a .jsonl file (with

@@ -1,4 +1,4 @@
-"""Tokens hidden for a model to predict: which are chosen, and what stands in their place.
+"""Tokens hidden for a model to predict: the choice of tokens, and what replaces them.
 
     n = max(1, round(share · T)) of a row's T tokens are chosen, all choices equally likely; of these, token by token,
         80% become the mask, 10% a token drawn from the vocabulary, 10% stay

@@ -1,4 +1,4 @@
-"""A shuffle of 0 … size-1 that can be asked for any place without writing the rest down.
+"""A shuffle of 0 … size-1, any entry of which can be computed without the others.
 
     x = L·b + R,  L < a, R < b,  a = ⌈√size⌉, b = ⌈size / a⌉
     L ← (L + f(R, key_0)) mod a,  R ← (R + f(L, key_1)) mod b,  …            8 rounds; each is invertible
@@ -25,7 +25,7 @@ _S16, _S27, _S30, _S31 = (np.uint64(bits) for bits in (16, 27, 30, 31))
 
 
 def permute(index: npt.ArrayLike, epoch: npt.ArrayLike, size: int, seed: int) -> npt.NDArray[np.int64]:
-    """Where `index` goes in the shuffle of 0 … size-1 that belongs to (seed, epoch).
+    """The position of `index` in the shuffle of 0 … size-1 that belongs to (seed, epoch).
 
     index: (n,) integers in [0, size); epoch: (n,) or () integers; returns (n,) int64 in [0, size). `size` < 2^62.
     """

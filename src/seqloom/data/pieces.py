@@ -10,7 +10,7 @@ from typing import Any
 _SEAM = re.compile(r"(?<=[!-~]) (?=[!-~])")
 """where a text is cut: before a single blank between visible ASCII characters"""
 _MARK = "\u2581"
-"""what stands for a blank in tokens of SentencePiece"""
+"""the mark of a blank in tokens of SentencePiece"""
 _LOCAL = {"BertNormalizer", "Lowercase", "StripAccents", "NFC", "NFD", "NFKC", "NFKD"}
 """normalizers that change each visible ASCII character and each blank by itself"""
 _BLANKS = {"Whitespace", "WhitespaceSplit", "BertPreTokenizer"}

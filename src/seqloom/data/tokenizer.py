@@ -63,7 +63,7 @@ class Tokenizer:
             raise ValueError(f"it has no end token (looked for {', '.join(END_TOKENS)}, and what follows a text)")
         if end not in vocab:
             raise ValueError(f"its end token {end!r} is not in its vocabulary")
-        if end != stated:  # so that tokenizer.json says it
+        if end != stated:  # so that tokenizer.json contains it
             inner.post_processor = processors.TemplateProcessing(single=["$A", end], special_tokens=[(end, vocab[end])])
         self._inner = inner
         self._end = end
@@ -192,7 +192,7 @@ def _byte_level(model: models.Model) -> tokenizers.Tokenizer:
 
 
 def _form(inner: tokenizers.Tokenizer) -> dict[str, Any]:
-    """What tokenizer.json says."""
+    """The contents of tokenizer.json."""
     form: dict[str, Any] = json.loads(inner.to_str())
     return form
 

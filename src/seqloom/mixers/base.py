@@ -1,7 +1,7 @@
 """What every causal mixer shares: arguments checked, dropped tokens packed away, rows of different lengths, the count.
 
 A mixer writes its equation once, in `read`: over a whole sequence, over a piece that follows a state, and so over one
-token. Where a single token has something faster, `advance` says it.
+token. Where a single token has a faster form, it is in `advance`.
 """
 
 from abc import abstractmethod

@@ -29,12 +29,12 @@ class CachedHeads(Heads, PackedMixer, ABC):
     most: int | None
     """tokens whose keys and values are kept; None for all"""
     least: int = 0
-    """places of a new state: `most` for a window, else 0"""
+    """slots of a new state: `most` for a window, else 0"""
 
     @property
     @override
     def memory(self) -> Memory:
-        """Keys and values (B, G, C, K), C places of which `length` are used, and the convolution's last inputs."""
+        """Keys and values (B, G, C, K), C slots of which `length` are used, and the convolution's last inputs."""
         sizes = (self.kv_heads, self.least, self.width)
         cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.most)
         past = {} if self.taps is None else {"past": Entry((len(self.taps) - 1, sum(self.sizes)))}
@@ -76,7 +76,7 @@ class CachedHeads(Heads, PackedMixer, ABC):
         return q, {**cache, **past}
 
     def in_use(self, entries: Entries, length: Length, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The keys and values (B, G, C, K) of the places in use, after one more token than `length`."""
+        """The keys and values (B, G, C, K) of the slots in use, after one more token than `length`."""
         used = ring.held(entries["k"].shape[2], length.after(1, 1))
         k, v = (entries[name][:, :, :used].to(dtype) for name in ("k", "v"))
         return k, v

@@ -4,7 +4,7 @@
     u_t ← Σ_{l<W} taps_l ∘ u_{t-l}            with a `kernel` W > 1, of each channel u of q, k and v
     out = concat_h(y_h) W_out + b_out         or (concat_h(y_h) ∘ σ(x W_g)) W_out + b_out
 
-The mixers that stand on this file choose which keys a query looks at.
+The mixers that use this file choose which keys a query looks at.
 """
 
 from abc import ABC
@@ -121,7 +121,7 @@ class Heads(Mixer, ABC):
         self._draw_taps()
         position = config.acting(layer.position)
         built = None if position is None or position.shared else position.build(*config.sizes(layer))
-        assert built is None or isinstance(built, (QueriesKeysPosition, RelativePosition))  # as `places` says
+        assert built is None or isinstance(built, (QueriesKeysPosition, RelativePosition))  # `places` allows no other
         self.position = built
         self.relative = position is not None and not isinstance(built, QueriesKeysPosition)
         fades = isinstance(built, QueriesKeysPosition) and built.fade is not None
@@ -141,7 +141,7 @@ class Heads(Mixer, ABC):
     @property
     @override
     def parts(self) -> list[nn.Module]:
-        """Those that know their price: norms of heads and a relative position are priced in `priced`."""
+        """The parts with prices of their own: norms of heads and a relative position are priced in `priced`."""
         priced = (self.position if self.relative else None, self.norm_q, self.norm_k)
         return [part for part in super().parts if all(part is not other for other in priced)]
 

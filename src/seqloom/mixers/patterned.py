@@ -127,7 +127,7 @@ class PatternAttention(CachedHeads):
         )
 
     def _token(self, q: Tensor, keys: Tensor, values: Tensor, t: int) -> Tensor:
-        """The query of every row at time t over the places of the cache that its patterns look at."""
+        """The query of every row at time t over the positions of the cache that its patterns look at."""
         groups, room, parts = sparse.heads_of(self.patterns), keys.shape[2], []
         for pattern, heads in groups.items():
             slots = (pattern.keys(t) % room).to(q.device)

@@ -66,7 +66,7 @@ class Block(nn.Module):
 
     @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """What it writes at dropped positions means nothing. Nothing is handed to it."""
+        """Its output at dropped positions is undefined. Nothing is handed to it."""
         return self.forward_with_extras(x, {}, keep)[0]
 
     def forward_with_extras(self, x: Stream, handed: Handed, keep: Keep | None = None) -> tuple[Stream, Handed, Extras]:

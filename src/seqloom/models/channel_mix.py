@@ -1,9 +1,9 @@
-"""RWKV-4's channel mixing: what stands where other Transformers have a feed-forward network.
+"""RWKV-4's channel mixing, which replaces the feed-forward network of other Transformers.
 
     r = (x_{t-1} + μ_r (x_t - x_{t-1})) W_r,  k = (x_{t-1} + μ_k (x_t - x_{t-1})) W_k              x_0 = 0; no biases
     y = σ(r) ∘ (max(k, 0)² W_v)
 
-Each token sees the one before it, so it has a state and speaks the verbs of a mixer. In RWKV it stands in
+Each token sees the one before it, so it has a state and the methods of a mixer. In RWKV it stands in
 x = x + TimeMix(norm x),  x = x + ChannelMix(norm x), with one norm more after the embedding.
 
 Before training, with l = `layer`, both μ of channel c of D are (c/D)^(1 - l/depth).

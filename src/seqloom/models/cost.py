@@ -45,7 +45,7 @@ def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
 
 
 def layers_cost(config: ModelConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
-    """Embedding and layers, of T tokens or of the token at place T."""
+    """Embedding and layers, of T tokens or of the token at position T."""
     layers = (block_cost(block, T, per) for block in blocks)
     return sum(layers, _embed(config, T if per == "sequence" else 1)) + shared_cost(blocks)
 
@@ -68,7 +68,7 @@ def shared_cost(blocks: Sequence[Block]) -> Cost:
 
 
 def output_cost(config: ModelConfig, rows: int) -> Cost:
-    """What predicts at so many places: norm, output and softmax."""
+    """The head at a number of positions: norm, output and softmax."""
     D, W = config.dim, config.vocab
     head = linear(rows, D, W, bias=config.head_bias)
     if config.tie:

@@ -59,7 +59,7 @@ class Decoder(Transformer):
 
     @override
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
-        """Reads a further piece; logits after each of its places, and the state after it. The given state stays."""
+        """Reads a further piece; logits after each of its positions, and the state after it. The given state stays."""
         x, state = self.read(ids, state, keep)
         return self.logits(x, keep), state
 
@@ -72,7 +72,7 @@ class Decoder(Transformer):
 
     @override
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
-        """As `extend`, up to the features (B, T, D): for those who want the logits of few places."""
+        """As `extend`, up to the features (B, T, D): for callers that need the logits of few positions."""
         x, state, _ = self.read_with_extras(ids, state, keep)
         return x, state
 
@@ -132,7 +132,7 @@ class Decoder(Transformer):
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
-        """The state after the first `tokens` tokens; ValueError where a layer does not know it any more."""
+        """The state after the first `tokens` tokens; ValueError where a layer cannot restore it."""
         arguments.check_state(state, None, len(self.layers), self._sublayers_per_layer)
         layers = tuple(block.crop(memory, tokens) for block, memory in zip(self.blocks, state.layers, strict=True))
         return ModelState(layers, memory_of.crop({}, state.extra, tokens))

@@ -1,4 +1,5 @@
-"""Dropout with four draws from each 64 random bits: on a CPU torch draws one number a place, which takes far longer.
+"""Dropout with four draws from each 64 random bits: on a CPU torch draws one number per position, which takes far
+longer.
 
     y = x ∘ m / (1 - p),   m = 0 with probability p, else 1;   p to the nearest 1/65536, so 0.1 is 0.100006
 

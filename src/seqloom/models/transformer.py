@@ -122,7 +122,7 @@ class Transformer(Model, ABC):
 
     @override
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
-        """Logits of the token after each place; at a dropped place they are 0."""
+        """Logits of the token after each position; at a dropped position they are 0."""
         return self.logits(self.features(ids, keep), keep)
 
     @override
@@ -167,7 +167,7 @@ class Transformer(Model, ABC):
 
     @override
     def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
-        """The output layer over features (B, T, D), of all places or of those that are wanted; 0 at dropped ones."""
+        """The output layer over features (B, T, D), of all positions or of those that are wanted; 0 at dropped ones."""
         arguments.check_features(x, self.config.dim, self.token.weight.dtype, self.device)
         if x.dtype == torch.float64:  # a norm takes no float64 next to float32 parameters, under autocast neither
             x = x.to(self.token.weight.dtype)
@@ -209,7 +209,7 @@ class Transformer(Model, ABC):
 
     def _embed(self, ids: Tensor, time: Tensor | None, keep: Tensor | None) -> Tensor:
         if keep is not None:
-            ids = torch.where(keep, ids, 0)  # whatever a dropped place holds goes nowhere
+            ids = torch.where(keep, ids, 0)  # the id of a dropped position is ignored
         x = arguments.embedded(self.token, ids)
         position = self.position if isinstance(self.position, EmbeddingPosition) else None
         if position is not None and position.scaled:

@@ -7,7 +7,7 @@ from seqloom.ops import ring
 
 
 def extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
-    """The cache (B, G, C, K) with `room` places, after each row read new (B, G, T, K), or its first `lengths` (B,)."""
+    """The cache (B, G, C, K) with `room` slots, after each row read new (B, G, T, K), or its first `lengths` (B,)."""
     G = cache.shape[1]
     of_heads = None if lengths is None else lengths.repeat_interleave(G)
     grown = ring.grow(cache.flatten(0, 1), room)
@@ -15,7 +15,7 @@ def extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Ten
 
 
 def written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
-    """The cache with `room` places and one more token (B, G, 1, K); with `reuse` it is written where it has room.
+    """The cache with `room` slots and one more token (B, G, 1, K); with `reuse` it is written where it has room.
 
     `count` tokens were read by every row; None where rows differ.
     """

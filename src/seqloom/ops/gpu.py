@@ -41,7 +41,7 @@ def able(device: torch.device) -> bool:
 
 
 def best(device: torch.device) -> bool:
-    """Whether kernels are what to run there unless told otherwise: never in a graph that is to run elsewhere."""
+    """Whether kernels are the default there: never in a graph that is to run elsewhere."""
     return device.type == "cuda" and not torch.compiler.is_exporting() and able(device)
 
 

@@ -1,4 +1,4 @@
-"""A ring of the last tokens: place s of C holds the token at the latest time ≡ s (mod C).
+"""A ring of the last tokens: slot s of C holds the token at the latest time ≡ s (mod C).
 
 As long as C is not smaller than the number of tokens read, nothing wraps and the ring is a plain growing buffer; so one
 op serves windows and caches. Rows may have read different numbers of tokens.
@@ -17,19 +17,19 @@ Ring: TypeAlias = Float[Tensor, "B C D"]
 
 
 def times(size: int, length: Lengths) -> Int[Tensor, "B C"]:
-    """The time of the token in each place after `length` (B,) tokens; negative where a place is still empty."""
+    """The time of the token in each slot after `length` (B,) tokens; negative where a slot is still empty."""
     slot = torch.arange(size, device=length.device)
     last = length[:, None] - 1
     return last - (last - slot) % max(size, 1)
 
 
 def held(size: int, length: Length) -> int:
-    """How many of `size` places a row may have written; all, where that is not known."""
+    """How many of `size` slots a row may have written; all, where that is not known."""
     return size if length.bound is None else min(size, length.bound)
 
 
 def room(size: int, length: Length, new: int, most: int | None) -> int:
-    """How many places hold `new` more tokens, of which the last `most` are needed, or all: never fewer than `size`."""
+    """How many slots hold `new` more tokens, of which the last `most` are needed, or all: never fewer than `size`."""
     needed = held(size, length) + new
     if most is not None:
         needed = min(needed, most)
@@ -71,11 +71,11 @@ def latest(ring: Ring, length: Lengths, count: int) -> Float[Tensor, "B N D"]:
 
 
 def pick(x: Stream, positions: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """Each row's tokens at these places of it: whole tokens at a time, up to 8 times faster than `gather` on a CPU."""
+    """Each row's tokens at these slots of it: whole tokens at a time, up to 8 times faster than `gather` on a CPU."""
     first = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (first + positions).flatten()).unflatten(0, positions.shape)
 
 
 def grow(ring: Ring, size: int) -> Float[Tensor, "B N D"]:
-    """The ring with at least `size` places, the new ones 0. Only for a ring that has not wrapped."""
+    """The ring with at least `size` slots, the new ones 0. Only for a ring that has not wrapped."""
     return ring if ring.shape[1] >= size else torch.nn.functional.pad(ring, (0, 0, 0, size - ring.shape[1]))

@@ -1,7 +1,7 @@
-"""What could make the same settings compute other bits: a run keeps it, and says when it changed.
+"""What could make the same settings compute other bits: a run records it, and reports a change.
 
 The order of a floating-point sum depends on the number of threads, on the device, on torch and on the backend of each
-op. Threads and backends are taken up again when a run goes on; what cannot be is refused unless it is allowed.
+op. Threads and backends are taken up again when a run goes on; any other change is an error unless it is allowed.
 """
 
 import platform
@@ -35,7 +35,7 @@ def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:
 
 @contextmanager
 def threads_of(before: dict[str, Any], say: Callable[[str], None]) -> Iterator[None]:
-    """Inside the block, as many threads as the run was computed with before; a change is said."""
+    """Inside the block, as many threads as the run was computed with before; a change is reported."""
     threads = torch.get_num_threads()
     wanted = int(before.get("threads", threads))
     if wanted != threads:

@@ -1,4 +1,4 @@
-"""How a group of processes ends where one of them fails: each reports what it knows, and one says it in one line.
+"""How a group of processes ends where one of them fails: each reports its error, and one prints the cause in one line.
 
 A process that fails writes a report into the launcher's store: its own error, or that it lost the others. All wait a
 moment for the reports of the others. Those without a report are the ones that died or stalled. The lowest rank that has
@@ -42,9 +42,9 @@ class Reports:
             raise Lost
 
     def ending(self, error: BaseException) -> BaseException:
-        """Reports an error, waits for the others' reports, and returns what this rank raises in its place."""
+        """Reports an error, waits for the others' reports, and returns what this rank raises instead."""
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's, since a rank failed: first say which
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's, since a rank failed: first name it
         lost = isinstance(error, Lost)
         text = " ".join(str(error).split()) if isinstance(error, ValueError | OSError) else _named(error)
         report = {"lost": lost, "seconds": getattr(error, "seconds", 0.0), "text": text}

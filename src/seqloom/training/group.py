@@ -80,7 +80,7 @@ class Group:
             self._sum_flat(alike)
 
     def _sum_flat(self, parameters: list[nn.Parameter]) -> None:
-        """The gradients of parameters of one dtype in one tensor, and after them which there are."""
+        """The gradients of parameters of one dtype in one tensor, and after them flags of those that exist."""
         present = parameters[0].new_tensor([parameter.grad is not None for parameter in parameters])
         gradients = [
             torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters
@@ -92,7 +92,7 @@ class Group:
             parameter.grad = total.view_as(parameter) if count else None
 
     def agreed(self, stop: Stop) -> bool:
-        """Whether any rank was asked to stop; then `stop` says so in each, after the same step."""
+        """Whether any rank was asked to stop; then `stop` is set in each, after the same step."""
         if self.size == 1:
             return stop.asked is not None
         self._stop = stop
@@ -146,7 +146,7 @@ class Group:
             self._wait(dist.barrier(async_op=True))
 
     def ending(self, error: BaseException) -> BaseException:
-        """What this rank raises in place of an error, when all have reported theirs: see `Reports.ending`."""
+        """What this rank raises instead of an error, when all have reported theirs: see `Reports.ending`."""
         return error if self._reports is None else self._reports.ending(error)
 
     def _wait(self, work: Work | None) -> None:

@@ -1,6 +1,6 @@
-"""Memory: whether a model has room at all, and freed memory kept for the next step instead of handed back.
+"""Memory: whether a model has room at all, and freed memory that stays with the process for the next step.
 
-By default glibc maps each tensor above a threshold anew and unmaps it when it is freed, and the page faults of a
+By default glibc maps each tensor above a threshold again and unmaps it when it is freed, and the page faults of a
 training step cost a good part of it (docs/log.md has the figures). The setting holds for the process and changes no
 result; SEQLOOM_KEEP_MEMORY=0 in the environment goes without.
 """
@@ -24,7 +24,7 @@ _said = False
 def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
     """Asks glibc to keep what is freed; True where that was possible (Linux with glibc), else nothing changes.
 
-    Nothing does with SEQLOOM_KEEP_MEMORY=0 either. `say` is told in a line, once a process.
+    Nothing is changed with SEQLOOM_KEEP_MEMORY=0. `say` gets one line, once per process.
     """
     global _said  # noqa: PLW0603  # as the setting, it is of the process
     if os.environ.get("SEQLOOM_KEEP_MEMORY") == "0" or platform.libc_ver()[0] != "glibc":
@@ -58,7 +58,7 @@ def require_room(model: ModelConfig, device: torch.device, training: TrainConfig
 
 
 def activations(model: ModelConfig, training: TrainConfig) -> int:
-    """Bytes that a step takes at least beside the model: the ids of a batch, and what the backward of a piece needs.
+    """Bytes that a step takes at least next to the model: the ids of a batch, and what the backward of a piece needs.
 
     Of that the stream before each sublayer, the hidden layer of what follows a mixer, and the logits twice; what mixers
     keep of their own is not counted.
@@ -85,7 +85,7 @@ def _held() -> int:
 
 
 def weights(model: ModelConfig) -> tuple[int, int]:
-    """The parameters of a model, and the bytes in float32 that training keeps of them: four numbers each, and buffers.
+    """The parameters of a model, and the bytes in float32 of training: four numbers per parameter, and the buffers.
 
     ValueError where it cannot be built.
     """

@@ -103,7 +103,7 @@ class Optimizer:
 def optimizer(model: Any, config: TrainConfig, objective: nn.Module | None = None) -> Optimizer:
     """The optimizer of a model, and of an objective with parameters of its own, whose names begin with `objective.`.
 
-    What a mixer asks for its parameters in `param_groups` holds before `config`.
+    A mixer's own settings in `param_groups` take precedence over `config`.
 
     ValueError for Muon on a model without matrices inside its blocks.
     """

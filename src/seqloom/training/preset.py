@@ -24,7 +24,7 @@ from seqloom.training.recipes import recipe
 def preset_values(preset: str, changes: Sequence[str] = (), source: str | None = None) -> dict[str, Any]:
     """The values of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
-    ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the wrong place.
+    ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the wrong section.
     """
     values = _read(preset)
     for change in sorted(changes, key=lambda change: not change.startswith("model=")):

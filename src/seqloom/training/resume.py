@@ -1,4 +1,4 @@
-"""What a checkpoint's JSON says of a training, read without trust: its rows, and under which conditions it goes on."""
+"""A checkpoint's JSON on its training, read as untrusted input: its rows, and the conditions of resuming."""
 
 from dataclasses import dataclass
 from typing import Any, final
@@ -37,7 +37,7 @@ class _Meta(_Part):
 @final
 @dataclass(frozen=True)
 class Resumed:
-    """Where a training goes on."""
+    """The point at which a training resumes."""
 
     surroundings: dict[str, Any]
     """as `drift.surroundings` had them"""
@@ -49,7 +49,10 @@ class Resumed:
 
 
 def resume(saved: Checkpoint, run: Run) -> Resumed:
-    """What a training goes on from. ValueError, in one line, for a checkpoint of other settings or of no training."""
+    """The point from which a training resumes.
+
+    ValueError, in one line, for a checkpoint of other settings or of no training.
+    """
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: choose another --out")
     if "optimizer" not in saved.tensors:

@@ -116,7 +116,7 @@ class Session:
         require_finite(objective, self.step)
         if isinstance(rows, Unwritten):
             return
-        rows.sync()  # a checkpoint never knows more than the rows do
+        rows.sync()  # the rows reach the disk before the checkpoint that counts them
         optional = {"objective": objective.state_dict(), "carried": self.updates.carried}
         tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
         tensors |= {group: named for group, named in optional.items() if named}
@@ -126,7 +126,7 @@ class Session:
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
 
     def _enter(self, number: int, before: dict[str, Any]) -> None:
-        """Sets windows, rows and learning rate as a stage has them; `before`: what it was computed with so far, if any.
+        """Sets windows, rows and learning rate as a stage has them; `before`: its surroundings so far, if any.
 
         Its backends are those that its first batch chooses, or chose: a run that goes on within it takes them again.
         """
@@ -152,7 +152,7 @@ class Session:
         self.track(row)
 
     def _check(self) -> str:
-        """What the objective says of the model as it is now; whether it is solved is what rank 0 found."""
+        """The objective's note on the model as it is now; whether it is solved is decided by rank 0."""
         check = self.learner.objective.check(self.learner.model, self.step)
         if check is None:
             return ""

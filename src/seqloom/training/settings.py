@@ -68,7 +68,7 @@ def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None
         kind = positions.kinds()[model["position"]["kind"]]
         given = model["mixer"] if isinstance(model["mixer"], list) else [model["mixer"]]
         mixers = [mixer_config(values) for values in given]
-    except (KeyError, TypeError, ValueError):  # `read` says what is wrong
+    except (KeyError, TypeError, ValueError):  # `read` raises the error
         return None
     if kind.place in (None, "embedding"):
         return None
@@ -94,7 +94,7 @@ def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
 
 
 def _build(model: ModelConfig) -> None:
-    """What does not fit is said here, before a text is read or a folder made."""
+    """Mistakes are reported here, before a text is read or a folder made."""
     with torch.device("meta"):
         for mixer in dict.fromkeys(model.mixers):
             try:

@@ -1,4 +1,4 @@
-"""Ctrl-C and termination asked for politely: the step in hand is ended and saved; asked twice, it stops at once."""
+"""Ctrl-C and termination: the current step is finished and saved; a second signal stops at once."""
 
 import signal
 import threading

@@ -3,7 +3,7 @@
     start(folder, settings, step) → log(row) → … → close()
 
 `metrics.jsonl` stays the record of the run: a tracker gets a copy of the numbers, and one that fails is reported once,
-switched off, and stops nothing. Each is an extra of the package, imported only when it is asked for.
+switched off, and the training goes on. Each is an extra of the package, imported only when it is asked for.
 
     tensorboard   <run>/tensorboard; steps after the checkpoint that a run goes on from are purged
     wandb         project seqloom; WANDB_MODE=offline writes <run>/wandb without network

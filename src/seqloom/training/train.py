@@ -35,7 +35,7 @@ from seqloom.training.trackers import flattened, require_trackers, tracked
 @final
 @dataclass(frozen=True)
 class Outcome:
-    """How a run stands. `score` is the last held-out one of this call, if any, and `summary` what it says in words."""
+    """The outcome of a call. `score` is its last held-out score, if any, and `summary` that score in words."""
 
     run: Run
     model: Model
@@ -61,9 +61,9 @@ def train(
 ) -> Outcome:
     """Trains in `folder`, from its newest good checkpoint on, until all batches are read or a signal asks to stop.
 
-    It also ends where the objective says that it is solved. `say` takes what there is to tell, a line at a time; `show`
-    shows how far the training is, as `progress` does. Processes that torchrun started together train one model
-    (`seqloom.training.distributed`); rank 0 writes the run, and it alone says and shows. `trackers` names those that
+    It also ends where the objective says that it is solved. `say` takes messages, a line at a time; `show`
+    shows the progress, as `progress` does. Processes that torchrun started together train one model
+    (`seqloom.training.distributed`); only rank 0 writes the run, prints and shows progress. `trackers` names those that
     get a copy of each row (`seqloom.training.trackers`).
 
     ValueError, in one line, for settings that do not fit, a folder in use or of other settings, and a changed machine

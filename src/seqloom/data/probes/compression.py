@@ -2,7 +2,7 @@
 
     w3 w1 w7 w2 #  | ? ? ? ?  → w3 w1 w7 w2            ids: 0 is #, 1 is ?, then the words
 
-Nothing after the sign is read: the stream at the sign must hold every word, and a network that knows which place is
+Nothing after the sign is read: the stream at the sign must hold every word, and a network that knows which position is
 asked for takes it from there. A word's distance is that from the sign. Source: Poli et al., MAD, arXiv:2403.17844, and
 its code. Nothing differs but the sizes.
 """
@@ -21,7 +21,7 @@ ASK = 1
 
 @final
 class Compression(Probe):
-    """All of it, from one place."""
+    """All of it, from one position."""
 
     name: ClassVar = "compression"
     count: int = Field(ge=1, le=LONGEST // 4, description="words to be packed into one place")
@@ -52,7 +52,7 @@ class Compression(Probe):
     @property
     @override
     def summary(self) -> int:
-        """The place of the sign."""
+        """The position of the sign."""
         return self.count
 
     @override

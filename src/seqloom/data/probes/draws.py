@@ -1,4 +1,4 @@
-"""Random numbers of a batch that need only (key, sample): those of sample s are the same in whichever batch it stands.
+"""Random numbers of a batch that need only (key, sample): those of sample s are the same in any batch.
 
     bits(s, c, n) = number n of block s of Philox's stream under sha256(key, c)            c: how many draws came before
 

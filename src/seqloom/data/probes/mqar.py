@@ -3,8 +3,8 @@
     k1 v1 k2 v2 … kn vn  · k2 · · k1 · …            ids: 0 is ·, then the keys, then the values
 
 Source: Arora et al., Zoology, arXiv:2312.04927, and its code. There early questions are likelier (a power law) and
-every other place may ask, where here all places after the pairs are alike; and there the values of a row differ, so
-that some can be guessed by elimination.
+every other position may ask, where here all positions after the pairs are alike; and there the values of a row differ,
+so that some can be guessed by elimination.
 """
 
 from typing import ClassVar, final

@@ -62,7 +62,7 @@ class Needle(Probe):
         first, row = self.length - self.needles, np.arange(draws.rows)[:, None]
         keys, values = draws.different(self.keys, self.needles), self.keys + draws.below(self.values, self.needles)
         gaps = np.sort(draws.different(first - self.needles, self.needles), axis=1)
-        stand = gaps + np.arange(self.needles)  # a key has its value beside it, so no two begin side by side
+        stand = gaps + np.arange(self.needles)  # a key has its value next to it, so no two keys are neighbors
         asked = draws.different(self.needles, self.needles)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = self.keys + self.values + draws.below(self.words, self.length)

@@ -1,10 +1,10 @@
 """Parity: after each bit, whether the ones so far are odd in number.
 
-    1 0 1 1 0  → 1 1 0 1 1            ids: the bits; the first place asks nothing that is not in its own bit
+    1 0 1 1 0  → 1 1 0 1 1            ids: the bits; the first position asks nothing that is not in its own bit
 
 Every bit so far matters, so that the distance of a question is that of the first. A recurrence needs one bit of state;
-a softmax, or positive decays, must count. Source: Hahn, arXiv:1906.06755; asked at every place as in Delétang et al.,
-arXiv:2207.02098, they ask at the end.
+a softmax, or positive decays, must count. Source: Hahn, arXiv:1906.06755; asked at every position as in Delétang et
+al., arXiv:2207.02098, they ask at the end.
 """
 
 from typing import ClassVar, final

@@ -1,12 +1,12 @@
 """Permutations: after each permutation of a few things, the composition of all so far.
 
     p1 p2 p3 …  → p1, p2∘p1, p3∘p2∘p1, …        ids: the n! permutations of n things in lexicographic order;
-                                                 the first place asks nothing that is not in its own permutation
+                                                 the first position asks nothing that is not in its own permutation
 
-The word problem of the group S_n: of five things it is not solvable, and whoever keeps a state that only fades, or a
+The word problem of the group S_n: of five things it is not solvable, and a model with a state that only fades, or a
 sum, cannot follow it at any length. Every permutation so far matters, so that the distance of a question is that of the
 first. Source: Merrill et al., The Illusion of State in State-Space Models, arXiv:2404.08819; Grazzi et al.,
-arXiv:2411.12537. Asked at every place as there.
+arXiv:2411.12537. Asked at every position as there.
 """
 
 from functools import cached_property

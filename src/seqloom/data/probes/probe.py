@@ -1,7 +1,7 @@
-"""What a probe is: rows of tokens in which some places ask for what stands further back.
+"""The contract of a probe: rows of tokens in which some positions ask for earlier tokens.
 
 Every probe can be answered in full from the tokens up to the question (`optimum` is 1), and its answers are drawn so
-that whoever does not look back is right in `chance` of the cases, whatever he guesses.
+that a model which does not look back is right in `chance` of the cases, whatever it guesses.
 """
 
 import json
@@ -27,7 +27,7 @@ LONGEST = 2**20
 class Questions:
     """A batch. tokens (B, T): what is read; targets (B, T): the right answers, 0 where nothing is asked.
 
-    distance (B, T): how far back that stands which must be known, in tokens; 0 where nothing is asked.
+    distance (B, T): tokens back to the one that must be known; 0 where nothing is asked.
     """
 
     tokens: Ints
@@ -36,7 +36,7 @@ class Questions:
 
     @property
     def scored(self) -> npt.NDArray[np.bool_]:
-        """(B, T): the places whose answers count."""
+        """(B, T): the positions whose answers count."""
         return self.distance > 0
 
 
@@ -65,11 +65,11 @@ class Probe(Config, ABC):
     @property
     @abstractmethod
     def chance(self) -> float:
-        """Expected accuracy of whoever sees nothing but the token that asks."""
+        """Expected accuracy of a model that reads only the token that asks."""
 
     @property
     def summary(self) -> int | None:
-        """Where there is one: the place whose stream alone may answer; no token after it is read."""
+        """Where there is one: the position whose stream alone may answer; no token after it is read."""
         return None
 
     @abstractmethod
@@ -89,6 +89,6 @@ class Probe(Config, ABC):
 
 
 def empty(rows: int, positions: int) -> tuple[Ints, Ints, Ints]:
-    """Tokens, targets and distances (rows, places) of nothing but 0."""
+    """Tokens, targets and distances (rows, positions) of nothing but 0."""
     tokens, targets, distance = (np.zeros((rows, positions), np.int64) for _ in range(3))
     return tokens, targets, distance

@@ -36,7 +36,7 @@ class SelectiveCopying(Probe):
     @classmethod
     @override
     def at(cls, difficulty: int) -> dict[str, int]:
-        """4, 8, 16, … words among four times as many places."""
+        """4, 8, 16, … words among four times as many positions."""
         count = 2 ** (difficulty + 1)
         return {"count": count, "length": 4 * count}
 

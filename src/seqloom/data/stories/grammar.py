@@ -1,4 +1,4 @@
-"""The tables read once into rules: what writes the stories, reads them and prices them is this one copy.
+"""The tables as rules: the same rules write the stories, parse them and give their probabilities.
 
 A rule is a list of options with weights. An option is a sequence of symbols: a `str` is written as it stands, an
 `Expand` is a choice among the options of a rule, a `Recall` repeats what an earlier choice bound. The grammar has no

@@ -1,4 +1,4 @@
-"""AFT-conv: the biases depend on the distance alone, one set of them a head, so that any length is read.
+"""AFT-conv: the biases depend on the distance alone, one set per head, so that any length is read.
 
     q = x W_q,  v = x W_v                  (T, D)       k = x W_k     (T, H): one key a head, shared by its D/H channels
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + b_{t-j}} v_j) / (Σ_{j≤t} e^{k_j + b_{t-j}})           per head; b_l = 0 for l ≥ L
@@ -7,7 +7,7 @@
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 5 in one dimension and "Parameterization": γ
 and β begin at 0, so that it begins as AFT-simple. The paper writes the sum as all tokens and a convolution with e^b - 1
-beside them; `seqloom.ops.biased_average` takes the window out of the one and 1 out of the other, which is the same and
+next to them; `seqloom.ops.biased_average` takes the window out of the one and 1 out of the other, which is the same and
 cancels nothing. Beside the variance 1e-5 is ours: a window of 1 has none. W_out is in none of
 its equations, but in the parameters that it counts.
 """

@@ -1,6 +1,6 @@
-"""AFT-full: attention whose weights know no query; they are the key of a token and a bias for each pair of places.
+"""AFT-full: attention whose weights know no query; they are the key of a token and a bias for each pair of positions.
 
-    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has a number a channel
+    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has one number per channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + w_{tj}} ∘ v_j) / (Σ_{j≤t} e^{k_j + w_{tj}})
     w_{tj} = u_t · r_j of width F = `bias_dim`, or a table of its own where that is 0;   t, j < context;   w = (u, r)
     out = y W_out                                                            bidirectional: the sums reach to T
@@ -163,7 +163,7 @@ def _recalled(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 @register
 class AFTFullConfig(MixerConfig):
-    """AFT with a bias for each pair of places. It reads at most `context` tokens."""
+    """AFT with a bias for each pair of positions. It reads at most `context` tokens."""
 
     kind: Literal["aft_full"] = "aft_full"
     bias_dim: int = Field(128, ge=0, description="width of the factors of the biases; 0 for a plain table of them")

@@ -1,6 +1,6 @@
 """AFT-local: AFT-full whose biases are 0 outside a window; the tokens outside are read all the same.
 
-    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has a number a channel
+    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has one number per channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + w_{tj}} ∘ v_j) / (Σ_{j≤t} e^{k_j + w_{tj}})
     w_{tj} = u_t · r_j of width F = `bias_dim`, or an entry of a table where that is 0, for t - j < `window`, else 0
     out = y W_out                                                            t, j < context;   w is (u, r), or the table

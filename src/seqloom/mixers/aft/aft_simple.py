@@ -1,6 +1,6 @@
 """AFT-simple: a softmax over time in each channel, whose average the token itself lets through.
 
-    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has a number a channel
+    q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has one number per channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j} ∘ v_j) / (Σ_{j≤t} e^{k_j})
     out = y W_out                                                            bidirectional: the sums reach to T
 

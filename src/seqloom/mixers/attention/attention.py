@@ -77,7 +77,7 @@ class Attention(CachedHeads):
         length = length_of(state)
         q, entries = self.token(x, state, reuse)
         k, v = self.in_use(entries, length, x.dtype)
-        if length.even and self.plain:  # every row looks at all places in use, in whichever order they lie
+        if length.even and self.plain:  # every row looks at all positions in use, in whichever order they lie
             y = attend(q, k, v, pattern=everywhere)
         else:
             then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]

@@ -120,7 +120,7 @@ class FoX(PackedMixer):
         return {name: extended(cache, room, state["length"], new, lengths) for name, cache, new in given}
 
     def _faded(self, state: State, room: int, g: Tensor, used: int) -> Tensor:
-        """The sums of the keys that are held after tokens of these gates, in `room` places of which `used` are used."""
+        """The sums of the keys that are held after tokens of these gates, in `room` slots of which `used` are used."""
         sums = ring.grow(state["sums"].flatten(0, 1), room).unflatten(0, state["sums"].shape[:2])
         faded = sums[:, :, :used] + g.sum(-1)[:, :, None, None]
         held = ring.times(state["sums"].shape[2], state["length"]) >= 0

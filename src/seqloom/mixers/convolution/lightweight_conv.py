@@ -89,7 +89,7 @@ class LightweightConv(PackedMixer):
         return self.w_in, gated_unit.price(span.rows * D), soft, taps.price(span, D, K), self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:
-        """(K, D); under the reference for each token anew, so that a step costs what its token costs in a sequence."""
+        """(K, D); under the reference for each token again, so that a step costs what its token costs in a sequence."""
         taps = self.w.repeat_interleave(self.dim // self.heads, 1)
         T = u.shape[1]
         if OP.choose(u, taps) == "reference":

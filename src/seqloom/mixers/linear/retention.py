@@ -4,7 +4,7 @@
     S_t = γ_h S_{t-1} + k_tᵀ v_t,   y_t = q_t S_t                     γ_h = 1 - 2^{-5-h}, h < H; θ_i = 10000^{-2i/K}
     out = (swish(x W_g) ∘ concat_h norm(y)) W_o
 
-γ and θ are fixed. e^{ιtθ} turns pairs of channels at place t (`seqloom.positions.rotary`), and norm takes off each
+γ and θ are fixed. e^{ιtθ} turns pairs of channels at position t (`seqloom.positions.rotary`), and norm takes off each
 head's mean and divides by its deviation, √(variance + eps), without gain and bias.
 
 Source: Sun et al., Retentive Network, arXiv:2307.08621, Eq. 5-8. Of the paper's three normalisations of the scores two,

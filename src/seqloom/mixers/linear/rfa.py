@@ -14,7 +14,7 @@ Source: Peng et al., Random Feature Attention, arXiv:2103.02143, Eq. 2-7, sectio
 e^· around -|x-y|²/2σ² and the gate. A product of such features can be negative, while the kernel is at least e^{-2s²},
 0.14 for s = 1, as |q̂|, |k̂| ≤ 1. The paper divides by φ(q)·z as it is, its authors' code by at least a constant, which
 the gate's factor 1 - g gets below; ours is in proportion to s_t (and 1e-25 at least, so that y fades to 0 behind gates
-within 1e-24 of 1). Directions are rounded to bfloat16 and drawn anew after each update, where the authors choose from
+within 1e-24 of 1). Directions are rounded to bfloat16 and drawn again after each update, where the authors choose from
 200 draws made beforehand; the last draw is what is evaluated.
 """
 

@@ -57,7 +57,7 @@ class GSS(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """λ, C and d are drawn anew, N(0, 1), whatever `std`."""
+        """λ, C and d are drawn again, N(0, 1), whatever `std`."""
         super().reset(std)
         self._begin()
 

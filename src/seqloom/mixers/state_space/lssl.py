@@ -66,7 +66,7 @@ class LSSL(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A and B go back to where they begin, Δ, C and D are drawn anew, whatever `std`."""
+        """A and B go back to where they begin, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
         self._begin()
 

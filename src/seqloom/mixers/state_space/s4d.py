@@ -65,7 +65,7 @@ class S4D(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A goes back to where it begins, Δ, C and D are drawn anew, whatever `std`."""
+        """A goes back to where it begins, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
         self._begin()
 

@@ -9,7 +9,7 @@ Before training A_n = -n, softplus(b) is log-uniform from `dt_min` to `dt_max` a
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, Algorithm 2 and section 3.6; d is of the authors' code. B is discretised by
 Euler's rule as in that code, not by their Eq. 4. There is no output projection, as in Algorithm 2: channels meet in
-Δ, B and C alone. Seed 004 calls B, C and Δ matrices learned for each place; they are linear in the token.
+Δ, B and C alone. Seed 004 calls B, C and Δ matrices learned for each position; they are linear in the token.
 """
 
 from collections.abc import Iterable

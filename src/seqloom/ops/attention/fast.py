@@ -129,7 +129,7 @@ def of_queries(q: Tensor, kv: Tensor) -> Tensor:
 def _seen(
     q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Keys and values, which places are seen (B or 1, 1, Tq, Tk), which queries see none, and the times of both."""
+    """Keys and values, which positions are seen (B or 1, 1, Tq, Tk), which queries see none, and the times of both."""
     now, then = times(q, query_time)[:, None, :, None], times(k, key_time)[:, None, None, :]
     seen = pattern(now, then) & (then >= 0)
     if key_time is not None:  # an empty key is weighed 0, but 0 times NaN is NaN

@@ -2,12 +2,12 @@
 
     y_t = (Σ_{l<L} e^{k_{t-l} + b_{t,l}} v_{t-l} + Σ_{l≥L} e^{k_{t-l}} v_{t-l}) / (the same sums with 1 for v)
 
-l is the lag, tokens before the first are left out, and beyond L lags the bias is 0. k has a number a channel, or one
-for each of K groups of channels. The bias (B, T, L, K) has 1 on every axis along which it does not change: a table over
-places is (1, T, L, 1), a convolution (1, 1, L, K).
+l is the lag, tokens before the first are left out, and beyond L lags the bias is 0. k has one number per channel, or
+one for each of K groups of channels. The bias (B, T, L, K) has 1 on every axis along which it does not change: a table
+over positions is (1, T, L, 1), a convolution (1, 1, L, K).
 
 Backends: `reference`; `blocks`, products with the matrix of e^b; `lags`, the lag sum with the taps e^b, for biases that
-are the same at every place. The last two are stable and causal by the same means (`halves.py`). They need
+are the same at every position. The last two are stable and causal by the same means (`halves.py`). They need
 the biases of one query, the 0 beyond L included, to lie within 60 of each other in float32 and bfloat16, within 600 in
 float64; keys may be anything.
 
@@ -36,7 +36,7 @@ LONG = 512
 
 
 def average(k: Keys, v: Stream, bias: Bias, past: Past | None = None, total: Total | None = None) -> Stream:
-    """The average at each place of v (B, T, D) under keys (B, T, K), K dividing D: (B, T, D).
+    """The average at each position of v (B, T, D) under keys (B, T, K), K dividing D: (B, T, D).
 
     `past` are keys and values (B, P, K), (B, P, D) right before these, with keys of -inf where a row has fewer; `total`
     is the sum over all tokens before those. A key of -inf anywhere else is not allowed. Differentiable in all of them.
@@ -60,7 +60,7 @@ def by_size(k: Tensor, bias: Tensor) -> str:
 
 
 def _same(k: Tensor, bias: Tensor) -> bool:
-    """Whether the bias is the same at every place."""
+    """Whether the bias is the same at every position."""
     return bias.shape[:2] == (1, 1)
 
 

@@ -1,4 +1,4 @@
-"""Biases by place and lag, from what a mixer holds: a table, two factors of it, or taps in a form of their own.
+"""Biases by position and lag, from what a mixer holds: a table, two factors of it, or taps in a form of their own.
 
     table       b_{t,l} = w_{t,t-l}, or w_{t,l}          factors       b_{t,l} = u_t · r_{t-l},    u, r = w
     standard    b_l = gain · (w_l - mean w) / √(var w + 1e-5) + shift                       per head, over the lags
@@ -22,7 +22,7 @@ from seqloom.core.state import Length, State, length_of
 from seqloom.ops import backends
 
 Places: TypeAlias = Int[Tensor, "#B T"]
-"""the place of each query, from 0"""
+"""the position of each query, from 0"""
 Absolute: TypeAlias = Float[Tensor, "..."]
 """a table, or two factors of one"""
 
@@ -82,7 +82,7 @@ def pairs(w: Absolute, T: int) -> Float[Tensor, "T T"]:
 
 
 def by_key(bias: Float[Tensor, "T L"]) -> Float[Tensor, "T T"]:
-    """Biases by place and lag turned to (query, key), 0 for keys after the query and beyond the last lag."""
+    """Biases by position and lag turned to (query, key), 0 for keys after the query and beyond the last lag."""
     position = torch.arange(len(bias), device=bias.device)
     lag = position[:, None] - position
     result = bias.gather(1, lag.clamp(0, bias.shape[1] - 1))
@@ -108,7 +108,7 @@ def _from_factors(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
 
 
 def _in_reach(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
-    """The products of queries, whose places follow each other, with the keys in reach: by chunks of `lags` queries."""
+    """The products of queries at consecutive positions with the keys in reach: by chunks of `lags` queries."""
     chunk = min(positions.shape[1], lags)
     begins = positions[:, ::chunk, None]
     queries, keys = (begins + torch.arange(first, chunk, device=positions.device) for first in (0, 1 - lags))
@@ -120,7 +120,7 @@ def _in_reach(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
 
 
 def _by_lag(rows: Tensor, positions: Tensor, lags: int) -> Tensor:
-    """Rows over keys (#B, T, N), each of the query at its place, turned to lags: (#B, T, L, 1)."""
+    """Rows over keys (#B, T, N), each of the query at its position, turned to lags: (#B, T, L, 1)."""
     then = positions[..., None] - torch.arange(lags, device=positions.device)
     return rows.gather(2, then.clamp(0, rows.shape[2] - 1))[..., None]
 

@@ -13,7 +13,7 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
 
 
 def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halves.Read, halves.Read]:
-    matrix = _square(b, floor, positions, before).exp()  # (#B, #K, places, before + places)
+    matrix = _square(b, floor, positions, before).exp()  # (#B, #K, positions, before + positions)
     here = matrix[..., before:]
 
     def past(e: Tensor, count: int) -> Tensor:
@@ -27,7 +27,7 @@ def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halv
 
 
 def _square(b: Tensor, floor: Tensor, positions: int, before: int) -> Tensor:
-    """Biases by place and key, from those by place and lag; `floor` beyond the last lag."""
+    """Biases by position and key, from those by position and lag; `floor` beyond the last lag."""
     L, at = b.shape[2], torch.arange(before + positions, device=b.device)
     lag = at[before:, None] - at
     by_lag = b.permute(0, 3, 1, 2).expand(-1, -1, positions, -1)

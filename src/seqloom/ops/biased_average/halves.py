@@ -25,9 +25,9 @@ from seqloom.ops.biased_average.total import Past, Total, counted, lowest, weigh
 
 LEAF = 4
 Read: TypeAlias = Callable[[Tensor, int], Tensor]
-"""(weighed tokens (B, n, S, K, V), N) → their sums with e^{b - r} at the N places after each block (B, n, N, K, V)"""
+"""(weighed tokens (B, n, S, K, V), N) → their sums with e^{b - r} at the N positions after a block (B, n, N, K, V)"""
 Reader: TypeAlias = Callable[[Tensor, Tensor, int, int], tuple[Read, Read]]
-"""(b - r (#B, #T, L, #K), -r (#B, #T, #K), places, places before them) → how the past is read, how a left half is"""
+"""(b - r (#B, #T, L, #K), -r (#B, #T, #K), positions, those before them) → how the past is read, how a left half is"""
 
 
 def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None, reader: Reader) -> Tensor:
@@ -36,7 +36,7 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
     T, before = k.shape[1], 0 if past is None else past[0].shape[1]
     levels = max(0, (T // LEAF).bit_length() - 1)
     leaf = -(-T // 2**levels)
-    more = (leaf << levels) - T  # places that are not there, after all that are
+    more = (leaf << levels) - T  # positions that are not there, after all that are
     b, floor = _below_largest(bias.to(kind), total is not None or bias.shape[2] < before + T, more)
     k, v = (pad(x.to(kind), (0, 0, 0, more)) for x in (k, v))
     read_past, read_left = reader(b, floor, T + more, before)
@@ -74,7 +74,7 @@ def _below_largest(bias: Tensor, beyond: bool, more: int) -> tuple[Tensor, Tenso
 
 
 def _leaves(k: Tensor, u: Tensor, top: Tensor, b: Tensor, floor: Tensor, leaf: int) -> Tensor:
-    """What each place reads inside its own leaf (B, T, K, V), lag by lag."""
+    """What each position reads inside its own leaf (B, T, K, V), lag by lag."""
     k, u, top = (x.unflatten(1, (-1, leaf)) for x in (k, u, top))
     sums = torch.zeros_like(u)
     for lag in range(leaf):
@@ -86,7 +86,7 @@ def _leaves(k: Tensor, u: Tensor, top: Tensor, b: Tensor, floor: Tensor, leaf: i
 
 
 def _across(k: Tensor, u: Tensor, top: Tensor, size: int, read: Read) -> Tensor:
-    """What each right half of 2·`size` places reads in its left half (B, T, K, V); 0 in left halves."""
+    """What each right half of 2·`size` positions reads in its left half (B, T, K, V); 0 in left halves."""
     k, u, top = (x.unflatten(1, (-1, 2, size)) for x in (k, u, top))
     peak = k[:, :, 0].detach().amax(2, keepdim=True)
     e = (k[:, :, 0] - peak).exp()[..., None] * u[:, :, 0]

@@ -1,4 +1,4 @@
-"""The biased average by lag sums, for biases that are the same at every place: no matrix, any length.
+"""The biased average by lag sums, for biases that are the same at every position: no matrix, any length.
 
 A right half reads the window of its left half as a lag sum with the taps e^{b - r} over e^{k - M_S} (v, 1), all of it
 under the one maximum M_S that it may know, and what lies beyond the window as a running sum of the same numbers: both
@@ -29,7 +29,7 @@ def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halv
 
 
 def _window(e: Tensor, taps: Tensor, count: int) -> Tensor:
-    """The lag sum of (B, n, S, K, V) at the `count` places after each block: only its last L-1 tokens reach them."""
+    """The lag sum of (B, n, S, K, V) at the `count` positions after each block: only its last L-1 tokens reach them."""
     L, (K, V) = len(taps), e.shape[3:]
     near = min(e.shape[2], L - 1)
     reached = min(count, L - 1)
@@ -42,7 +42,7 @@ def _window(e: Tensor, taps: Tensor, count: int) -> Tensor:
 
 
 def _beyond(e: Tensor, L: int, count: int) -> Tensor:
-    """The sum of the tokens of each block that lie L or more before each of the `count` places after it."""
+    """The sum of the tokens of each block that lie L or more before each of the `count` positions after it."""
     S = e.shape[2]
     if S + count <= L:
         return e.new_zeros(*e.shape[:2], count, *e.shape[3:])

@@ -48,7 +48,7 @@ def nothing(batch: int, keys: int, dim: int, like: Tensor) -> Total:
 
 
 def counted(v: Tensor, keys: int) -> Tensor:
-    """Values (…, D) beside the 1 that counts them, key by key: (…, K, D/K + 1)."""
+    """Values (…, D) next to the 1 that counts them, key by key: (…, K, D/K + 1)."""
     heads = v.unflatten(-1, (keys, -1))
     return torch.cat([heads, torch.ones_like(heads[..., :1])], -1)
 

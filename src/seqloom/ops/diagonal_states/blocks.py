@@ -30,7 +30,7 @@ def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
     M = min(BLOCK, u.shape[1])
     powers = up_to(rates, M)
     state = torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
-    last = (u.shape[1] - 1) // M * M  # nobody reads the state after the last block
+    last = (u.shape[1] - 1) // M * M  # the state after the last block is not read
     return _outputs(u, powers, weights, entering(u[:, :last], powers, state))
 
 

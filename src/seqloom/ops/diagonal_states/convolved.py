@@ -1,4 +1,5 @@
-"""The systems as a sum over lags under their kernel, through the FFT, beside what is left of the state they began with.
+"""The systems as a sum over lags under their kernel, through the FFT, next to what is left of the state they began
+with.
 
     y_t = Σ_l K_l u_{t-l} + 2 Re Σ_n w_n λ̄_n^{t+1} h_{0,n}
 

@@ -1,6 +1,6 @@
-"""Filters kept from one token to the next, for as long as the parameters that they were worked out from stay the same.
+"""Filters kept from one token to the next, for as long as the parameters that they were computed from stay the same.
 
-Token by token a filter would otherwise be worked out anew each time, which costs far more than reading with it. What is
+Token by token a filter would otherwise be computed again each time, which costs far more than reading with it. What is
 kept is compared with the parameters by value: torch counts the changes of a tensor, but neither those by way of `.data`
 nor those of its fused optimizers, and a filter that has gone stale would show nowhere. So nothing can make it stale.
 """
@@ -45,7 +45,7 @@ class Kept:
         if known < count:
             more = compute(known, count)
             if known == 0:
-                with torch.inference_mode(False):  # else nobody could add to them outside of inference mode
+                with torch.inference_mode(False):  # tensors made in inference mode could not be changed outside of it
                     taps, then = more.new_empty(len(more), context, *more.shape[2:]), torch.empty_like(now)
                 then.copy_(now)
             taps[:, known:count] = more

@@ -1,4 +1,4 @@
-"""The lag sum as one product a tap over all places at once: exactly causal, for any kind of taps.
+"""The lag sum as one product a tap over all positions at once: exactly causal, for any kind of taps.
 
 Costs T·L/2 products (the paper's count), against the FFT's T log T; a change to an input cannot reach an earlier output
 even in the last bit, and integers stay exact.

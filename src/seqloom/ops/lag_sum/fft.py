@@ -1,7 +1,7 @@
 """The lag sum as a product of spectra along time, with a backward that reuses the transform of the taps.
 
     X = rfft(x), W = rfft(w) over n ≥ T + L - 1 points;   Y_f = X_f W_f;   y = irfft(Y)
-    dX_f = dY_f W_f^H,   dW_f = X_f^H dY_f               the transform of w is kept, that of x is made anew
+    dX_f = dY_f W_f^H,   dW_f = X_f^H dY_f               the transform of w is kept, that of x is made again
 
 The time axis is moved last before each transform, where it is up to 3 times faster on a CPU. Spectra are float32 or
 float64: torch has no complex half. A gradient of a gradient is taken through the plain formula.

@@ -1,4 +1,4 @@
-"""The lag sum on a GPU, lag by lag, by Triton (gpu_kernels.py, gpu_slopes.py): all places and channels at once.
+"""The lag sum on a GPU, lag by lag, by Triton (gpu_kernels.py, gpu_slopes.py): all positions and channels at once.
 
 Two operators of torch, so that a compiled model holds them as they are. Products of matrices are exact to float32.
 """
@@ -14,15 +14,15 @@ from seqloom.ops.gpu import blocks
 from seqloom.ops.lag_sum import adjoint
 
 TIMES, BLOCK = 32, 32
-"""places, or lags where taps receive, and channels of a program that sums channels alone"""
+"""positions, or lags where taps receive, and channels of a program that sums channels alone"""
 PIECE = 256
-"""places whose products such a program adds up before they go to double precision"""
+"""positions whose products such a program adds up before they go to double precision"""
 LONG, WIDE = 64, 32
-"""places and channels that a program multiplies at once: powers of two, at least 16"""
+"""positions and channels that a program multiplies at once: powers of two, at least 16"""
 NARROW = 16
 """both, for double precision, which fills twice the registers"""
 PROGRAMS = 1024
-"""programs that a GPU is kept busy with: where taps are fewer blocks, the places are cut in parts"""
+"""programs that a GPU is kept busy with: where taps are fewer blocks, the positions are cut in parts"""
 
 
 @functools.cache
@@ -41,7 +41,7 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
 
 
 def tile(kind: torch.dtype) -> tuple[int, int]:
-    """Places and channels that a program multiplies at once."""
+    """Positions and channels that a program multiplies at once."""
     return (NARROW, NARROW) if kind == torch.float64 else (LONG, WIDE)
 
 
@@ -96,7 +96,7 @@ def _slopes(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
 
 
 def _parts(count: int, piece: int, grid: tuple[int, int]) -> tuple[int, int]:
-    """How many parts the places are cut in, and the places of each: whole pieces."""
+    """How many parts the positions are cut in, and the positions of each: whole pieces."""
     pieces = blocks(count, piece)
     per_part = blocks(pieces, max(1, min(pieces, PROGRAMS // (grid[0] * grid[1]))))
     return blocks(pieces, per_part), per_part * piece

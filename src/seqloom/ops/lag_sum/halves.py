@@ -1,7 +1,7 @@
 """The lag sum cut in halves: exactly causal, at T log² T instead of the T² of a direct sum.
 
     a block as long as the taps reads itself: its right half reads its left half at once, and so does each half's half;
-    down to leaves of LEAF places or fewer, which are read lag by lag; and a block reads the one before it
+    down to leaves of LEAF positions or fewer, which are read lag by lag; and a block reads the one before it
 
 What is transformed at once, here a left half to be read by the right one, is before all that reads it. So a later input
 is in no number that an earlier output is made of, though transforms round each number by the largest. Where C is at
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from seqloom.ops.lag_sum import direct, fft, native, spectral
 
 LEAF = 8
-"""places of a leaf, up to 2 LEAF - 1 of them; up to SPAN times as many where C sums channels alone"""
+"""positions of a leaf, up to 2 LEAF - 1 of them; up to SPAN times as many where C sums channels alone"""
 SPAN = 32
 
 
@@ -43,7 +43,7 @@ def _cut(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _after(x: Tensor, w: Tensor) -> Tensor:
-    """What as many places as a block has, right after it, read in it: (B, N, S, D) → (B, N, S, D)."""
+    """What as many positions as a block has, right after it, read in it: (B, N, S, D) → (B, N, S, D)."""
     size, rows = x.shape[2], x.flatten(0, 1)
     if _here(x) and spectral.available():
         y = spectral.lags(pad(rows, (0, 0, 0, size)), w[: 2 * size])

@@ -2,8 +2,8 @@
 
     y_n = z_n W_0 + Σ_{k=1}^{min(n, L-1)} z_{n-k} W_k
 
-The window (B, L-1, D) is a ring that is filled backwards: the input at time t lies at place -1-t (mod L-1), and places
-that were never written are 0. From the newest on, the places therefore run in the order of the taps, and where all rows
+The window (B, L-1, D) is a ring that is filled backwards: the input at time t lies at slot -1-t (mod L-1), and slots
+that were never written are 0. From the newest on, the slots therefore run in the order of the taps, and where all rows
 have read equally many tokens the sum is two products of slices as they lie, with neither inputs nor taps copied. Where
 they have not, or where that is not known, the inputs are picked out in the order of the taps; the taps stay.
 """

@@ -1,7 +1,7 @@
 """The decaying sum whose keys' channels decay apart, S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t, by chunks of C tokens.
 
     y_i = Σ_{j≤i} Σ_c q_ic k_jc e^{g_{j+1,c} + … + g_ic} v_j     over the j of i's own chunk
-        + (q_i ∘ e^{g_1 + … + g_i}) S                            S before the chunk; places counted from its first token
+        + (q_i ∘ e^{g_1 + … + g_i}) S                            S before the chunk; positions from its first token
     S  ← diag(e^{g_1 + … + g_C}) S + Σ_j (k_j ∘ e^{g_{j+1} + … + g_C})ᵀ v_j
 
 The C² exponentials of a chunk's pairs differ by channel, so they are held, C K numbers for each token. As in `chunks`

@@ -1,7 +1,7 @@
 """The decaying sum by chunks of C tokens: pairs inside a chunk, one matrix from each chunk to the next.
 
     y_i = Σ_{j≤i} (q_i · k_j) e^{g_{j+1} + … + g_i} v_j     over the j of i's own chunk
-        + q_i e^{g_1 + … + g_i} S                            S before the chunk; places counted from its first token
+        + q_i e^{g_1 + … + g_i} S                            S before the chunk; positions counted from its first token
     S  ← e^{g_1 + … + g_C} S + Σ_j e^{g_{j+1} + … + g_C} k_jᵀ v_j
 
 Every exponent is a sum of some of the g, never a difference of two sums: with g ≤ 0 nothing overflows at any length,

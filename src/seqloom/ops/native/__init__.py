@@ -1,4 +1,4 @@
-"""Native code without a build step: a C source beside its op becomes a library of this very CPU at its first use.
+"""Native code without a build step: a C source next to its op becomes a library of this very CPU at its first use.
 
     kernels = native.library(Path(__file__).with_name("kernel.c"))     # None where there is none: see `why`
 

@@ -97,7 +97,7 @@ class Entry:
 
 
 def _laid(tensors: tuple[Tensor | None, ...], copied: tuple[int, ...]) -> list[Tensor | None]:
-    """The tensors, those at the places `copied` without gaps."""
+    """The tensors, those at the indices `copied` made contiguous."""
     held = list(tensors)
     for index in copied:
         if (x := held[index]) is not None:

@@ -47,7 +47,7 @@ def load(path: Path) -> ctypes.CDLL | None:
 
 
 def keep(path: Path, make: Callable[[Path], None]) -> None:
-    """Lets `make` write a file beside the path, adds its digest, forces it to the disk and renames it: all or nothing.
+    """Lets `make` write a file next to the path, adds its digest, forces it to the disk and renames it: all or nothing.
 
     Raises Unavailable where the cache is not writable.
     """

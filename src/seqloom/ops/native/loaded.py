@@ -20,7 +20,7 @@ _forgotten: list[Callable[[], None]] = []
 def library(source: Path) -> ctypes.CDLL | None:
     """The library of a C source, compiled if this CPU has not had it yet; None where that cannot be done.
 
-    What was found is remembered, good or bad, until `forget`.
+    The result is remembered, good or bad, until `forget`.
     """
     loaded = _found.get(source) or _look(source)
     return None if isinstance(loaded, str) else loaded
@@ -33,7 +33,7 @@ def why(source: Path) -> str:
 
 
 def forget() -> None:
-    """Looks anew at the next call, as a new process would. Libraries that were given out stay loaded."""
+    """Looks again at the next call, as a new process would. Libraries that were given out stay loaded."""
     _found.clear()
     for clear in _forgotten:
         clear()

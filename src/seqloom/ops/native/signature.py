@@ -39,14 +39,14 @@ class Argument:
 
 
 class Bound(NamedTuple):
-    """What a signature found out about tensors that fit."""
+    """What a signature knows of tensors that fit."""
 
     sizes: dict[str, int]
     """the letters' values, the numbers that were given and the steps"""
     numbers: tuple[int, ...]
     """for C: its numbers, in order"""
     copied: tuple[int, ...]
-    """for C: places of the tensors that must be copied first, as their layout does not fit"""
+    """for C: indices of the tensors that must be copied first, as their layout does not fit"""
     dtype: torch.dtype | None
     """of the arguments that share one"""
 
@@ -79,7 +79,7 @@ class Signature:
         """Sizes and layout of the tensors, in the order of the arguments; `numbers` are sizes known beforehand.
 
         ValueError names the argument, what it is and what is expected; TypeError where it is no tensor. What has been
-        found to fit is remembered, so that the next token of the same sizes costs little.
+        fits is remembered, so that the check of the next token of the same sizes is fast.
         """
         if torch.compiler.is_compiling():  # sizes may be symbols
             return self._check(tensors, numbers)

@@ -54,8 +54,8 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """Σ_r a_r b_rᵀ of rows a (R, O) and b (R, I) → (O, I).
 
-    oneDNN is slow at it as a product and fast as what it also is, the gradient of a convolution of one place over
-    pictures whose channels lie together: rows become places of such pictures.
+    oneDNN is slow at it as a product and fast as what it also is, the gradient of a convolution of one position over
+    pictures whose channels lie together: rows become positions of such pictures.
     """
     pictures = math.gcd(len(a), PICTURES)
     given, rows = (tensor.reshape(pictures, 1, -1, tensor.shape[1]).permute(0, 3, 1, 2) for tensor in (a, b))

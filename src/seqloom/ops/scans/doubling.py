@@ -1,7 +1,7 @@
-"""The recurrence in log2 T passes over whole tensors: each doubles how many tokens a place has read.
+"""The recurrence in log2 T passes over whole tensors: each doubles how many tokens a position has read.
 
-A place that has read n tokens joins the place n before it, times the product of its n numbers a. That is T log2 T work
-in a few large operations, for devices and graphs where many small ones are dear.
+A position that has read n tokens joins the position n before it, times the product of its n numbers a. That is T log2 T
+work in a few large operations, for devices and graphs where many small ones are slow.
 """
 
 import torch

@@ -8,7 +8,7 @@ u, Δ (B, T, D), Δ > 0; A = -e^log_rate (D, N); B, C (B, T, N). What stands aro
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, Eq. 2 and Algorithm 2. A is discretised by zero-order hold, B by Euler's
 rule, Δ B for (e^{Δ A} - 1) A⁻¹ B of their Eq. 4, as in the authors' code. Seed 004 calls B, C and Δ matrices that are
-learned for each place; they are functions of the token. A comes as the logarithm of -A, which is what is learned, so
+learned for each position; they are functions of the token. A comes as the logarithm of -A, which is what is learned, so
 that a step and a sequence are priced alike.
 """
 
@@ -64,7 +64,7 @@ def selective(
     gate: Stream | None = None,
     lengths: Lengths | None = None,
 ) -> tuple[Stream, States]:
-    """The scan at each place (B, T, D), and the state (B, D, N) after the last token, in float32 at least.
+    """The scan at each position (B, T, D), and the state (B, D, N) after the last token, in float32 at least.
 
     Without a `bias`, delta is Δ itself; without `skip` and `gate`, y is h · C. With `lengths` (B,) a row holds so many
     tokens, then padding that is never read: y is 0 there, and the state is that after its tokens. All backends are

@@ -1,6 +1,6 @@
-"""A span of `walks` in log2 S passes over whole tensors: each doubles how many tokens a place has read.
+"""A span of `walks` in log2 S passes over whole tensors: each doubles how many tokens a position has read.
 
-That is S log2 S work in a few large operations, for devices and graphs where many small ones are dear. Nothing is
+That is S log2 S work in a few large operations, for devices and graphs where many small ones are slow. Nothing is
 written in place, so that gradients flow through the backward too.
 """
 

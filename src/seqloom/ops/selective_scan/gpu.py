@@ -1,7 +1,7 @@
 """The selective scan on a GPU, by Triton (gpu_kernels.py): many rows and channels at once, token by token.
 
 Two operators of torch, so that a compiled model holds them as they are. Forward keeps the state at the beginning of
-every 32 tokens, backward computes those between anew. Second derivatives go through the equation's own operations.
+every 32 tokens, backward computes those between again. Second derivatives go through the equation's own operations.
 """
 
 import torch

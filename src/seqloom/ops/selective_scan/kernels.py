@@ -28,7 +28,7 @@ def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads 
 
 
 def _given(T: str) -> tuple[Argument, ...]:
-    """What the scan reads of tokens, (B, D) or (B, T, D), and beside."""
+    """What the scan reads of tokens, (B, D) or (B, T, D), and next to."""
     return (
         Argument("u", f"B {T} D", step="u_step"),
         Argument("delta", f"B {T} D", step="delta_step"),

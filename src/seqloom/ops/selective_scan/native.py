@@ -1,7 +1,7 @@
 """The scan in C (scan.c): many channels at once, threads over rows and blocks of channels.
 
 Two operators of torch, so that a compiled model holds them as they are. Forward keeps the state at the beginning of
-every 32 tokens, backward computes those between anew. The numbers do not depend on how many threads there are.
+every 32 tokens, backward computes those between again. The numbers do not depend on how many threads there are.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""`joint` in log2 T passes: each doubles how many tokens a place has read.
+"""`joint` in log2 T passes: each doubles how many tokens a position has read.
 
     h_t ← h_t + Ā^n h_{t-n}        n = 1, 2, 4, …
 

@@ -63,7 +63,7 @@ def wkv(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Stream, Float[Tensor, "B 3 D"]]:
-    """The running average at each place (B, T, D), and the state after the last token.
+    """The running average at each position (B, T, D), and the state after the last token.
 
     `log_rate` None means w = 0, `bonus` None u = 0. With `lengths` (B,) a row holds so many tokens, then padding, and
     its state is that after them. Computed in float32 at least. All backends are exactly causal, by underflow too, and

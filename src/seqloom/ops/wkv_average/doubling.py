@@ -1,7 +1,7 @@
-"""The walk of `averages` in log2 T passes over whole tensors: each doubles how many tokens a place has read.
+"""The walk of `averages` in log2 T passes over whole tensors: each doubles how many tokens a position has read.
 
-A place that has read n tokens joins the place n before it, faded by n steps. That is T log2 T work in a few large
-operations, for devices and graphs where many small ones are dear. Nothing is written in place, so that gradients flow
+A position that has read n tokens joins the position n before it, faded by n steps. That is T log2 T work in a few large
+operations, for devices and graphs where many small ones are slow. Nothing is written in place, so that gradients flow
 through the backward too.
 """
 

@@ -1,4 +1,4 @@
-"""The settings of an objective: which data it reads, and what it asks of the model's sizes."""
+"""The settings of an objective: the data that it reads, and its conditions on the model's sizes."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -27,7 +27,7 @@ class ObjectiveConfig(Config, ABC):
 
     @property
     def data_identity(self) -> str:
-        """What stands for the text in the identity of a run that reads none."""
+        """The entry for the text in the identity of a run that reads none."""
         return ""
 
     def sized(self, model: ModelConfig) -> ModelConfig:

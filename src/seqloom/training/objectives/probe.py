@@ -32,13 +32,13 @@ from seqloom.evaluation.scores import widened
 from seqloom.training.objectives.config import ObjectiveConfig
 
 ROWS = 1024
-"""rows that a trained model is asked about"""
+"""rows of questions to a trained model"""
 CHECKED = 512
-"""rows that a model in training is asked about, others than those"""
+"""rows of questions to a model in training, other than those"""
 CHECK = 100
 """steps between looks at whether there is anything left to learn"""
 SOLVED = 0.999
-"""accuracy at which training ends: more could not be told from luck"""
+"""accuracy at which training ends: more could not be distinguished from chance"""
 IGNORED = -100
 """a target that costs nothing: cross_entropy's own"""
 
@@ -137,7 +137,7 @@ class ProbeObjective(Objective):
         return Pass({"loss": loss}, extras)
 
     def answers(self, model: Any, ids: Int[Tensor, "B T"]) -> tuple[Logits, Extras]:
-        """The logits of the answer at each position, 0 at those that a summary leaves nothing to say of; extras."""
+        """The logits of the answer at each position, 0 at those before a summary; and the extras."""
         if self.unpack is None:
             logits, extras = model.forward_with_extras(ids)
             return logits, extras

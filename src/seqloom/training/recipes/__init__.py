@@ -1,6 +1,6 @@
 """Recipes: the settings of a run by name, a YAML file each with the source of every setting. Needs no torch.
 
-recipe("llama/small")          what llama/small.yaml next to this file says
+recipe("llama/small")          the contents of llama/small.yaml next to this file
 """
 
 from pathlib import Path

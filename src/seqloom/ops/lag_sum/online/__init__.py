@@ -7,9 +7,9 @@ After the r-th token since the schedule began, the last U inputs are added to th
 input meets each later output that is less than L away exactly once. Only inputs that came earlier are ever transformed:
 a later one moves nothing.
 
-Next to the window (see `window`) the state holds the ring `ahead` (B, L-1, D), the output at time t at place t (mod
+Next to the window (see `window`) the state holds the ring `ahead` (B, L-1, D), the output at time t at position t (mod
 L-1), and `origin` (B,), the tokens that were read when the schedule began; -1 where `ahead` holds nothing of worth, as
-after a piece or a step that kept the old state. It is then worked out from the window when it is wanted. Pieces,
+after a piece or a step that kept the old state. It is then computed from the window when it is wanted. Pieces,
 gradients, graphs and steps that keep the old state read the window alone.
 
 Source: Fischer and Stockmeyer 1974, van der Hoeven's relaxed multiplication 1997, for the schedule; the paper, whose

@@ -1,9 +1,9 @@
 """What one block of inputs adds to the block of outputs right after it, and which blocks meet when.
 
-    added_a = Σ_b x_{r-1-b} W_{a+b+1},    0 ≤ a, b < U          U inputs before the r-th place, U outputs from it on
+    added_a = Σ_b x_{r-1-b} W_{a+b+1},    0 ≤ a, b < U          U inputs before the r-th position, U outputs from it on
 
 Under taps of any of the four kinds, for rings that lie as `online` has them. Short blocks are added up lag by lag, long
-ones by a Fourier transform over 2U points: what wraps around there falls on the inputs' own places.
+ones by a Fourier transform over 2U points: what wraps around there falls on the inputs' own positions.
 """
 
 from typing import NamedTuple
@@ -59,14 +59,14 @@ def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size:
 
 
 def _spans(first: int, count: int, P: int) -> list[slice]:
-    """So many places of a ring of P from the first on, in one piece or two."""
+    """So many positions of a ring of P from the first on, in one piece or two."""
     straight = min(count, P - first)
     spans = [slice(first, first + straight), slice(0, count - straight)]
     return spans if straight < count else spans[:1]
 
 
 def _lag_by_lag(newest_first: Tensor, w: Tensor) -> Tensor:
-    """What as many places as there are inputs (B, N, D), right after them, read in them: (B, N, D)."""
+    """What as many positions as there are inputs (B, N, D), right after them, read in them: (B, N, D)."""
     N = newest_first.shape[1]
     w = w.detach()[1 : 2 * N].to(newest_first.dtype)
     near = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)  # (B, N, D, K): lags 1 … K

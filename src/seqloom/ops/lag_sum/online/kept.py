@@ -4,7 +4,7 @@ Of U inputs under the taps W_0 … W_{2U-1}, the product of spectra is cheap, th
 kept is compared with the taps by value, each time: torch counts the changes of a tensor, but neither those by way of
 `.data` nor those of its fused optimizers, and a spectrum that has gone stale would show nowhere. So nothing can make it
 stale. A copy of the taps and all their spectra take up to five times their memory; of all taps together they take ROOM
-at most, and what has no room is transformed anew each time.
+at most, and what has no room is transformed again each time.
 """
 
 from typing import final
@@ -20,7 +20,7 @@ from seqloom.ops.lag_sum.online import token
 ROOM = 2 << 30
 """bytes"""
 SLAB = 1 << 20
-"""numbers of a spectrum that are worked out at a time"""
+"""numbers of a spectrum that are computed at a time"""
 
 
 @final
@@ -38,7 +38,7 @@ _kept: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def spectrum(w: Tensor, n: int, kind: torch.dtype) -> Float[Tensor, "F G H 2 H"]:
-    """That of the first n taps of w (L, D, D) or (L, G, D/G, D/G) over n points, real parts beside imaginary ones."""
+    """That of the first n taps of w (L, D, D) or (L, G, D/G, D/G) over n points, real parts next to imaginary ones."""
     entry = _kept.get(w)
     first = w.detach()[:n]
     held = min(len(first), len(entry.taps)) if entry is not None else 0
@@ -67,7 +67,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _transform(w: Tensor, n: int) -> Tensor:
-    """(L, …) → (F, G, H, 2, H), some rows of the matrices at a time: the transform wants the lags beside each other."""
+    """(L, …) → (F, G, H, 2, H), some rows of the matrices at a time: a transform wants adjacent lags."""
     w = w[:, None] if w.ndim == 3 else w
     _, G, H, _ = w.shape
     made = w.new_empty(n // 2 + 1, G, H, 2, H)

@@ -101,7 +101,7 @@ def push(w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor,
 
 
 def multiply(X: Tensor, W: Tensor) -> Tensor:
-    """The product of each frequency: X (F, B, D) complex under W (F, G, d, 2, d), real parts beside imaginary ones."""
+    """The product of each frequency: X (F, B, D) complex under W (F, G, d, 2, d), real parts next to imaginary ones."""
     Y = torch.empty_like(X, memory_format=torch.contiguous_format)
     MULTIPLY(W, torch.view_as_real(X), torch.view_as_real(Y), threads=native.threads(W.numel()))
     return Y

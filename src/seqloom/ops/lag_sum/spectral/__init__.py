@@ -2,7 +2,7 @@
 
 Modulo z^N - i instead of z^N - 1 no zeros are padded (transform.h), so N is the least power of two that is no less
 than the lags, and longer inputs are cut in chunks of N. Only the inputs are kept for the gradients: their transforms
-are made anew.
+are made again.
 
 Source: right-angle convolution, Nussbaumer, Fast Fourier Transform and Convolution Algorithms, 1982; a complex product
 by three real ones is Gauss's.

@@ -13,7 +13,7 @@ from seqloom.ops.native import Argument, Entry
 
 CHANNELS, MATRICES = Path(__file__).with_name("channels.c"), Path(__file__).with_name("matrices.c")
 LEAST = 16
-"""places of a transform; fewer lags are padded"""
+"""positions of a transform; fewer lags are padded"""
 TAPS = {2: "L D", 3: "L H H", 4: "L G H H"}
 """sizes of the taps by their dimensions; a group has H channels"""
 
@@ -48,7 +48,7 @@ OF_MATRICES = {(name, ndim): _entry(name, ndim) for name in ("forward", "backwar
 
 
 def points(L: int) -> int:
-    """Places of a transform: the power of two from L on."""
+    """Positions of a transform: the power of two from L on."""
     return max(LEAST, 1 << (L - 1).bit_length())
 
 
