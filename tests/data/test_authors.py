@@ -60,7 +60,7 @@ def test_the_manifest_is_asked_first_then_the_header_then_the_name() -> None:
 
 
 def test_a_document_of_nobody_is_an_error_that_names_it() -> None:
-    with pytest.raises(ValueError, match=r"no author is named for of tale\.txt: write manifest\.csv"):
+    with pytest.raises(ValueError, match=r"no author is named for tale\.txt: write manifest\.csv"):
         authors(Document("tale.txt", "Once."), {}, "books")
 
 
