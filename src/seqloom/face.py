@@ -127,7 +127,7 @@ def _listed(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
 def _known(kind: str, settings: dict[str, Any]) -> None:
     """Raises ValueError for settings that are neither the mixer's nor, by a slip, near one of the decoder's."""
     if kind not in kinds():
-        return  # which says what was near
+        return  # the constructor's error names a similar kind
     own = kinds()[kind].model_fields
     unknown = next((name for name in settings if name not in own), None)
     if unknown is not None:

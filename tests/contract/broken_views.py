@@ -13,7 +13,7 @@ class ShowsTheBatch(Average):
     """A view of all rows together."""
 
     def views(self, x: Tensor) -> list[View]:
-        return [View("inputs", "the mean over rows", ("place", "channel"), x.mean(0))]
+        return [View("inputs", "the mean over rows", ("position", "channel"), x.mean(0))]
 
 
 @caught_by(check_views="share a name")
@@ -21,7 +21,7 @@ class ShowsTwice(Average):
     """Two views of one name."""
 
     def views(self, x: Tensor) -> list[View]:
-        return [View("inputs", "the first row", ("place", "channel"), x[0])] * 2
+        return [View("inputs", "the first row", ("position", "channel"), x[0])] * 2
 
 
 @caught_by(check_views="axes")
@@ -29,7 +29,7 @@ class ShowsTooMuch(Average):
     """A view of three axes."""
 
     def views(self, x: Tensor) -> list[View]:
-        return [View("inputs", "all rows", ("row", "place", "channel"), x)]
+        return [View("inputs", "all rows", ("row", "position", "channel"), x)]
 
 
 @caught_by(check_views="finite")
@@ -37,4 +37,4 @@ class ShowsNothing(Average):
     """A view of numbers that are none."""
 
     def views(self, x: Tensor) -> list[View]:
-        return [View("logarithms", "of the first row", ("place", "channel"), torch.log(x[0] * 0))]
+        return [View("logarithms", "of the first row", ("position", "channel"), torch.log(x[0] * 0))]

@@ -99,7 +99,7 @@ def transform(call: Call) -> Cost | None:
 
 
 def convolution(call: Call) -> Cost | None:
-    """Each output a sum over the whole window, padding included."""
+    """Each output is a sum over the whole window, padding included."""
     weight, bias, transposed = call.args[1], call.args[2], call.get(6, "transposed", False)
     if transposed or call.out.is_complex():
         return None
@@ -138,7 +138,7 @@ def attention(call: Call) -> Cost | None:
 def recurrent(call: Call) -> Cost | None:
     """oneDNN's LSTM: eight products a token, three sigmoids, two tanhs, and its two biases, summed once."""
     x, N = call.args[0], call.args[1].shape[0] // 4
-    if call.args[9] != 2:  # torch's number of the LSTM
+    if call.args[9] != 2:  # torch's code for an LSTM
         return None
     rows, D = x.shape[0] * x.shape[1], x.shape[2]
     gates = 4 * N * (D + N)

@@ -51,7 +51,7 @@ def public(command: str) -> str:
     """The command with every path of this machine cut down to its last name."""
     try:
         words = shlex.split(command)
-    except ValueError:  # a quote without its other end
+    except ValueError:  # an unclosed quote
         words = command.split()
     return " ".join(shlex.quote(_cut(word)) for word in words)
 

@@ -31,7 +31,7 @@ def quantity(config: ModelConfig, equal: Counted) -> int:
 def nearest(config: ModelConfig, equal: Counted, by: By, aim: int) -> int:
     """The size `by` at which the quantity is as near to `aim` as it can be; of two as near, the smaller."""
     before: int = getattr(config, by)
-    # the two matrices that are `ffn` wide alone reach the aim here, and its double at the end of `sizes`
+    # at this size the two matrices of the ffn alone reach the aim; `sizes` ends at its double
     enough = aim * before // (2 * config.dim * config.ffn * config.depth * (config.context if equal == "mul" else 1))
     step = allowed(config, by).step
     sizes = range(step + before % step, 2 * (max(before, enough) + 1) + step, step)

@@ -108,7 +108,7 @@ def operations(mixer: Mixer, n: int, projections: bool = True) -> int:
 
 
 def kept_bytes(run: Callable[[], object], excluded: Sequence[Tensor] = ()) -> int:
-    """The bytes of all memory that the graph of `run()` holds for its backward, but for that of tensors `beside`."""
+    """The bytes that the graph of `run()` holds for its backward, without those of the tensors `excluded`."""
     known = {tensor.untyped_storage().data_ptr() for tensor in excluded}
     held: dict[int, Tensor] = {}
 

@@ -47,9 +47,8 @@ def require_mixer(values: dict[str, Any]) -> None:
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), known)}")
     settings = known[kind]["settings"]
-    base = (
-        Config if any(setting.get("converted") for setting in settings) else SizedConfig
-    )  # sizes come after conversion
+    converts = any(setting.get("converted") for setting in settings)
+    base = Config if converts else SizedConfig  # sizes come after conversion
     read(_settings(kind, [_kind(kind), *settings], base), values)
 
 

@@ -71,7 +71,7 @@ def summary(about: str) -> str:
 
 
 def settings(config: type[BaseModel]) -> list[dict[str, Any]]:
-    """The settings of a class of settings, in order, each with those inside of it."""
+    """The settings of a config class, in order, each with its nested settings."""
     return [_setting(name, field, config) for name, field in config.model_fields.items()]
 
 

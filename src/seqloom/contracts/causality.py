@@ -36,7 +36,7 @@ def causality(subject: Subject) -> Largest | str:
         return worst
     wide = subject.module(subject.contexts[-1])
     x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
-    for forced in ({}, {"lag_sum": "fft"}):  # by size, and in any case through the FFT
+    for forced in ({}, {"lag_sum": "fft"}):  # the backend that the size chooses, then the FFT
         with backends.use(**forced):
             worst = _larger(worst, _read(subject, wide, x, _share(subject, wide, x)))
     return worst

@@ -92,7 +92,7 @@ def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: La
     two = [[cut] for cut in range(T + 1)] if T < 10 else [[1], [T // 2], [T - 1]]
     more = [sorted(draws.choices(range(T + 1), k=k)) for k in (2, 3, 4, 6)]
     ways = [*two, *more, [0, 0, min(3, T), min(3, T), T, T], list(range(1, T))]
-    if not isinstance(module, Mixer):  # pieces of no tokens are read by mixers alone
+    if not isinstance(module, Mixer):  # only mixers must read empty pieces
         ways = [sorted({*cuts} - {0, T}) for cuts in ways]
     for cuts in ways:
         y, state = in_pieces(module, x, cuts)

@@ -176,7 +176,7 @@ def _require_same(target: str, first: nn.Module, other: nn.Module) -> None:
 
 
 def _dtypes(target: str, wide: nn.Module, dim: int) -> tuple[torch.dtype, torch.dtype]:
-    """The dtype in which it is compared, float64 if it can, and the narrowest that it computes in."""
+    """The dtype of comparisons, float64 if the module takes it, and the narrowest dtype that it computes in."""
     try:
         _read(target, wide, torch.float64, dim)
     except ValueError:

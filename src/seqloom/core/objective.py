@@ -77,7 +77,7 @@ class Objective(nn.Module, ABC):
         return len(next(iter(batch.values())))
 
     def description(self, seed: int) -> str:
-        """What its batches hold, in a few words, where the run's settings leave it open; by default nothing."""
+        """Its batches in a few words, where the run's settings leave them open; by default empty."""
         return ""
 
     def check(self, model: nn.Module, step: int) -> Check | None:

@@ -113,7 +113,7 @@ class PositionConfig(SizedConfig, ABC):
         return None
 
     def price(self, rows: int, dim: int, context: int) -> Cost:
-        """What the model pays for `rows` tokens, in the embedding or each layer; what a mixer pays is priced there."""
+        """The operations on `rows` tokens in the embedding or a layer; those inside a mixer are in its own price."""
         return Cost()
 
 

@@ -145,10 +145,10 @@ def differences(
 
 
 def _smallest(estimate: Estimate, others: Sequence[float]) -> float | None:
-    """The difference at which Holm's procedure would settle `one`, given the p of the others in its family.
+    """The difference at which Holm's procedure would settle `estimate`, given the p of the others in its family.
 
-    If the procedure rejects r of the K-1 others by themselves, in a family of K, it rejects `one` where its p is below
-    LEVEL / (K - r).
+    If the procedure rejects r of the K-1 others by themselves, in a family of K, it rejects `estimate` where its p is
+    below LEVEL / (K - r).
     """
     if estimate.p is None or estimate.error is None:
         return None

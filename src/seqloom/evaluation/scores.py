@@ -98,7 +98,7 @@ def require_logits(model: Model, rows: int, context: int) -> None:
 
 
 def summed(nats: Tensor, counts: Tensor, tokens: Tokens) -> Scores:
-    """The scores of tokens whose nats (T,) were added up by position, (T,) of them at each."""
+    """The scores, given sums of nats (T,) and counts of tokens (T,) by position in the window."""
     total, read = float(nats.sum()), int(counts.sum())
     assert read == len(tokens), "a held-out token was left out or predicted twice"
     by_position = tuple(float(n / c) for n, c in zip(nats, counts, strict=True) if c)

@@ -70,7 +70,7 @@ def _gradients(mixer: Mixer, rows: Stream) -> Numbers:
 
 
 def _token(mixer: Mixer, rows: Stream) -> Tensor:
-    """The last token, read by `step` at the state after those before it."""
+    """The output of the last token, read by `step` from the state after the tokens before it."""
     with torch.no_grad():
         _, state = mixer.extend(rows[:, -_longest(rows) - 1 : -1], mixer.start(len(rows), capacity=rows.shape[1]))
         return mixer.step(rows[:, -1], state, reuse=True)[0]

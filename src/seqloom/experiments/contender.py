@@ -42,7 +42,7 @@ def contender(text: str) -> Contender:
 
 
 def preset_of(texts: Sequence[str]) -> str:
-    """The first recipe among contenders, whose data, context, batches and schedule all have; else `PRESET`."""
+    """The first recipe among the contenders, from which all get data, context, batches and schedule; else `PRESET`."""
     kinds = (text.partition(":")[0] for text in texts)
     return next((kind for kind in kinds if _is_recipe(kind)), PRESET)
 

@@ -68,7 +68,7 @@ def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable
             time.sleep(EVERY)
             for entry in list(working):
                 cell, worker, advance, bar = entry
-                ended = not worker.alive()  # asked first: what it wrote before it ended is read
+                ended = not worker.alive()  # before its rows are read, so that its last ones are not missed
                 step, loss = last(results.out / cell.name / "metrics.jsonl")
                 if step > steps[cell.name]:
                     advance(step - steps[cell.name], note=f"loss {loss:.3f}" if loss is not None else "")

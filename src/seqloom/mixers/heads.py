@@ -150,7 +150,7 @@ class Heads(Mixer, ABC):
 
         Without the convolution, for which see `convolved`.
         """
-        parts = self.w_qkv.weight.split(self.sizes)  # three products: of one, each part would lie with gaps
+        parts = self.w_qkv.weight.split(self.sizes)  # three products: parts of a single one would not be contiguous
         biases = [None] * 3 if self.w_qkv.bias is None else self.w_qkv.bias.split(self.sizes)
         return self._by_head([project(x, w, b) for w, b in zip(parts, biases, strict=True)], before)
 

@@ -109,7 +109,7 @@ def check_start(batch: Any, capacity: Any) -> None:
 
 
 def check_whole(name: str, value: Any) -> None:
-    """Raises TypeError unless the value is an int; its range is the caller's."""
+    """Raises TypeError unless the value is an int; the caller checks its range."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, not {described(value)}")
 

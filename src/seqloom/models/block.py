@@ -123,7 +123,7 @@ class Block(nn.Module):
         self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
     ) -> tuple[Token, LayerState, Handed]:
         """See `Mixer.step`, and what earlier and later layers hand over of this token."""
-        own: dict[str, Any] = self._modules  # attributes of a module take as long as a product of one token
+        own: dict[str, Any] = self._modules  # an attribute of a module takes as long as one token's product
         mixer, norm, before = own["mixer"], own["norm_1"], self.norm_before
         z = of_token(norm, x) if before else x
         if isinstance(mixer, HandingMixer):

@@ -56,7 +56,7 @@ class ChannelMix(Channel):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v)]
-        # 0 is nothing special for μ.
+        # Not decayed: 0 is not a neutral value of μ.
         return [{"params": matrices}, {"params": [self.mu_r, self.mu_k], "weight_decay": 0.0}]
 
     @property
@@ -76,7 +76,7 @@ class ChannelMix(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token before is there already.
+        # As `read`; the previous token is in the state.
         earlier = state["last"].to(x.dtype)
         moved = x - earlier
         r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))

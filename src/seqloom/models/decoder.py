@@ -139,6 +139,6 @@ class Decoder(Transformer):
 
     def _check_room(self, batch: int, capacity: int | None) -> None:
         tokens = max(capacity or 0, 1)
-        if batch * tokens > 2**16:  # priced where it may matter
+        if batch * tokens > 2**16:  # a small state always fits
             row = sum(sublayer.cost(tokens, "token").state for sublayer in self.sublayers)
             arguments.check_room(batch * max(row, 1), self.token.weight.itemsize, f"a state of {batch} rows")

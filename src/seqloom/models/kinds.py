@@ -22,7 +22,7 @@ def model_config(values: Any) -> ModelConfig:
     if isinstance(values, ModelConfig):
         return values
     kind = values.get("kind", "decoder") if isinstance(values, dict) else None
-    # what has no known kind is read as one of any kind, whose error says what is wrong
+    # an unknown kind is read as a Transformer's, whose error names it
     of_kind = KINDS.get(kind) if isinstance(kind, str) else None
     config: ModelConfig = read_inside(of_kind or TransformerConfig, values)
     return config

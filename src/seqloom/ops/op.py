@@ -86,7 +86,7 @@ class Op:
     def choose(self, *of: Any) -> str:
         """The name of the backend for one call: the forced one, else the rule's. ValueError if it cannot do this call.
 
-        `of` is what the rule chooses by. Call it once in a call of the op, in the forward.
+        `of` are the arguments of the rule. Call it once per call of the op, in its forward.
         """
         name = backends.choice(self.name, self.rule(*of))
         if not self.backends[name].fits(*of):

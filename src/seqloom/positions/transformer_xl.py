@@ -44,7 +44,7 @@ class TransformerXL(RelativePosition):
             asked = q + (self.v - self.u)[:, None].to(q.dtype)  # q has u already
             if keys is None:
                 by_distance = asked @ by_head.to(q.dtype) @ r.T.to(q.dtype)
-            elif at.shape[:3].numel() == 1:  # a single query, of the keys that it looks at
+            elif at.shape[:3].numel() == 1:  # a single query: only the distances to its keys
                 return z + asked @ keys[..., at[0, 0, 0]].to(q.dtype)
             else:
                 by_distance = asked @ keys.to(q.dtype)

@@ -49,9 +49,8 @@ def rows(comparison: Comparison) -> list[Row]:
         ]
         made += [_row(contender, group, contender is not leader, styles) for contender in [leader, *beneath]]
     placed = {row.contender.name for row in made}
-    alone = [
-        contender for contender in ranked if contender.name not in placed
-    ]  # contenders that were sized for each other in a circle
+    # those that were sized for each other in a circle
+    alone = [contender for contender in ranked if contender.name not in placed]
     return [*made, *(_row(contender, len(leaders) + at, False, styles) for at, contender in enumerate(alone))]
 
 

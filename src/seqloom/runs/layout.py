@@ -54,7 +54,7 @@ class Run:
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer that the run's tokens are of."""
+        """The path of the tokenizer that made the run's tokens."""
         return self.folder / "tokenizer.json"
 
     @property

@@ -51,7 +51,7 @@ def lock(folder: str | Path) -> Iterator[None]:
     finally:
         if os.getpid() == owner:
             _held.discard(opened)
-            fcntl.flock(opened, fcntl.LOCK_UN)  # closing alone waits for a child that was forked this instant
+            fcntl.flock(opened, fcntl.LOCK_UN)  # else a child that was forked meanwhile would hold it
             os.close(opened)
 
 

@@ -18,7 +18,7 @@ from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.training.config import TrainConfig
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of mallopt(3)
-_said = False
+_reported = False
 
 
 def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
@@ -26,14 +26,14 @@ def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
 
     Nothing is changed with SEQLOOM_KEEP_MEMORY=0. `say` gets one line, once per process.
     """
-    global _said  # noqa: PLW0603  # as the setting, it is of the process
+    global _reported  # noqa: PLW0603  # as the setting, it is of the process
     if os.environ.get("SEQLOOM_KEEP_MEMORY") == "0" or platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
     wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
     accepted = [mallopt(name, value) == 1 for name, value in wanted.items()]
-    if say is not None and all(accepted) and not _said:
-        _said = True
+    if say is not None and all(accepted) and not _reported:
+        _reported = True
         say("freed memory is kept for the next step, which is faster; SEQLOOM_KEEP_MEMORY=0 hands it back")
     return all(accepted)
 

@@ -45,7 +45,7 @@ class Optimizer:
 
     @property
     def groups(self) -> list[dict[str, Any]]:
-        """The groups of parameters with their settings, of all parts in order."""
+        """The parameter groups of all parts, in order, with their settings."""
         return [group for part in self.parts for group in part.param_groups]
 
     def step(self, share: float = 1.0) -> None:

@@ -99,5 +99,5 @@ def _build(model: ModelConfig) -> None:
         for mixer in dict.fromkeys(model.mixers):
             try:
                 mixer.build(model.dim, model.context, model.causal)
-            except RuntimeError as error:  # torch cannot count that far
+            except RuntimeError as error:  # a size beyond torch's integers
                 raise ValueError(f"{mixer.kind} cannot be built of these sizes ({short(str(error))})") from None

@@ -102,7 +102,7 @@ def finished(out: Path) -> dict[str, dict[str, Any]]:
     for path in sorted(out.rglob(ROWS)):
         content = document(path)
         for row in content["rows"]:
-            if "digest" not in row:  # of a race
+            if "digest" not in row:  # a row of a race
                 continue
             lines[row["digest"]] = {"cell": path.parent.relative_to(out).as_posix(), **row, **content["origin"]}
     return lines

@@ -74,7 +74,7 @@ class DistanceBiases(Mixer, ABC):
         """The price of the average."""
 
     def _draw(self) -> None:
-        nn.init.normal_(self.w)  # their scale is γ's
+        nn.init.normal_(self.w)  # their scale is learned as γ
         nn.init.zeros_(self.gain)
         nn.init.zeros_(self.shift)
 

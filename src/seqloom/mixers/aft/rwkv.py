@@ -60,7 +60,7 @@ class RWKV(PackedMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v, self.w_out)]
-        vectors = [self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus]  # 0 is nothing special for them
+        vectors = [self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus]  # 0 is not a neutral value of them
         return [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
 
     @property

@@ -77,7 +77,7 @@ class Attention(CachedHeads):
         length = length_of(state)
         q, entries = self.token(x, state, reuse)
         k, v = self.in_use(entries, length, x.dtype)
-        if length.even and self.plain:  # every row looks at all positions in use, in whichever order they lie
+        if length.even and self.plain:  # every row looks at all positions in use, in any order
             y = attend(q, k, v, pattern=everywhere)
         else:
             then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
@@ -129,7 +129,7 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         (q, k, v), _ = self.convolved(x)
         T = x.shape[1]
-        if self.plain and self.reach is not None and self.reach < T:  # in tiles: nothing else is computed
+        if self.plain and self.reach is not None and self.reach < T:  # in tiles, so that hidden scores are not computed
             return self.out(sparse.attend(q, k, v, [patterns.around(self.reach - 1)] * self.heads, lengths), x)
         time = None
         if lengths is not None:

@@ -106,7 +106,7 @@ class ETC(BidirectionalHandingMixer):
         return self.shared.weight.expand(len(x), S, -1)
 
     def _weight(self, name: str, first: int = 1) -> Tensor:
-        """The matrix of that name, or queries (0), keys (1) and values of `w_long` where all pairs share them."""
+        """The matrix of that name; where all pairs share one, `w_long` from its keys (`first` 1) or queries (0) on."""
         if self.config.projections == "separate":
             weight: Tensor = getattr(self, name).weight
             return weight

@@ -54,6 +54,6 @@ class ImageConfig(PatternConfig):
     def make(self, layer: Layer) -> PatternAttention:
         pattern: Pattern = blocks_before(self.block, self.memory)
         if self.dimensions == 2:
-            assert self.width is not None  # as `_has_width` says
+            assert self.width is not None  # checked by `_has_width`
             pattern = Raster(self.width, self.rows, self.columns, self.above, self.side)
         return self.causal(layer, [pattern] * self.heads)

@@ -77,7 +77,9 @@ class DynamicConv(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
-        return [View("taps of head 0", "the weight that each token gives the input at each lag", ("place", "lag"), p)]
+        return [
+            View("taps of head 0", "the weight that each token gives the input at each lag", ("position", "lag"), p)
+        ]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

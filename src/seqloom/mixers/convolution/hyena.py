@@ -43,7 +43,7 @@ class Hyena(PackedMixer):
     """Hyena of `order` gates over `dim` channels. State: the last W-1 projections, and the last L-1 of each z^n."""
 
     traits = TRAITS
-    roles: ClassVar = dict.fromkeys(("filter_in", "filter_hidden", "filter_out"), "other")  # they make taps
+    roles: ClassVar = dict.fromkeys(("filter_in", "filter_hidden", "filter_out"), "other")  # they compute taps
 
     def __init__(self, dim: int, order: int, short: int, width: int, depth: int, omega: float, shape: Shape) -> None:
         super().__init__()

@@ -69,7 +69,7 @@ class ModalExtractor(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        waves = [self.log_rate, self.frequency]  # not decayed: 0 is nothing special for them
+        waves = [self.log_rate, self.frequency]  # not decayed: 0 is not a neutral value of them
         rest = [parameter for parameter in self.parameters() if not any(parameter is wave for wave in waves)]
         return [{"params": rest}, {"params": waves, "weight_decay": 0.0}]
 

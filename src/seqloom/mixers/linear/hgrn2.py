@@ -47,7 +47,7 @@ class LowerBounds(nn.Module):
         self.table = nn.Parameter(torch.zeros(depth, dim))
 
     def forward(self, layer: int, times: int) -> Tensor:
-        """β (times, D) of a layer, computed so many times, in float32 or better."""
+        """β of a layer as `times` equal rows (times, D), in float32 or better."""
         table = self.table.to(torch.promote_types(self.table.dtype, torch.float32))
         sums = table.expand(times, -1, -1).softmax(1).cumsum(1)
         return sums[:, layer] - sums[:, 0]
@@ -88,7 +88,7 @@ class HGRN2(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        meaning = "how much of its channel of the state a key's channel keeps when a token is read"
+        meaning = "the share of its state that a channel keeps when it reads a token"
         return [View("forget gate", meaning, ("token", "channel"), self._gates(x[0])[0].exp())]
 
     @override

@@ -194,7 +194,7 @@ class RWKV7(HandingMixer):
 
 
 def _rank(suggested: float) -> int:
-    """The authors' suggestion, a multiple of 32."""
+    """A rank as a multiple of 32, as the authors suggest."""
     return max(32, round(suggested / 32) * 32)
 
 

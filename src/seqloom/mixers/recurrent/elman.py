@@ -66,7 +66,7 @@ class Elman(PackedMixer):
     def views(self, x: Stream) -> list[View]:
         """The states themselves."""
         h, _ = elman(x[:1], *self._weights)
-        return [View("state", "what each unit holds after each token, between -1 and 1", ("place", "unit"), h[0])]
+        return [View("state", "what each unit holds after each token, between -1 and 1", ("position", "unit"), h[0])]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -97,7 +97,7 @@ class GRU(PackedMixer):
         return gru_after(x, *weights, self.b_n, h, lengths=lengths)
 
 
-AXES = ("place", "unit")
+AXES = ("position", "unit")
 
 
 @register

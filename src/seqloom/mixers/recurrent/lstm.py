@@ -95,7 +95,7 @@ class LSTM(PackedMixer):
         return self.w_in.weight, self.w_in.bias, self.w_state.weight
 
 
-AXES = ("place", "unit")
+AXES = ("position", "unit")
 
 
 @register

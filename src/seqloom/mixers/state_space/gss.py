@@ -63,7 +63,7 @@ class GSS(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """λ is not decayed, as 0 is nothing special for its logarithms."""
+        """λ is not decayed, as 0 is not a neutral value of its logarithms."""
         own = [self.log_rate, self.log_frequency]
         known = {id(parameter) for parameter in own}
         rest = [parameter for parameter in self.parameters() if id(parameter) not in known]
@@ -101,7 +101,10 @@ class GSS(PackedMixer):
             ),
             View("memory", "tokens in which a state fades to 1/e", ("state",), -1 / rates.real),
             View(
-                "gate", "what each number of the wide branch is multiplied by", ("place", "width"), gelu(self.w_v(x[0]))
+                "gate",
+                "what each number of the wide branch is multiplied by",
+                ("position", "width"),
+                gelu(self.w_v(x[0])),
             ),
         ]
 

@@ -66,13 +66,13 @@ class LSSL(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A and B go back to where they begin, Δ, C and D are drawn again, whatever `std`."""
+        """A and B return to their initial values, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
         self._begin()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """A, B and Δ are not decayed, as 0 is nothing special for them."""
+        """A, B and Δ are not decayed, as 0 is not a neutral value of them."""
         dynamics = [self.a, self.b, self.log_step] if self.learn else []
         plain = [self.c, self.d, *self.w_out.parameters()]
         return [{"params": plain}, *({"params": dynamics, "weight_decay": 0.0} for _ in range(self.learn))]

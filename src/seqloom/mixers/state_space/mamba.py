@@ -61,7 +61,7 @@ class Mamba(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A, d, the taps and what makes Δ of its R numbers go back to where they begin."""
+        """A, d, the taps and what makes Δ of its R numbers return to their initial values."""
         super().reset(std)
         self._begin()
 
@@ -106,7 +106,7 @@ class Mamba(PackedMixer):
         """The step that each token takes, what forgets and what is let through, and the taps."""
         u, z = self.in_proj(x[:1]).chunk(2, -1)
         rank = self._chosen(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
-        axes = ("place", "channel")
+        axes = ("position", "channel")
         return [
             View("step", "how far each token moves each channel's states: its Δ", axes, F.softplus(self.dt_proj(rank))),
             View("gate", "what each channel's output is multiplied by", axes, F.silu(z)[0]),
@@ -135,7 +135,7 @@ class Mamba(PackedMixer):
             nn.init.uniform_(parameter, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
 
     def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """r, B and C."""
+        """r, B and C; normalized where `norm_eps` is set."""
         N, eps = self.config.state_dim, self.config.norm_eps
         rank, B, C = made.split((self.rank, N, N), -1)
         if eps is None:

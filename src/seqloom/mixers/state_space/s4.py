@@ -68,7 +68,7 @@ class S4(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """Λ, P and B go back to where they begin, Δ, C and D are drawn again, whatever `std`."""
+        """Λ, P and B return to their initial values, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
         self._begin()
 

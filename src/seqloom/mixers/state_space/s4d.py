@@ -65,13 +65,13 @@ class S4D(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A goes back to where it begins, Δ, C and D are drawn again, whatever `std`."""
+        """A returns to its initial values, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
         self._begin()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """A and Δ are not decayed, as 0 is nothing special for them."""
+        """A and Δ are not decayed, as 0 is not a neutral value of them."""
         dynamics = [self.log_step, self.log_rate, self.frequency]
         return [{"params": [self.c, self.d, *self.w_out.parameters()]}, {"params": dynamics, "weight_decay": 0.0}]
 

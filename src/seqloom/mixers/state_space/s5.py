@@ -95,7 +95,7 @@ class System(Mixer, ABC):
             View(
                 "gate",
                 "how far each channel is open at each token, from 0 to 1",
-                ("place", "channel"),
+                ("position", "channel"),
                 torch.sigmoid(self.w_gate(z)),
             ),
         ]

@@ -53,7 +53,7 @@ class S6(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A, d and what makes Δ of its R numbers go back to where they begin, whatever `std`."""
+        """A, d and what makes Δ of its R numbers return to their initial values, whatever `std`."""
         super().reset(std)
         self._begin()
 
@@ -95,7 +95,7 @@ class S6(PackedMixer):
             View(
                 "step",
                 "how far each token moves each channel's states: its Δ",
-                ("place", "channel"),
+                ("position", "channel"),
                 F.softplus(self.dt_proj(rank))[0],
             ),
             View("rate", "how fast each state is forgotten: -A, times Δ", ("channel", "state"), self.a_log.exp()),

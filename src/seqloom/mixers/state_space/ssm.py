@@ -57,13 +57,13 @@ class SSM(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A and Δ go back to where they begin, whatever `std`."""
+        """A and Δ return to their initial values, whatever `std`."""
         super().reset(std)
         self._begin()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """A and Δ are not decayed, as 0 is nothing special for them."""
+        """A and Δ are not decayed, as 0 is not a neutral value of them."""
         plain = [project.weight for project in (self.b, self.c, self.d)]
         return [{"params": plain}, {"params": [self.a, self.log_step], "weight_decay": 0.0}]
 
@@ -98,7 +98,7 @@ class SSM(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N = span.rows, self.dim, self.state_dim
-        own = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ; at each token, as a step computes it, and Ā
+        own = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ and Ā at each token, as a step computes them
         return own, price.joint(rows, N, self.method), self.c
 
     @torch.no_grad()

@@ -112,7 +112,7 @@ def _attend(
         q, k, v = (pad(tensor, (0, max(K, V) - tensor.shape[-1])) for tensor in (q, k, v))
         return _attend(q, k, v, K**-0.5 if scale is None else scale, attn_mask, is_causal)[..., :V]
     grouped = q.shape[1] != k.shape[1]
-    if grouped and attn_mask is not None and q.device.type != "cpu":  # for which no kernel of a GPU takes groups
+    if grouped and attn_mask is not None and q.device.type != "cpu":  # no GPU kernel takes both a mask and groups
         k, v, grouped = of_queries(q, k), of_queries(q, v), False
     given: dict[str, Any] = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": grouped}
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or k.shape[2] > WIDENED:

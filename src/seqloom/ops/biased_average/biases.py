@@ -65,7 +65,7 @@ def positions(kind: str, context: int, x: Stream, state: State | None = None, le
 
 
 def over_keys(w: Absolute, positions: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
-    """The biases of queries at `places`, over `lags` lags: from factors (2, N, F) or a table over queries and keys."""
+    """The biases of queries at `positions` over `lags` lags, by factors (2, N, F) or a table of queries and keys."""
     if w.ndim == 3:
         return _from_factors(w[0], w[1], positions.clamp(max=w.shape[1] - 1), lags)
     return _by_lag(w[positions.clamp(max=len(w) - 1)], positions, lags)

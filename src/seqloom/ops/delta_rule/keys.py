@@ -23,12 +23,12 @@ def direction(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
 
 
 def unit_price(rows: int, K: int) -> Cost:
-    """The operations of `rows` vectors."""
+    """The operations of `direction` on `rows` vectors of width K."""
     path: tuple[Step, ...] = ("multiplication", "cumulation", "addition", "other", "division", "multiplication")
     return Cost(mul=2 * rows * K, add=rows * K, div=rows, other=rows, path=path)
 
 
 def direction_price(rows: int, K: int) -> Cost:
-    """The operations of `rows` vectors."""
+    """The operations of `direction` on `rows` vectors of width K."""
     path: tuple[Step, ...] = ("multiplication", "cumulation", "other", "other", "division", "multiplication")
     return Cost(mul=2 * rows * K, add=rows * (K - 1), div=rows, other=2 * rows, path=path)

@@ -8,7 +8,10 @@ from seqloom.core.cost import Cost
 def price(
     rows: int, H: int, K: int, V: int, decay: Literal["none", "head", "channel"] = "none", write: bool = False
 ) -> Cost:
-    """`rows` tokens in H heads: erase S, e^g and its product with S, what is written, and q S. `write`: not k."""
+    """`rows` tokens in H heads: erase S, e^g and its product with S, the write, and q S.
+
+    `write`: whether the write key is another one than k.
+    """
     numbers = H * K * V
     return Cost(
         mul=rows * numbers * (3 + (decay != "none") + write),

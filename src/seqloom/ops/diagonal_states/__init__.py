@@ -132,7 +132,7 @@ def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
 OP = Op(
     "diagonal_states",
     {"reference": Backend(reference), "convolved": Backend(convolved), "blocks": Backend(blocks)},
-    rule=lambda fastest: fastest,  # `by_size` or `at_once`, by what is asked for
+    rule=lambda fastest: fastest,  # `by_size` or `at_once`, as the caller chooses
     examples=(_filtered, _responded),
     price=price,
     streamed=(_on,),

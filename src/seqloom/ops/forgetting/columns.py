@@ -32,7 +32,7 @@ def forgetting(
         b = min(a + BLOCK, T)
         first = 0 if past is not None or window is None else max(0, a + 1 - window)
         keys = slice(first, k.shape[2] - T + b)
-        origin = c[:, :, a, None]  # that of the first query: no later token moves it
+        origin = c[:, :, a, None]  # the first query's sum, which no later token changes
         of_keys, of_queries = sums[:, :, keys] + origin, c[:, :, a:b] - origin
         root = torch.full_like(q[:, :, a:b, :1], K**0.5)
         given: dict[str, Any] = {"query_time": i[:, a:b], "key_time": j[:, keys], "scale": K**-0.5}

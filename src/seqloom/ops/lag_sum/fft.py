@@ -38,7 +38,7 @@ class _Alone(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, w, W = ctx.saved_tensors
-        if torch.is_grad_enabled():  # someone wants second derivatives: the spectrum must depend on w
+        if torch.is_grad_enabled():  # for second derivatives the spectrum must depend on w
             W = _of_taps(w, ctx.n)
         G, dw = _lengthened(dy, ctx.n), None
         if ctx.needs_input_grad[1]:
@@ -77,7 +77,7 @@ class _Mixed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, w, W = ctx.saved_tensors
-        if torch.is_grad_enabled():  # someone wants second derivatives: the spectrum must depend on w
+        if torch.is_grad_enabled():  # for second derivatives the spectrum must depend on w
             W = taps_spectrum(w, ctx.n)
         G = spectrum(dy, ctx.n)
         dx = signal(times(G, W.mH), ctx.n, x.shape[1]) if ctx.needs_input_grad[0] else None

@@ -51,7 +51,7 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
-    """What x and w receive for g (B, T, D), each 0 numbers where it is not wanted."""
+    """The gradients of x and w for g (B, T, D); an empty tensor where one is not needed."""
     dx = _summed(g, w if w.ndim == 2 else w.mT, True) if to_x else x.new_empty(0)
     return dx, _slopes(x, w, g) if to_w else w.new_empty(0)
 

@@ -51,7 +51,7 @@ def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> t
         y = y + summed(past.to(z.dtype), w[first : first + past.shape[1]].to(z.dtype))
     window, token = (window, z.detach()) if reuse else (window.clone(), z)
     if count is None:
-        return y, ring.write_(window, -1 - length.tokens, token)  # backwards
+        return y, ring.write_(window, -1 - length.tokens, token)  # the ring is filled backwards
     if size:
         window[:, (-1 - count) % size] = token.to(window.dtype)
     return y, window
@@ -83,15 +83,15 @@ def summed(past: Tensor, w: Tensor) -> Tensor:
     if w.ndim == 1:
         return torch.bmm(w.expand(len(past), 1, -1), past)[:, 0]
     if w.ndim == 2:
-        return _each(past, w)
+        return _by_channel(past, w)
     if w.ndim == 3:
         return past.flatten(1) @ w.flatten(0, 1)
     grouped = past.unflatten(2, w.shape[1:3]).flatten(1, 2).transpose(0, 1)  # (N G, B, D/G)
     return torch.bmm(grouped, w.flatten(0, 1)).unflatten(0, w.shape[:2]).sum(0).transpose(0, 1).flatten(1)
 
 
-def _each(past: Tensor, w: Tensor) -> Tensor:
-    """For channels that do not mix. Long sums read inputs and taps once and form no product as large as the inputs."""
+def _by_channel(past: Tensor, w: Tensor) -> Tensor:
+    """Σ_k past_k w_k for channels that do not mix, in pieces of lags: no product is as large as the inputs."""
     N, many = past.shape[1], max(1, ADDED // max(past[:, 0].numel(), 1))
     if 2 * many >= N or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return (past * w).sum(1)

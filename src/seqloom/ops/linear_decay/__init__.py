@@ -76,7 +76,7 @@ def decay(
     run = OP[name]
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
     g = None if log_decay is None else log_decay.to(exact)
-    if lengths is not None:  # what is added there is 0, and nothing fades
+    if lengths is not None:  # padding adds nothing to the state and does not fade it
         real = within(lengths, T)[:, None, :, None]
         k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
         if g is not None:

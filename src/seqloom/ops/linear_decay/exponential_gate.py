@@ -42,7 +42,7 @@ def stabilized(
     """g, i' and m, in float32 or better; `before` is m before the first token, None for -∞."""
     exact = torch.promote_types(log_f.dtype, torch.float32)
     log_f, log_i = log_f.to(exact), log_i.to(exact)
-    if lengths is not None:  # m stays
+    if lengths is not None:  # padding leaves m as it is
         real = within(lengths, log_f.shape[2])[:, None]
         log_f, log_i = torch.where(real, log_f, 0.0), torch.where(real, log_i, NONE)
     with torch.no_grad():

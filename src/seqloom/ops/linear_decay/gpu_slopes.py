@@ -144,5 +144,5 @@ def slopes(  # noqa: PLR0915  # what it forms once, all of it uses
         tl.store(dg + head * T + first + i, tl.cumsum(in_since, 0, reverse=True) + whole, mask=first + i < T)
         passed = tl.where(i[:, None] > i[None, :], tl.cumsum(in_between, 1), 0.0)
         to_next = tl.where(i < C - 1, tl.sum(passed, 0) + tl.cumsum(in_until, 0), 0.0)
-        place = first + tl.where(i < C - 1, i + 1, 0)  # a chunk's first token is in none of these
+        place = first + tl.where(i < C - 1, i + 1, 0)  # none of these sums has a chunk's first token
         tl.store(later + head * T + place, to_next, mask=place < T)

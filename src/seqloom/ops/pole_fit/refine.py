@@ -62,7 +62,7 @@ def _step(a: Tensor, c: Tensor, wave: Tensor, r: Tensor, target: Target, mu: Ten
     down = down - torch.cat([held * c.real, held * c.imag, 0 * a, 0 * a], 1)
     curve = J @ J.mT + torch.diag_embed(torch.cat([held, held, 0 * a, 0 * a], 1))
     steep = curve.diagonal(dim1=1, dim2=2)
-    damp = mu * (steep + 1e-12 * steep.amax(1, keepdim=True)) + 1e-300  # nothing to solve where all taps are 0
+    damp = mu * (steep + 1e-12 * steep.amax(1, keepdim=True)) + 1e-300  # else singular where all taps are 0
     move = torch.linalg.solve_ex(curve + torch.diag_embed(damp), down[..., None]).result[..., 0]
     move = torch.where(move.isfinite(), move, 0.0)
     real, imaginary, by_a, by_omega = move.split(N, 1)

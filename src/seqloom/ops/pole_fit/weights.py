@@ -68,7 +68,7 @@ def loudness(wave: Tensor) -> Tensor:
 
 
 def misfit(wave: Tensor, weights: Tensor, target: Target) -> tuple[Tensor, Tensor]:
-    """r (D, K), and the whole sum that is to be small (D,)."""
+    """The residual r (D, K), and the sum that is to be minimized (D,)."""
     r = target.wanted - 2 * (weights[..., None] * wave).real.sum(1)
     held = (target.epsilon[:, None] * loudness(wave) * weights.abs()).square().sum(1)
     return r, r.square().sum(1) + held

@@ -79,7 +79,7 @@ class _Projection(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         dy = dy.contiguous()
-        if torch.is_grad_enabled():  # someone wants second derivatives
+        if torch.is_grad_enabled():  # for second derivatives
             return _differentiable(ctx.needs_input_grad, x, weight, dy)
         return _gradients(ctx.needs_input_grad, x, weight, dy)
 

@@ -63,4 +63,5 @@ def _along(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _below(x: Tensor, features: int) -> Tensor:
+    """|x|²/2 + ln(features)/2, by which the exponents of the features of x are lowered."""
     return x.square().sum(-1, keepdim=True) / 2 + math.log(features) / 2

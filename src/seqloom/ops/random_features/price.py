@@ -9,7 +9,7 @@ from seqloom.ops.linear_decay.price import price as summed
 
 
 def unit(n: int, H: int, K: int) -> Cost:
-    """A vector in each head brought to length 1."""
+    """`n` vectors in each of H heads, normalized to length 1."""
     squares = Cost(mul=n * H * K, add=n * H * K, path=("multiplication", "cumulation"))  # and the 1e-6 under the root
     return squares + Cost(div=n * H * K, other=n * H, path=("other", "division"))
 

@@ -21,10 +21,10 @@ def forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     size = T if B * N >= WIDE or T < 32 else math.isqrt(T)
     whole = T - T % size
     if whole > size:
-        each, given, here = (x if x.ndim == 1 else x[:, :whole].unflatten(1, (-1, size)) for x in (a, b, h))
-        product, added = _through(each, given)
+        rates, given, here = (x if x.ndim == 1 else x[:, :whole].unflatten(1, (-1, size)) for x in (a, b, h))
+        product, added = _through(rates, given)
         ends = forward(product, added, state)  # the state at the end of each block
-        _read(each, given, here, torch.cat([state[:, None], ends[:, :-1]], 1))
+        _read(rates, given, here, torch.cat([state[:, None], ends[:, :-1]], 1))
         state = ends[:, -1]
     else:
         whole = 0

@@ -31,7 +31,7 @@ def gradients(run: Scan, a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tup
     given = dh.flip(1)
     if a.ndim == 1:
         g = run(a.conj(), given, torch.zeros_like(state)).flip(1)
-    else:  # the last token has none after it; what stands there meets a zero
+    else:  # the last token has no successor: the factor rolled to it meets a zero
         g = run(a.roll(-1, 1).flip(1).conj(), given, torch.zeros_like(state)).flip(1)
     da = g * torch.cat([state[:, None], h[:, :-1]], 1).conj()
     first = a if a.ndim == 1 else a[:, 0]

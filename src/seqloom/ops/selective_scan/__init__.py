@@ -78,7 +78,7 @@ def selective(
         return u.clone(), after
     name = OP.choose(u)
     given: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
-    if lengths is not None and name != "native":  # which stops there
+    if lengths is not None and name != "native":  # native code stops at `lengths` itself
         real = within(lengths, u.shape[1])[:, :, None]
         u, delta, B, C = (torch.where(real, tensor, 0.0) for tensor in (u, delta, B, C))
         gate = None if gate is None else torch.where(real, gate, 0.0)

@@ -69,7 +69,7 @@ def _backward(
     from seqloom.ops.selective_scan import gpu_kernels
 
     (B, T, D), N = u.shape, log_rate.shape[1]
-    new = u.new_empty if lengths is None else u.new_zeros  # nothing reaches what is behind the end of a row
+    new = u.new_empty if lengths is None else u.new_zeros  # gradients behind the end of a row are 0
     du, ddelta, dgate = new(B, T, D), new(B, T, D), new((B, T, D) if gate is not None else (0,))
     parts, dstate = new(2, blocks(D, BLOCK), B, T, N), u.new_empty(B, D, N)
     dA, dbias, dskip = (u.new_empty(B, *of, dtype=torch.float64) for of in ((D, N), (D,), (D,)))

@@ -186,7 +186,7 @@ def backward(  # noqa: PLR0915  # one walk
             to_skip += slope * x
             tl.store(ddelta + at, to_width, mask=here)
             tl.store(du + at, width * along + passed * slope, mask=here)
-        tl.debug_barrier()  # and was read
+        tl.debug_barrier()  # until all have read it
         all_A += to_A.to(tl.float64)
         all_bias += to_bias.to(tl.float64)
         all_skip += to_skip.to(tl.float64)

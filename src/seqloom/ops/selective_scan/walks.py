@@ -109,7 +109,7 @@ def operator(
 
 
 def by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`selective` by an operator; what its backward needs is computed where gradients are wanted alone."""
+    """`selective` by an operator; what its backward needs is computed only where there are gradients."""
 
     def scan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
         learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given[:9])

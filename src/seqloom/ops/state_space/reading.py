@@ -94,7 +94,7 @@ def _streamed(
 def _read(
     model: Model, u: Tensor, system: System, how: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The outputs, and the state after them unless none is given."""
+    """The outputs, and the state after them where one is given."""
     kind, exact = u.dtype, torch.promote_types(u.dtype, torch.float32)
 
     def fitting() -> tuple[Tensor, ...]:
@@ -102,7 +102,7 @@ def _read(
         states, shapes = SHAPES[model](weights, u.shape[2])
         return _fit(u, state, states, *zip(weights, shapes, strict=True))
 
-    if u.shape[1] == 0:  # what one token would make, but for the token
+    if u.shape[1] == 0:  # the shape and dtype of a token's output
         y, _ = OP["reference"][model](u.new_zeros(len(u), 1, u.shape[2], dtype=exact), fitting, *how, None, None)
         return y[:, :0].to(kind), None if state is None else state.clone()
     run = OP[OP.choose(u)][model]

@@ -98,7 +98,7 @@ def wkv_token(
     """As `wkv` for one token (B, D); with `reuse` the state is written over. Quick where no gradients are wanted."""
     given = (k, v, log_rate, bonus, state)
     same = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
-    if not same:  # it is converted, if it is right
+    if not same:  # checks and converts them
         TOKEN.bind(*given)
     wanted = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)

@@ -77,7 +77,7 @@ def available() -> bool:
 def token(
     k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, after: Tensor | None
 ) -> Tensor:
-    """One token (B, D) without gradients, at the price of a call: y, and in `after`, or else in `state`, the state.
+    """One token (B, D) without gradients: returns y, and writes the new state into `after`, or else into `state`.
 
     All of one dtype, float32 or float64. ValueError where one does not fit, or a state has gaps.
     """

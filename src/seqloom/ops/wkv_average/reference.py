@@ -48,7 +48,7 @@ def wkv(
 def _sums(state: Tensor) -> tuple[Tensor, Tensor] | None:
     """Numerator and denominator at scale 0, where this backend keeps them; None before the first token."""
     numerator, denominator, scale = state.unbind(1)
-    if not state.requires_grad:  # what has no past, or is at scale 0 already, costs nothing
+    if not state.requires_grad:  # without a past, or at scale 0, nothing is rescaled
         if not bool((denominator > 0).any()):
             return None
         if bool(((scale == 0) | (denominator == 0)).all()):

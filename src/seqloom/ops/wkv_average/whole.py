@@ -15,7 +15,7 @@ from seqloom.ops.pack import within
 def average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float[Tensor, "B 1 D"]:
     """The average of v (B, T, D) under keys k. With `lengths` (B,) a row holds so many tokens, then padding."""
     if backends.forced("wkv_average") != "reference":
-        k = k - k.detach().amax(1, keepdim=True)  # which cancels
+        k = k - k.detach().amax(1, keepdim=True)  # cancels in the ratio, and keeps e^k finite
     e = k.exp()
     if lengths is not None:
         e = torch.where(within(lengths, k.shape[1])[:, :, None], e, 0.0)

@@ -97,11 +97,11 @@ def notes(board: Board) -> list[str]:
 def text(board: Board, times: Times) -> str:
     """The table, the decisions and the notes, for a terminal."""
     titles = board.lineup.titles
-    asked = [
+    decisions = [
         f"  {number}. {answer.question.text} {answer.sentence(titles).replace('**', '')}"
         for number, answer in enumerate(board.answers, 1)
     ]
-    return "\n".join([table(head(times), lines(board, times)), "", *notes(board), "Decisions:", *asked])
+    return "\n".join([table(head(times), lines(board, times)), "", *notes(board), "Decisions:", *decisions])
 
 
 def _people(names: list[str]) -> str:

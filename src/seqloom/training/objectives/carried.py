@@ -58,7 +58,7 @@ class CarriedNextToken(Objective):
 
     @override
     def targets(self, batch: Batch) -> int:
-        """All ids but the first of each row."""
+        """The number of targets: all ids but the first of each row."""
         return batch["ids"][:, 1:].numel()
 
     @override

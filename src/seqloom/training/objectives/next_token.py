@@ -87,7 +87,7 @@ class NextToken(ScoredByToken):
 
         @cache
         def windows(seed: int, context: int) -> Windows:
-            assert tokens is not None, "it was built to score"
+            assert tokens is not None, "this objective was built for scoring alone"
             return Windows(tokens, context, seed, within_documents, disjoint)
 
         self._windows = windows
@@ -119,7 +119,7 @@ class PackedNextToken(ScoredByToken):
 
         @cache
         def packed(seed: int, context: int) -> PackedRows:
-            assert tokens is not None, "it was built to score"
+            assert tokens is not None, "this objective was built for scoring alone"
             return PackedRows(tokens, context, seed)
 
         self._packed = packed

@@ -44,7 +44,7 @@ def block(r: int, L: int) -> Block:
 def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, late: int = 0) -> None:
     """The inputs before `end` (N,) to the outputs from there on, `size` of both; the first `late` outputs are over."""
     P, ends, reached = past.shape[1], {*end.tolist()}, _lag_by_lag if size <= LEAF else _transformed
-    if len(rows) == len(past) and len(ends) == 1:  # as the rings lie
+    if len(rows) == len(past) and len(ends) == 1:  # all rows at one position: the rings are read as they are
         when = ends.pop()
         newest_first = torch.cat([past[:, span] for span in _spans(-when % P, size, P)], 1)
         added = reached(newest_first.to(ahead.dtype), w)[:, late:]

@@ -93,9 +93,9 @@ def read(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, orig
 
 
 def push(w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor, longest: int) -> bool:
-    """Adds to `ahead` what comes after the token that `read` read, `length` counting those before it.
+    """Adds to `ahead` the terms of the token that `read` took; `length` counts the tokens before it.
 
-    True where a row's block is longer than LEAF, which then is left to do.
+    True where a row's block is longer than LEAF, which is left to the caller.
     """
     return bool(_call("push", None, w, past, ahead, length, origin, None, longest))
 
