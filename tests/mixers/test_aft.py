@@ -137,7 +137,7 @@ def test_huge_inputs_late_and_early(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("kind", ["aft_full", "aft_local"])
 def test_more_tokens_than_places_are_refused(kind: str) -> None:
     mixer = mixer_config({"kind": kind}).build(D, 4)
-    said = f"{kind} has biases for 4 positions, not for 5"
+    said = f"{kind} has weights for 4 positions, not for 5"
     assert mixer.traits.longest == 4
     for read in (mixer, mixer.views, lambda x: mixer.extend(x, mixer.start(1))):
         with pytest.raises(ValueError, match=said):

@@ -56,3 +56,13 @@ def test_002_linformer_divides_by_the_width_of_all_heads() -> None:
 
     np.testing.assert_allclose(y, heads(math.sqrt(D / H)), rtol=0, atol=1e-12)
     assert abs(y - heads(math.sqrt(D))).max() > 1e-4
+
+
+def test_000_mlp_mixer_is_linear_for_a_fixed_hidden_width() -> None:
+    def growth(causal: bool, **settings: int) -> float:
+        costs = [mixer_config({"kind": "mlp_mixer", **settings}).build(4, T, causal).cost(T).mul for T in (512, 2048)]
+        return math.log(costs[1] / costs[0], 4)
+
+    assert growth(False, hidden=64) == pytest.approx(1, abs=0.01)
+    assert growth(False) == pytest.approx(2, abs=0.01)
+    assert growth(True) == pytest.approx(2, abs=0.01)

@@ -72,6 +72,7 @@ MATRICES = {
     "identity": "w_out w_v",
     "fnet": "",
     "linformer": QKV,
+    "mlp_mixer": "",
 }
 """the linear layers, over all examples of a mixer"""
 

@@ -1,8 +1,10 @@
-"""The caches of keys and values: rings (B, G, C, K) of `ring`, whose heads are written alike."""
+"""The caches of keys and values: rings (B, G, C, K) of `ring`, whose heads are written alike; and of whole tokens."""
 
 import torch
 from torch import Tensor
 
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State, length_of
 from seqloom.ops import ring
 
 
@@ -29,3 +31,39 @@ def written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Te
     grown = grown.clone() if grown is cache and not reuse else grown
     grown[:, :, count % room] = new
     return grown
+
+
+def remembered(
+    state: State, new: dict[str, Stream], most: int | None, lengths: Lengths | None = None, reuse: bool = False
+) -> Entries:
+    """The caches (B, C, N) by name after each row read `new` (B, T, N), or the first `lengths` (B,) tokens of it.
+
+    With `reuse` one token is written in place, and a full cache doubles, up to `most` tokens.
+    """
+    length, entries = length_of(state), {}
+    for name, x in new.items():
+        size = state[name].shape[1]
+        if reuse:
+            cache = ring.grow(state[name], ring.token_room(size, length, most, reuse))
+            entries[name] = ring.write_(cache, length.tokens, x[:, 0].detach())
+        else:
+            cache = ring.grow(state[name], ring.room(size, length, x.shape[1], most))
+            entries[name] = ring.write(cache, length.tokens, x, lengths)
+    return entries
+
+
+def with_past(
+    state: State | None, new: dict[str, Stream], most: int | None, lengths: Lengths | None = None, reuse: bool = False
+) -> tuple[dict[str, Stream], Entries]:
+    """What all tokens so far hold (B, C, N), by name, `new` (B, T, N) the last of them; and the entries after them.
+
+    For caches that do not wrap, whose places are the tokens' positions. Without a state these are all tokens.
+    """
+    if state is None:
+        return new, {}
+    entries = remembered(state, new, most, lengths, reuse)
+    cached = {}
+    for name, x in new.items():
+        used = ring.held(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))
+        cached[name] = entries[name][:, :used].to(x.dtype)
+    return cached, entries

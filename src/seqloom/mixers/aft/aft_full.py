@@ -34,6 +34,8 @@ from seqloom.ops import ring
 from seqloom.ops.biased_average import average, biases, price
 from seqloom.ops.biased_average.memory import recall
 from seqloom.ops.biased_average.whole import price as whole_price
+from seqloom.ops.cache import remembered
+from seqloom.ops.limit import positions
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -89,14 +91,14 @@ class AFTFull(PairBiases, PackedMixer):
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `context` positions; without a state dropped ones count as well."""
-        t = biases.positions("aft_full", self.context, x, state, lengths)
+        t = positions("aft_full", self.context, x, state, lengths)
         k = self.w_k(x)
         v = self.w_v(x)
         past = None if state is None else _recalled(state, v.dtype)
         read = 0 if past is None else past[0].shape[1]
         w = biases.over_keys(self.w, t, read + x.shape[1])
         y = torch.sigmoid(self.w_q(x)) * average(k, v, w, past)
-        return self.w_out(y), {} if state is None else self._cached(state, k, v, lengths, reuse)
+        return self.w_out(y), {} if state is None else remembered(state, {"k": k, "v": v}, self.context, lengths, reuse)
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -105,7 +107,7 @@ class AFTFull(PairBiases, PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        t = biases.positions("aft_full", self.context, x)
+        t = positions("aft_full", self.context, x)
         table = biases.by_key(biases.over_keys(self.w, t, x.shape[1])[0, :, :, 0])
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), table)]
@@ -117,20 +119,6 @@ class AFTFull(PairBiases, PackedMixer):
     @override
     def _averaged(self, span: Span) -> Cost:
         return price.price(span, None, self.dim, self.dim)
-
-    def _cached(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None, reuse: bool) -> Entries:
-        """Keys and values after k and v; with `reuse` one token is written in place, and a full cache doubles."""
-        length, size = length_of(state), state["k"].shape[1]
-        needed = max(size, min(ring.held(size, length) + k.shape[1], self.context))
-        room = min(max(2 * size, needed), self.context) if reuse and needed > size else needed
-        entries = {}
-        for name, new in (("k", k), ("v", v)):
-            cache = ring.grow(state[name], room)
-            if reuse:
-                entries[name] = ring.write_(cache, length.tokens, new[:, 0].detach())
-            else:
-                entries[name] = ring.write(cache, length.tokens, new, lengths)
-        return entries
 
 
 @final
@@ -150,7 +138,7 @@ class BidirectionalAFTFull(PairBiases, WholeAverage):
     @override
     def table(self, x: Stream) -> Tensor:
         """The biases of every query and key of a row, (T, T). Raises ValueError beyond `context`."""
-        T = biases.positions("aft_full", self.context, x).shape[1]
+        T = positions("aft_full", self.context, x).shape[1]
         return biases.pairs(self.w, T)
 
 

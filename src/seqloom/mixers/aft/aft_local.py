@@ -37,6 +37,7 @@ from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops.biased_average import biases, memory, price
 from seqloom.ops.biased_average.whole import by_lag, in_reach
 from seqloom.ops.biased_average.whole import price as whole_price
+from seqloom.ops.limit import positions
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -95,7 +96,7 @@ class AFTLocal(WindowBiases, PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `context` positions; without a state dropped ones count as well."""
-        t = biases.positions("aft_local", self.context, x, state, lengths)
+        t = positions("aft_local", self.context, x, state, lengths)
         w = biases.over_lags(self.w, t, self.window)
         k = self.w_k(x)
         v = self.w_v(x)
@@ -107,7 +108,7 @@ class AFTLocal(WindowBiases, PackedMixer):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; a token is written into the window, which is not copied.
-        t = biases.positions("aft_local", self.context, x[:, None], state)
+        t = positions("aft_local", self.context, x[:, None], state)
         w = biases.over_lags(self.w, t, self.window)
         average, entries = memory.advance(self.w_k(x), self.w_v(x), w, state, reuse)
         y = torch.sigmoid(self.w_q(x)) * average
@@ -115,7 +116,7 @@ class AFTLocal(WindowBiases, PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        t = biases.positions("aft_local", self.context, x)
+        t = positions("aft_local", self.context, x)
         bias = biases.over_lags(self.w, t, self.window)
         meaning = "what is added to the key of an earlier token before the exponential, for each query"
         return [View("biases", meaning, ("query", "key"), biases.by_key(bias[0, :, :, 0]))]
@@ -146,7 +147,7 @@ class BidirectionalAFTLocal(WindowBiases, WholeAverage):
     @override
     def table(self, x: Stream) -> Tensor:
         """The biases of every query and key (T, T), 0 outside the window. Raises ValueError beyond `context` tokens."""
-        T = biases.positions("aft_local", self.context, x).shape[1]
+        T = positions("aft_local", self.context, x).shape[1]
         if self.bias_dim:
             return in_reach(biases.pairs(self.w, T), self.window)
         return by_lag(self.w[:T, :, None], T)[0]

@@ -13,16 +13,13 @@ alone, have no standard deviation to be divided by.
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import layer_norm, pad
 
-from seqloom.core.shapes import Lengths, Stream
-from seqloom.core.state import Length, State, length_of
 from seqloom.ops import backends
+from seqloom.ops.limit import Positions
 
-Places: TypeAlias = Int[Tensor, "#B T"]
-"""the position of each query, from 0"""
 Absolute: TypeAlias = Float[Tensor, "..."]
 """a table, or two factors of one"""
 
@@ -35,43 +32,14 @@ def first(context: int, width: int, window: int | None = None) -> Tensor:
     return torch.randn(2, context, width) * 0.1 if width else torch.zeros(context, window or context)
 
 
-def within(kind: str, context: int, tokens: int) -> None:
-    """Raises ValueError where there are more tokens than biases."""
-    if tokens > context:
-        raise ValueError(
-            f"{kind} has biases for {context} positions, not for {tokens}: read at most {context} tokens, or build it "
-            "with a larger context"
-        )
-
-
-def within_after(kind: str, context: int, length: Length, lengths: Tensor | int, most: int) -> None:
-    """The same after each row reads `lengths` tokens more, `most` at most; not checked where values cannot be read."""
-    if length.bound is not None and length.bound + most > context:  # else no value is read back from the device
-        within(kind, context, int((length.tokens + lengths).max()))
-
-
-def positions(kind: str, context: int, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> Places:
-    """The positions of the tokens of x (B, T, D), of which each row holds `lengths`: (B, T), without a state (1, T).
-
-    Raises ValueError where there are more than `context`; without a state dropped tokens count as well.
-    """
-    T = x.shape[1]
-    if state is None:
-        within(kind, context, T)
-        return torch.arange(T, device=x.device)[None]
-    within_after(kind, context, length_of(state), T if lengths is None else lengths, T)
-    first = state["length"][:, None]
-    return first if T == 1 else first + torch.arange(T, device=x.device)
-
-
-def over_keys(w: Absolute, positions: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
-    """The biases of queries at `positions` over `lags` lags, by factors (2, N, F) or a table of queries and keys."""
+def over_keys(w: Absolute, positions: Positions, lags: int) -> Float[Tensor, "#B T L 1"]:
+    """The biases of queries at `positions` over `lags` lags: factors (2, N, F) or a table of queries and keys."""
     if w.ndim == 3:
         return _from_factors(w[0], w[1], positions.clamp(max=w.shape[1] - 1), lags)
     return _by_lag(w[positions.clamp(max=len(w) - 1)], positions, lags)
 
 
-def over_lags(w: Absolute, positions: Places, lags: int) -> Float[Tensor, "#B T L 1"]:
+def over_lags(w: Absolute, positions: Positions, lags: int) -> Float[Tensor, "#B T L 1"]:
     """The same from factors (2, N, F) or a table over queries and lags."""
     return over_keys(w, positions, lags) if w.ndim == 3 else w[positions.clamp(max=len(w) - 1), :lags][..., None]
 

@@ -1,0 +1,52 @@
+"""Sums over earlier positions by weights of each pair of positions: a product with a lower-triangular matrix of blocks.
+
+    y_to = Σ_{j≤t} Σ_i w_toji x_ji            I inputs and O outputs per position; w (L, O, L, I); j, t < L
+
+Each channel is summed by itself, by the same weights. Weights of pairs j > t are not read.
+
+Source: the lower-triangular spatial matrices of Liu et al., Pay Attention to MLPs, arXiv:2105.08050, section 4, where I
+and O are 1. Several inputs and outputs per position are ours.
+"""
+
+from typing import TypeAlias
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.triangular import masked, price, reference
+
+Weights: TypeAlias = Float[Tensor, "L O L I"]
+
+
+def triangular(
+    x: Float[Tensor, "B C I D"], w: Weights, t: Int[Tensor, "B T"] | None = None
+) -> Float[Tensor, "B T O D"]:
+    """The sums of the queries at positions t, from 0; without them at all C positions of x, the first C.
+
+    x may hold anything finite at positions after those of its row's queries. Exactly causal; differentiable twice.
+    """
+    y: Tensor = OP[OP.choose(x)](x, w, t)
+    return y
+
+
+def by_size(x: Tensor) -> str:
+    """The only fast backend."""
+    return "masked"
+
+
+def _whole(draw: Draw, B: int, T: int) -> Tensor:
+    return triangular(draw(B, T, 2, CHANNELS), draw(T, 3, T, 2))
+
+
+def _one(draw: Draw, B: int, T: int) -> Tensor:
+    return triangular(draw(B, T, 1, CHANNELS), draw(T + 2, 1, T + 2, 1))
+
+
+OP = Op(
+    "triangular",
+    {"reference": Backend(reference.triangular), "masked": Backend(masked.triangular)},
+    rule=by_size,
+    examples=(_whole, _one),
+    price=price.price,
+)

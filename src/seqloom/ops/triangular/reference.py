@@ -1,0 +1,18 @@
+"""The sums as they are written, position by position; slow."""
+
+import torch
+from torch import Tensor
+
+
+def triangular(x: Tensor, w: Tensor, t: Tensor | None) -> Tensor:
+    """See `triangular` of the package."""
+    if t is None:
+        return torch.stack([_at(x, w, position) for position in range(x.shape[1])], 1)
+    rows = [[_at(x[b : b + 1], w, position) for position in row] for b, row in enumerate(t.tolist())]
+    return torch.cat([torch.stack(row, 1) for row in rows])
+
+
+def _at(x: Tensor, w: Tensor, position: int) -> Tensor:
+    """The outputs (B, O, D) of one position."""
+    end = min(position + 1, x.shape[1])
+    return w[position, :, :end].flatten(1) @ x[:, :end].flatten(1, 2)
