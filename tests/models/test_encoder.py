@@ -95,8 +95,8 @@ def test_what_it_cannot_do(call: Callable[[Model], object], lacks: str) -> None:
     [
         ({"channel": "channel_mix"}, "an encoder reads in both directions: choose ffn or none"),
         ({"channel": "channel_mix7"}, "channel_mix7 is causal, and an encoder reads in both directions"),
-        ({"kind": "encodr"}, "kind: input should be 'decoder' or 'encoder', not 'encodr'"),
-        ({"kind": ["encoder"]}, "kind: input should be 'decoder' or 'encoder'"),
+        ({"kind": "encodr"}, "unknown kind 'encodr' of a model; did you mean 'encoder'"),
+        ({"kind": ["encoder"]}, "unknown kind \\['encoder'\\] of a model"),
         ({"dmi": 4}, "unknown setting 'dmi'; did you mean 'dim'"),
     ],
 )

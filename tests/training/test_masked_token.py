@@ -124,7 +124,7 @@ def test_the_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "training.objective.kind=probe does not fit model.kind=encoder",
         ),
         (["train", "encoder/small", "--set", "training.objective.share=1"], "training.objective.share"),
-        (["train", "tiny", "--set", "model.kind=encodr"], "'decoder' or 'encoder'"),
+        (["train", "tiny", "--set", "model.kind=encodr"], "unknown kind 'encodr' of a model; did you mean 'encoder'"),
     ],
 )
 def test_what_is_refused(

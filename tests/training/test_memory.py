@@ -26,7 +26,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @pytest.fixture(autouse=True)
 def _unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_said", False)
+    monkeypatch.setattr(memory, "_reported", False)
     monkeypatch.delenv("SEQLOOM_KEEP_MEMORY", raising=False)
 
 
@@ -54,7 +54,7 @@ def test_training_says_it_and_its_weights_are_the_same(tmp_path: Path, monkeypat
     assert sum("SEQLOOM_KEEP_MEMORY=0" in line for line in said) == 1
     monkeypatch.setenv("SEQLOOM_KEEP_MEMORY", "0")
     said.clear()
-    monkeypatch.setattr(memory, "_said", False)
+    monkeypatch.setattr(memory, "_reported", False)
     freed = tiny(tmp_path / "freed", say=said.append)
     assert not any("SEQLOOM_KEEP_MEMORY" in line for line in said)
     assert digests(kept.run.folder) == digests(freed.run.folder)

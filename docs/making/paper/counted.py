@@ -16,7 +16,6 @@ from docs.making.paper.verdicts import Verdict
 from seqloom.analysis.tables import training
 from seqloom.core.cost import Cost
 from seqloom.mixers import mixer_config
-from seqloom.models.decoder import Decoder
 from seqloom.training.settings import resolve
 
 D = L = 128
@@ -47,7 +46,7 @@ def whole(kind: str) -> Cost:
     """The price of a row by a whole model of Table 1."""
     config = resolve("paper/table1", [f"model.mixer.kind={kind}"]).model
     with torch.device("meta"):
-        return Decoder(config).cost(config.context)
+        return config.build().cost(config.context)
 
 
 def dearer() -> Verdict:

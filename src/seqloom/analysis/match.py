@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, final, get_args
 
 from seqloom.analysis.sizes import By, Counted, at, nearest, quantity, title
 from seqloom.analysis.timed import TimedSizes
-from seqloom.core.model_config import ModelConfig
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.table import written
 
 __all__ = ["By", "Equal", "Match", "match", "quantity"]
@@ -30,9 +30,9 @@ WITHIN = {"params": 1, "mul": 1, "time": 5}
 class Match:
     """A model changed in one size to equal another; as text, one line about the change."""
 
-    config: ModelConfig
+    config: LayeredConfig
     """the changed model"""
-    to: ModelConfig
+    to: LayeredConfig
     """the other model, as given"""
     equal: Equal
     by: By
@@ -78,7 +78,7 @@ class Match:
 
 
 def match(
-    config: ModelConfig, to: ModelConfig, *, equal: Equal = "params", by: By = "ffn", row: TimedSizes | None = None
+    config: LayeredConfig, to: LayeredConfig, *, equal: Equal = "params", by: By = "ffn", row: TimedSizes | None = None
 ) -> Match:
     """Changes only `by` of `config` until its quantity is as near to that of `to` as it can be.
 
@@ -104,7 +104,7 @@ def match(
     return _by_count(config, to, equal, by)
 
 
-def _by_count(config: ModelConfig, to: ModelConfig, equal: Counted, by: By) -> Match:
+def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) -> Match:
     aim = quantity(to, equal)
     quantity(config, equal)  # raises the error of a model that cannot be built
 
@@ -125,7 +125,7 @@ def _by_count(config: ModelConfig, to: ModelConfig, equal: Counted, by: By) -> M
     )
 
 
-def _by_time(config: ModelConfig, to: ModelConfig, by: By, row: TimedSizes | None) -> Match:
+def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes | None) -> Match:
     if row is None:
         raise ValueError("to match time, time it first: row=seqloom.experiments.clock.clock(config, to, by, training)")
     row.require(config, to, by)

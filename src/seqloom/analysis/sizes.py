@@ -11,13 +11,14 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from seqloom.core.model_config import ModelConfig, weightless
+from seqloom.core.layered import LayeredConfig
+from seqloom.core.model_config import weightless
 
 By: TypeAlias = Literal["ffn", "dim", "depth"]
 Counted: TypeAlias = Literal["params", "mul"]
 
 
-def quantity(config: ModelConfig, equal: Counted) -> int:
+def quantity(config: LayeredConfig, equal: Counted) -> int:
     """Trainable numbers, or multiplications of a row of `context` tokens, of the layers and the norms around them.
 
     Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
@@ -28,7 +29,7 @@ def quantity(config: ModelConfig, equal: Counted) -> int:
     return int(getattr(weightless(config).inner_cost(config.context), equal))
 
 
-def nearest(config: ModelConfig, equal: Counted, by: By, aim: int) -> int:
+def nearest(config: LayeredConfig, equal: Counted, by: By, aim: int) -> int:
     """The size `by` at which the quantity is as near to `aim` as it can be; of two as near, the smaller."""
     before: int = getattr(config, by)
     # at this size the two matrices of the ffn alone reach the aim; `sizes` ends at its double
@@ -71,7 +72,7 @@ def _crossing(value: Callable[[int], float], count: int, aim: float) -> int:
     return high
 
 
-def allowed(config: ModelConfig, by: By) -> range:
+def allowed(config: LayeredConfig, by: By) -> range:
     """The sizes that `by` may take at all; `buildable` says which of them the mixers take."""
     before: int = getattr(config, by)
     step = len(config.pattern) if by == "depth" else 1
@@ -80,7 +81,7 @@ def allowed(config: ModelConfig, by: By) -> range:
     return range(step + before % step, limit + 1, step)
 
 
-def buildable(config: ModelConfig, by: By, size: int) -> int | None:
+def buildable(config: LayeredConfig, by: By, size: int) -> int | None:
     """The first allowed size from `size` on, and below its double, that the mixers can be built with, or None."""
     sizes = allowed(config, by)
     first = max(0, -(-(size - sizes.start) // sizes.step))
@@ -93,11 +94,11 @@ def buildable(config: ModelConfig, by: By, size: int) -> int | None:
     return None
 
 
-def at(config: ModelConfig, by: By, size: int) -> ModelConfig:
+def at(config: LayeredConfig, by: By, size: int) -> LayeredConfig:
     """The same model with another size; itself where nothing changes."""
     return config if size == getattr(config, by) else config.model_copy(update={by: size})
 
 
-def title(config: ModelConfig) -> str:
+def title(config: LayeredConfig) -> str:
     """The name of a model: that of its mixers."""
     return " + ".join(dict.fromkeys(mixer.kind for mixer in config.pattern))

@@ -14,7 +14,7 @@ from uuid import uuid4
 from seqloom.analysis.measure import Timing
 from seqloom.analysis.origin import machine
 from seqloom.analysis.sizes import By, title
-from seqloom.core.model_config import ModelConfig
+from seqloom.core.layered import LayeredConfig
 
 _TOKEN = uuid4().hex
 
@@ -39,8 +39,8 @@ class TimedSize:
 class TimedSizes:
     """A race of training steps: `config` at several sizes `by`, against `to`."""
 
-    config: ModelConfig
-    to: ModelConfig
+    config: LayeredConfig
+    to: LayeredConfig
     by: By
     other: Timing
     """the steps of `to`, of all rounds"""
@@ -59,7 +59,7 @@ class TimedSizes:
         """A step at that size: its median ratio times the other's median, so that drift between rounds cancels."""
         return self.sizes[size].ratio.median * self.other.median
 
-    def require(self, config: ModelConfig, to: ModelConfig, by: By) -> None:
+    def require(self, config: LayeredConfig, to: LayeredConfig, by: By) -> None:
         """ValueError unless these times are of those two models and that size, measured here, by this process."""
         again = "time them anew with seqloom.experiments.clock.clock"
         if (self.config, self.to) != (config, to):

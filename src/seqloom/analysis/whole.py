@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
 from seqloom.core.cost import Cost
+from seqloom.core.layered import layered
 from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.mixers import kinds, mixer_config
 
@@ -63,7 +64,7 @@ def every_mixer(config: ModelConfig, T: int) -> Iterator[Whole | Refused]:
 
     A mixer that `config` has keeps its settings there; others have their own defaults.
     """
-    own = {mixer.kind: mixer for mixer in reversed(config.pattern)}
+    own = {mixer.kind: mixer for mixer in reversed(layered(config, "a comparison of mixers").pattern)}
     for kind in kinds():
         mixer = own[kind] if kind in own else mixer_config({"kind": kind})
         try:

@@ -6,13 +6,13 @@ that it accepts is an error here.
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import Field, create_model, field_validator
+from pydantic import BeforeValidator, Field, create_model, field_validator
 
 from seqloom.cli import registry
-from seqloom.core.config import Config, IntLists, Ints, SizedConfig, near, read
+from seqloom.core.config import Config, IntLists, Ints, SizedConfig, near, read, read_inside
 from seqloom.experiments.contender import contender
 from seqloom.training.preset import preset_values
 
@@ -66,6 +66,8 @@ def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config])
 
 
 def _type(setting: dict[str, Any]) -> Any:
+    if "models" in setting:
+        return Annotated[Any, BeforeValidator(partial(_model, setting))]
     if "settings" in setting:
         return _settings(setting["class"], setting["settings"], Config)
     if "each" in setting:
@@ -79,6 +81,20 @@ def _type(setting: dict[str, Any]) -> Any:
         return Any
     choices: Any = Literal.__getitem__(tuple(setting.get("choices", ())))
     return Union[tuple(choices if name == "choice" else TYPES[name] for name in types)]  # noqa: UP007  # made at run time
+
+
+def _model(setting: dict[str, Any], values: Any) -> Any:
+    """The settings of a model, which has others by its kind."""
+    if not isinstance(values, dict):
+        raise ValueError("a model is given by its settings, such as {kind: decoder}")
+    kind = values.get("kind", "decoder")
+    *_, known = (each["choices"] for each in setting["settings"] if each["name"] == "kind")
+    if kind not in known:
+        raise ValueError(f"unknown kind {kind!r} of a model; {near(str(kind), known)}")
+    other = setting["models"].get(kind, {"settings": [], "without": []})
+    replaced = {"kind", *other["without"], *(each["name"] for each in other["settings"])}
+    shared = [each for each in setting["settings"] if each["name"] not in replaced]
+    return read_inside(_settings(kind, [_kind(kind), *shared, *other["settings"]], Config), values)
 
 
 def _field(setting: dict[str, Any]) -> Any:

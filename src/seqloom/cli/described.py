@@ -96,12 +96,31 @@ def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, 
         description["converted"] = True
     inner = field.annotation
     if isinstance(inner, type) and description["types"] == ["settings"]:
-        description["class"] = inner.__name__
-        description["settings"] = settings(inner)
+        models = _models(inner)
+        description |= {"class": inner.__name__, "settings": settings(inner)} if models is None else models
     if description["types"] == ["list of settings"]:
         entry = get_args(inner)[0]
         description |= {"class": entry.__name__, "each": settings(entry)}
     return description
+
+
+def _models(config: type[BaseModel]) -> dict[str, Any] | None:
+    """The settings that most kinds of model share, and what others have instead; None where it holds no model."""
+    from seqloom.core.model_config import ModelConfig
+    from seqloom.models.kinds import KINDS, SHARED
+
+    if config is not ModelConfig:
+        return None
+    tree = settings(SHARED)
+    shared = {each["name"]: each for each in tree if each["name"] != "kind"}
+    next(each for each in tree if each["name"] == "kind")["choices"] = list(KINDS)
+    kinds = {}
+    for kind, member in KINDS.items():
+        own = {each["name"]: each for each in _without_kind(settings(member))}
+        changed = [each for name, each in own.items() if shared.get(name) != each]
+        if changed or own.keys() != shared.keys():
+            kinds[kind] = {"settings": changed, "without": [name for name in shared if name not in own]}
+    return {"class": SHARED.__name__, "settings": tree, "models": kinds}
 
 
 def _without_kind(tree: list[dict[str, Any]]) -> list[dict[str, Any]]:

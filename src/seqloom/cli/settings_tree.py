@@ -64,6 +64,8 @@ def _sections(section: str, tree: list[dict[str, Any]]) -> Iterator[tuple[str, l
             yield f"{name}[]", setting["each"]
         for kind, inner in setting.get("kinds", {}).items():
             yield f"{name} ({kind})", inner
+        for kind, model in setting.get("models", {}).items():
+            yield f"{name} ({kind})", model["settings"]
 
 
 def _by_mixer() -> dict[str, list[dict[str, Any]]]:

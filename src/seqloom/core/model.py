@@ -8,6 +8,7 @@ Commands ask this contract, never a class. A verb that a kind does not have rais
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import torch
@@ -42,10 +43,8 @@ class Model(nn.Module, ABC):
     """A model of any kind. `forward` changes no parameter and no buffer."""
 
     config: "ModelConfig"
-    token: nn.Embedding
-    """the embedding of tokens, whose device and dtype are the model's"""
     layers: nn.ModuleList
-    """the parts that repeat; in a model that was built with fewer `layers`, only the first of them"""
+    """the parts that repeat, if any; in a model that was built with fewer `layers`, only the first of them"""
     tokenizer: Any = None
     """the tokenizer, if there is one"""
 
@@ -55,43 +54,56 @@ class Model(nn.Module, ABC):
         """What the model can do."""
 
     @property
-    @abstractmethod
     def mixers(self) -> list[Mixer]:
-        """The mixer of each layer, in order."""
+        """The mixer of each layer, in order; by default there are none."""
+        return []
 
     @property
-    @abstractmethod
     def sublayers(self) -> list[Mixer]:
-        """All sublayers in order: mixers, and what follows them in their layers."""
+        """All sublayers in order: mixers, and what follows them in their layers; by default there are none."""
+        return []
 
     @property
-    @abstractmethod
     def loss_weights(self) -> Mapping[str, float]:
         """The weights of the auxiliary losses in training, by name; 1 for a name that is missing."""
+        return {}
 
     @abstractmethod
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
         """Logits at each position of ids (B, T); 0 where `keep` is False, and no effect on others."""
 
-    @abstractmethod
     def forward_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Logits, Extras]:
-        """`forward`, and the auxiliary losses and statistics of the pass."""
+        """`forward`, and the auxiliary losses and statistics of the pass; by default there are none."""
+        return self(ids, keep), Extras()
 
-    @abstractmethod
     def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
         """The stream (B, T, D) after the last layer: what `logits` reads."""
+        self._lacks("give features")
 
-    @abstractmethod
     def features_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
         """`features`, and the auxiliary losses and statistics of the pass."""
+        self._lacks("give features")
 
-    @abstractmethod
     def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
         """The output layer over features (B, T, D), of all positions or of those that are wanted."""
+        self._lacks("give features")
 
-    @abstractmethod
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """Called after each optimizer step, from 1, with the sums of its passes' statistics."""
+        """Called after each optimizer step, from 1, with the sums of its passes' statistics; nothing by default."""
+
+    def fit(self, batch: Mapping[str, Tensor]) -> Tensor | None:
+        """Learns from a batch in place of its loss, gradient and update: where `config.fits`, training calls it.
+
+        `batch` is on the model's device, as the objective makes it: `ids` (B, T + 1) of next_token. Each batch of a
+        pass over the text comes once, the last may have fewer rows. What is learned lies in buffers, which checkpoints
+        hold; what only a whole pass gives is collected in them and applied by `end_pass`. Returns the mean loss of the
+        batch in nats by what was known before it, a scalar; None where that is not computed.
+        """
+        self._lacks("learn without gradients")
+
+    def end_pass(self) -> bool:
+        """Applies what `fit` collected since the last pass; True where a further pass would change nothing."""
+        self._lacks("learn without gradients")
 
     @abstractmethod
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
@@ -101,9 +113,9 @@ class Model(nn.Module, ABC):
         ValueError for a T, `per` or `outputs` that is not valid.
         """
 
-    @abstractmethod
     def inner_cost(self, T: int) -> Cost:
         """The price of one row of T tokens without the embeddings and the head: of the layers and the norms."""
+        return self.cost(T)
 
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
         """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
@@ -137,13 +149,14 @@ class Model(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self.token.weight.device
+        """Where the parameters and buffers are."""
+        return next(chain(self.parameters(), self.buffers())).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the parameters."""
-        return self.token.weight.dtype
+        """The dtype of the first parameter, or else of the first buffer of floating-point numbers."""
+        tensors = chain(self.parameters(), self.buffers())
+        return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float32)
 
     def _lacks(self, verb: str) -> NoReturn:
         raise ValueError(f"a model of kind {self.config.kind} cannot {verb}: use one of model.kind=decoder")

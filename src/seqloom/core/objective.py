@@ -76,6 +76,10 @@ class Objective(nn.Module, ABC):
         """How many targets the losses of these rows are means over; by default one per row. At least 1."""
         return len(next(iter(batch.values())))
 
+    def pass_steps(self, seed: int) -> int:
+        """The steps of one pass over the data, which ends with a batch. ValueError, as by default, where none does."""
+        raise ValueError("this objective has no passes that end with a batch, as a model that counts needs them")
+
     def description(self, seed: int) -> str:
         """Its batches in a few words, where the run's settings leave them open; by default empty."""
         return ""

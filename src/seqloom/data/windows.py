@@ -61,12 +61,25 @@ class Windows:
         if step < 0 or batch < 1:
             raise ValueError(f"a batch needs step >= 0 and batch >= 1, not {step} and {batch}")
         epoch, index = np.divmod(np.arange(step * batch, (step + 1) * batch), self.starts)
-        start = permute(index, epoch, self.starts, self._seed)
+        return self._read(permute(index, epoch, self.starts, self._seed))
+
+    def _read(self, start: npt.NDArray[np.int64]) -> Tensor:
+        """The windows of some numbers below `starts`."""
         if self._firsts is not None:
             document = np.searchsorted(self._before, start, side="right") - 1
             start = self._firsts[document] + start - self._before[document]
         start = start * self._stride
         return torch.from_numpy(self._windows[start].astype(np.int64))
+
+    def pass_steps(self, batch: int) -> int:
+        """The steps of one pass in which every window is read once, the last step with what is left."""
+        return -(-self.starts // batch)
+
+    def pass_batch(self, step: int, batch: int) -> Tensor:
+        """As `batch`, where no step holds windows of two passes: the last of each has (1 … batch, context + 1)."""
+        number, within = divmod(step, self.pass_steps(batch))
+        index = np.arange(within * batch, min((within + 1) * batch, self.starts))
+        return self._read(permute(index, np.full_like(index, number), self.starts, self._seed))
 
     def _inside(self, tokens: Tokens) -> None:
         firsts = np.maximum(tokens.starts - 1, 0)  # the `<eos>` before the document; the first has none

@@ -126,7 +126,7 @@ class Bench(Cell):
         return Timed(
             mixer=name,
             what=self.what,
-            dim=config.model.dim,
+            dim=config.layered.dim,
             context=config.model.context,
             batch=config.training.batch,
             ms_median=ms * time.median,
@@ -187,14 +187,14 @@ def _config(name: str, preset: str, what: str, given: dict[str, int | None]) -> 
     changes = [f"{settings[name]}={size}" for name, size in sizes.items() if size is not None]
     config = resolve(preset, ["data.source=stories", *contender(name).changes, *changes])
     with torch.device("meta"):
-        mixer = config.model.mixers[0].build(config.model.dim, config.model.context)
+        mixer = config.layered.mixers[0].build(config.layered.dim, config.layered.context)
     require_sizes(name, mixer, config.training.batch, config.model.context, what)
     return config
 
 
 def _checked(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, list[str]]]:
     """The function to be timed and the backends that it ran. ValueError where its mixer is wrong on them."""
-    sizes, device = config.model, chosen(config.training.device)
+    sizes, device = config.layered, chosen(config.training.device)
     mixer: Mixer = sizes.mixers[0].build(sizes.dim, sizes.context).to(device)
     tokens = sizes.context + (what == "token")
     x = torch.randn(config.training.batch, tokens, sizes.dim, device=device)

@@ -17,7 +17,7 @@ from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.sizes import allowed, at, buildable, quantity, title
 from seqloom.analysis.timed import TimedSize, TimedSizes
 from seqloom.core.device import chosen
-from seqloom.core.model_config import ModelConfig
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.progress import progress
 from seqloom.experiments.noise import training_step
 from seqloom.training.config import TrainConfig
@@ -31,7 +31,7 @@ TRIES = 3
 SizeTimes = dict[int, TimedSize]
 
 
-def clock(config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
+def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
     """Races training steps of `to` and of `config` at several sizes `by`, on batches of noise; see `TimedSizes`.
 
     It takes some dozens of steps of each model. ValueError where a model cannot be built or has no room, `repeats` is
@@ -80,7 +80,7 @@ def clock(config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, r
 
 
 def _race(
-    config: ModelConfig, to: ModelConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
+    config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
 ) -> tuple[Timing, SizeTimes]:
     with torch.random.fork_rng(devices=[]):
         runs = {"": training_step(to, training)}
@@ -97,12 +97,12 @@ def _pooled(first: TimedSize, other: TimedSize) -> TimedSize:
     return TimedSize(Timing(seconds), Timing(ratio))
 
 
-def _least(config: ModelConfig, by: By) -> int:
+def _least(config: LayeredConfig, by: By) -> int:
     least = buildable(config, by, allowed(config, by).start)
     return getattr(config, by) if least is None else least
 
 
-def _larger(config: ModelConfig, by: By, size: int, training: TrainConfig) -> int | None:
+def _larger(config: LayeredConfig, by: By, size: int, training: TrainConfig) -> int | None:
     """About twice a size; None where that cannot be built or does not fit into memory."""
     larger = buildable(config, by, 2 * size)
     try:
@@ -120,12 +120,12 @@ def _bracket(sizes: SizeTimes) -> tuple[int, int] | None:
     return (max(quicker), min(size for size in slower if size > max(quicker))) if quicker else None
 
 
-def _between(config: ModelConfig, by: By, low: int, high: int) -> set[int]:
+def _between(config: LayeredConfig, by: By, low: int, high: int) -> set[int]:
     sizes = (buildable(config, by, round(low * (high / low) ** (part / 4))) for part in (1, 2, 3))
     return {size for size in sizes if size is not None and low < size < high}
 
 
-def _around(config: ModelConfig, by: By, timed: SizeTimes) -> set[int]:
+def _around(config: LayeredConfig, by: By, timed: SizeTimes) -> set[int]:
     """Sizes at which a line through the bracket is near the target time; without a bracket, the nearest size."""
     bracket = _bracket(timed)
     if bracket is None:

@@ -170,9 +170,9 @@ class Compare:
             *(
                 sized(
                     match.peer,
-                    own.model,
+                    own.layered,
                     contender,
-                    self.config(contender).model,
+                    self.config(contender).layered,
                     own.training,
                     equal=match.equal,
                     by=match.by,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final, get_args
 
 from seqloom.analysis.match import By, Equal, Match, match
-from seqloom.core.model_config import ModelConfig
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.progress import Say, Show
 from seqloom.experiments.clock import clock
 from seqloom.experiments.contender import Contender, contender
@@ -23,9 +23,9 @@ __all__ = ["Contender", "Size", "Sizing", "contender", "sized"]
 
 def sized(
     peer: Contender,
-    own: ModelConfig,
+    own: LayeredConfig,
     target: Contender,
-    to: ModelConfig,
+    to: LayeredConfig,
     training: TrainConfig,
     *,
     equal: Equal,
@@ -82,7 +82,7 @@ class Sizing(Cell):
     def run(self, folder: Path, say: Say, show: Show) -> list[Size]:
         """One row."""
         contender = sized(
-            self.peer, self.own.model, self.target, self.to.model, self.own.training, equal=self.equal, by=self.by
+            self.peer, self.own.layered, self.target, self.to.layered, self.own.training, equal=self.equal, by=self.by
         )
         assert contender.matched is not None
         return [
@@ -94,7 +94,7 @@ class Sizing(Cell):
         return rows[0].matched
 
 
-def _match(own: ModelConfig, to: ModelConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
+def _match(own: LayeredConfig, to: LayeredConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
     if equal == "time":
         return match(own, to, equal=equal, by=by, row=clock(own, to, by, training))
     return match(own, to, equal=equal, by=by)

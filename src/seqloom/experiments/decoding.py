@@ -13,8 +13,8 @@ from typing import Any, ClassVar, final
 import torch
 
 from seqloom.core.device import chosen
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model
-from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import Say, Show
 from seqloom.core.state import nbytes
 from seqloom.experiments.latency import TOKENS, latency
@@ -82,7 +82,7 @@ class Decoding(Cell):
         with torch.random.fork_rng(), use(**self.config.backends):
             torch.manual_seed(0)
             try:
-                model = _model(self.config.model, self.tokens, device)
+                model = _model(self.config.layered, self.tokens, device)
                 reached = long_context(model, self.tokens, room=TOKENS)
             except ValueError as error:
                 return Token(contender=self.contender, tokens=self.tokens, why=str(error))
@@ -103,7 +103,7 @@ def require_lengths(lengths: Sequence[int]) -> None:
         raise ValueError(f"lengths are numbers of tokens from 1 on that differ, not {', '.join(map(str, lengths))}")
 
 
-def _model(sizes: ModelConfig, tokens: int, device: torch.device) -> Model:
+def _model(sizes: LayeredConfig, tokens: int, device: torch.device) -> Model:
     """The model with a context of N; of a few more where it reads no further. ValueError where it has no room."""
     for context in (tokens, tokens + TOKENS):
         here = sizes.model_copy(update={"context": context, "position": NoPositionConfig()})

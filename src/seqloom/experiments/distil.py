@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, final
 
 from seqloom.core.config import read
+from seqloom.core.layered import LayeredConfig, layered
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
-from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import progress
 from seqloom.evaluation.scores import Scores, score
 from seqloom.experiments.distil_layers import Layer, fit_of, lacking, modal, set_poles, taps
@@ -103,7 +103,7 @@ def _distilled(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
         for n, mixer in extractors.items():
             mixers[n] = modal(mixer, order)
             poles[n] = fit(mixer.w_ext, order, advance=advance)
-    after = _config(model.config, mixers).build().to(model.dtype)
+    after = _config(layered(model.config), mixers).build().to(model.dtype)
     weights, initial = model.state_dict(), after.state_dict()
     after.load_state_dict({name: weights.get(name, value) for name, value in initial.items()})
     layers = []
@@ -116,10 +116,10 @@ def _distilled(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
     return after.eval(), tuple(layers)
 
 
-def _config(config: ModelConfig, mixers: list[MixerConfig]) -> ModelConfig:
+def _config(config: LayeredConfig, mixers: list[MixerConfig]) -> LayeredConfig:
     settings = [mixer.model_dump(mode="json") for mixer in mixers]
     alike = all(other == settings[0] for other in settings)
-    result: ModelConfig = read(
+    result: LayeredConfig = read(
         type(config), {**config.model_dump(mode="json"), "mixer": settings[0] if alike else settings}
     )
     return result

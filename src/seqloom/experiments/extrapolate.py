@@ -20,6 +20,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+from seqloom.core.layered import layered
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Say, Show
 from seqloom.core.table import written
@@ -92,10 +93,10 @@ class LengthCell(Cell):
         training = run.settings.get("training", {})
         about = {
             "run": Path(self.name).parent.name,
-            "mixer": " + ".join(sorted({mixer.kind for mixer in model.config.pattern})),
-            "position": model.config.position.kind,
-            "dim": model.config.dim,
-            "depth": model.config.depth,
+            "mixer": " + ".join(sorted({mixer.kind for mixer in layered(model.config).pattern})),
+            "position": layered(model.config).position.kind,
+            "dim": layered(model.config).dim,
+            "depth": layered(model.config).depth,
             "parameters": sum(weights.numel() for weights in model.parameters()),
             "context": model.config.context,
             "batches": self.step,

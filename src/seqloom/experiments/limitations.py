@@ -5,15 +5,15 @@ limitations(config)       ["keep a state of one size: it grows with the text", â
 
 import torch
 
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model
-from seqloom.core.model_config import ModelConfig
 from seqloom.positions.none import NoPositionConfig
 
 CONTEXTS = (4096, 8192)
 """two contexts in tokens, both longer than any mixer's own window"""
 
 
-def limitations(sizes: ModelConfig) -> list[str]:
+def limitations(sizes: LayeredConfig) -> list[str]:
     """Short phrases; [] for a model that streams from a state of one size, and whose weights fit any context."""
     near, far = (_built(sizes, context) for context in CONTEXTS)
     traits, limits = [sublayer.traits for sublayer in near.sublayers], []
@@ -30,7 +30,7 @@ def limitations(sizes: ModelConfig) -> list[str]:
     return limits
 
 
-def _built(sizes: ModelConfig, context: int) -> Model:
+def _built(sizes: LayeredConfig, context: int) -> Model:
     """The model without a table of positions, which would limit any mixer alike."""
     with torch.device("meta"):
         return sizes.model_copy(update={"context": context, "position": NoPositionConfig()}).build()

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from seqloom.core.layered import LayeredConfig, layered
 from seqloom.core.model import Model
-from seqloom.core.model_config import ModelConfig
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut
 from seqloom.evaluation.scores import Scores
@@ -18,7 +18,7 @@ def at_length(model: Model, length: int) -> Model:
 
     ValueError with the reason where there is none.
     """
-    config = model.config
+    config = layered(model.config)
     if length <= config.context:
         return model
     reach = config.position.longest(config.context)
@@ -55,6 +55,6 @@ def _same(model: Model, built: Model) -> bool:
     return bool((here - there).abs().max() <= SAME * here.abs().max())
 
 
-def _shapes(config: ModelConfig) -> dict[str, torch.Size]:
+def _shapes(config: LayeredConfig) -> dict[str, torch.Size]:
     with torch.device("meta"):
         return {name: tensor.shape for name, tensor in config.build().state_dict().items()}

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.analysis import reach
+from seqloom.core.layered import layered
 from seqloom.core.model import Model
 from seqloom.core.view import View
 from seqloom.data.tokenizer import Tokenizer
@@ -45,7 +46,7 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
     """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach."""
     text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.device)
     plain = []
-    last = model.config.depth - 1
+    last = layered(model.config).depth - 1
     for layer in dict.fromkeys((0, last // 2, last)):
         mixer = model.mixers[layer]
         with torch.no_grad():

@@ -86,7 +86,7 @@ class ProbeCell(RunCell):
 
     def _shared(self) -> dict[str, Any]:
         """The fields that are known before training."""
-        model, training = self.config.model, self.config.training
+        model, training = self.config.layered, self.config.training
         objective = training.objective
         assert isinstance(objective, ProbeConfig)
         asked = objective.asked

@@ -21,6 +21,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.core.config import near
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
 from seqloom.core.state import ModelState
@@ -144,7 +145,8 @@ def _check_stream(model: Model, hop: int, prompt: int, max_tokens: int) -> None:
     length, reach = prompt + max_tokens - 1, model.traits.longest  # the last token is written and never read
     if reach is not None and length > reach:
         fewer = f", max_tokens of at most {reach - prompt + 1}" if prompt <= reach else ""
-        embedded = model.config.position.place == "embedding"
+        config = model.config
+        embedded = isinstance(config, LayeredConfig) and config.position.place == "embedding"
         train = ", or a model trained with model.position=none" if embedded else ""
         raise ValueError(
             f"mode 'stream' would read {length} tokens ({prompt} of the prompt), the model takes {reach}: "

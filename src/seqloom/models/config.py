@@ -2,15 +2,15 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from seqloom.core.layer import Layer
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
-from seqloom.core.model_config import ModelConfig
 from seqloom.core.position import PositionConfig
 from seqloom.mixers import mixer_config
 from seqloom.models.block import Block
@@ -25,8 +25,12 @@ FFN_ONLY = ("activation", "glu", "ffn_bias")
 """settings of the feed-forward network alone"""
 
 
-class TransformerConfig(ModelConfig, ABC):
+class TransformerConfig(LayeredConfig, ABC):
     """The sizes of a model and the mixers of its layers."""
+
+    kind: Literal["decoder", "encoder"] = Field(
+        "decoder", description="decoder: reads from left to right and generates; encoder: reads in both directions"
+    )
 
     position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 
 from seqloom.core.cost import Cost, Per, Span, linear, softmax
-from seqloom.core.model_config import ModelConfig
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.parts import part_price
 from seqloom.models.block import Block
 from seqloom.models.norm import Norm, normalisation
@@ -44,13 +44,13 @@ def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
         return part_price(normalisation(kind, dim), Span(rows))
 
 
-def layers_cost(config: ModelConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
+def layers_cost(config: LayeredConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
     """Embedding and layers, of T tokens or of the token at position T."""
     layers = (block_cost(block, T, per) for block in blocks)
     return sum(layers, _embed(config, T if per == "sequence" else 1)) + shared_cost(blocks)
 
 
-def inner_cost(config: ModelConfig, blocks: Sequence[Block], T: int) -> Cost:
+def inner_cost(config: LayeredConfig, blocks: Sequence[Block], T: int) -> Cost:
     """All layers and the norms around them, of T tokens; a block may stand for several layers."""
     total = shared_cost(blocks)
     for _ in range((config.norm_place == "before") + config.embed_norm):
@@ -67,7 +67,7 @@ def shared_cost(blocks: Sequence[Block]) -> Cost:
     return Cost(params=sum(parameter.numel() for module in shared.values() for parameter in module.parameters()))
 
 
-def output_cost(config: ModelConfig, rows: int) -> Cost:
+def output_cost(config: LayeredConfig, rows: int) -> Cost:
     """The head at a number of positions: norm, output and softmax."""
     D, W = config.dim, config.vocab
     head = linear(rows, D, W, bias=config.head_bias)
@@ -77,7 +77,7 @@ def output_cost(config: ModelConfig, rows: int) -> Cost:
     return normed + head + softmax(rows, W)
 
 
-def _embed(config: ModelConfig, rows: int) -> Cost:
+def _embed(config: LayeredConfig, rows: int) -> Cost:
     D, W = config.dim, config.vocab
     times = config.depth if config.position.place == "layers" else 1
     total = Cost(params=D * W) + config.position.price(rows, D, config.context).times(times)

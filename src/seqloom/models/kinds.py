@@ -4,25 +4,29 @@ from typing import Any, TypeAlias
 
 from pydantic import SerializeAsAny
 
-from seqloom.core.config import read_inside
+from seqloom.core.config import near, read_inside
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.config import TransformerConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig
 
-AnyModel: TypeAlias = SerializeAsAny[TransformerConfig]
+AnyModel: TypeAlias = SerializeAsAny[ModelConfig]
 """a field of settings that holds those of a model of any kind"""
-KINDS: dict[str, type[TransformerConfig]] = {
+KINDS: dict[str, type[ModelConfig]] = {
     config.model_fields["kind"].default: config for config in (DecoderConfig, EncoderConfig)
 }
+SHARED = TransformerConfig
+"""the settings that most kinds have"""
 
 
 def model_config(values: Any) -> ModelConfig:
     """The settings of a model from plain values; a decoder unless they have a `kind`. ValueError for wrong ones."""
     if isinstance(values, ModelConfig):
         return values
-    kind = values.get("kind", "decoder") if isinstance(values, dict) else None
-    # an unknown kind is read as a Transformer's, whose error names it
-    of_kind = KINDS.get(kind) if isinstance(kind, str) else None
-    config: ModelConfig = read_inside(of_kind or TransformerConfig, values)
+    if not isinstance(values, dict):
+        raise ValueError("a model is given by its settings, such as {kind: decoder}")
+    kind = values.get("kind", "decoder")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"unknown kind {kind!r} of a model; {near(str(kind), KINDS)}")
+    config: ModelConfig = read_inside(KINDS[kind], values)
     return config

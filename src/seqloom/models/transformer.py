@@ -45,6 +45,9 @@ class Transformer(Model, ABC):
     With `layers` only the first so many are built, for who counts the weights of a model whose layers repeat.
     """
 
+    config: TransformerConfig
+    token: nn.Embedding
+
     def __init__(self, config: TransformerConfig, layers: int | None = None) -> None:
         super().__init__()
         self.config = config
@@ -99,6 +102,16 @@ class Transformer(Model, ABC):
     def sublayers(self) -> list[Mixer]:
         """The mixer and the channel sublayer of each layer, in order."""
         return [sublayer for block in self.blocks for sublayer in block.sublayers]
+
+    @property
+    @override
+    def device(self) -> torch.device:
+        return self.token.weight.device
+
+    @property
+    @override
+    def dtype(self) -> torch.dtype:
+        return self.token.weight.dtype
 
     @property
     def longest(self) -> int | None:

@@ -12,7 +12,7 @@ from torch import nn
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model
-from seqloom.core.model_config import ModelConfig, weightless
+from seqloom.core.model_config import ModelConfig
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
@@ -69,7 +69,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     saved = _checkpoint(run, step)
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
-    _require_fit(weights, saved)  # before it is built, which takes long where there are many layers
+    _require_fit(weights, saved, sized=not config.grows)  # before it is built: many layers take long
     model = config.build().to(dtype(run))
     fill(model, saved)
     return model.to(device).eval(), run
@@ -77,7 +77,12 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
 
 def fill(module: nn.Module, saved: checkpoint.Checkpoint, group: str = "model") -> None:
     """Puts a group of a checkpoint into a module. ValueError, in one line, where names or shapes do not agree."""
-    _require_fit(module.state_dict(), saved, group)
+    growing = module if isinstance(module, Model) and module.config.grows else None
+    _require_fit(module.state_dict(), saved, group, sized=growing is None)
+    if growing is not None:
+        for name, tensor in saved.tensors[group].items():
+            owner, _, buffer = name.rpartition(".")
+            setattr(growing.get_submodule(owner), buffer, torch.empty_like(tensor, device=growing.device))
     module.load_state_dict(saved.tensors[group])
 
 
@@ -112,17 +117,10 @@ def described(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
     ValueError where a size is beyond those of torch.
     """
     try:
-        sample = weightless(config).to(dtype(run))
+        tensors = config.tensors()
     except (RuntimeError, TypeError, OverflowError):  # torch's error where a size is beyond its integers
         raise ValueError(f"{run.config} describes a model of sizes that no machine can hold") from None
-    layers = [layer.state_dict() for layer in sample.layers]
-    alone = {name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")}
-    inside = {
-        f"layers.{number}.{name}": tensor
-        for number in range(config.depth)
-        for name, tensor in layers[config.like(number)].items()
-    }
-    return {**alone, **inside}
+    return {name: tensor.to(dtype(run)) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 
 
 def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
@@ -137,16 +135,22 @@ def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
     return checkpoint.load(there[step])
 
 
-def _require_fit(wanted: dict[str, torch.Tensor], saved: checkpoint.Checkpoint, group: str = "model") -> None:
+def _require_fit(
+    wanted: dict[str, torch.Tensor], saved: checkpoint.Checkpoint, group: str = "model", sized: bool = True
+) -> None:
     if group not in saved.tensors:
         raise ValueError(f"{saved.path} holds no {group}: it has no group of tensors of that name")
     weights = saved.tensors[group]
-    wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name) != _shape(wanted, name))
+    wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name, sized) != _shape(wanted, name, sized))
     if wrong:
         name = wrong[0]
-        there, here = _shape(weights, name), _shape(wanted, name)
+        there, here = _shape(weights, name, sized), _shape(wanted, name, sized)
         raise ValueError(f"{saved.path} does not fit the {group}: {name} is {there} there and {here} here")
 
 
-def _shape(tensors: dict[str, torch.Tensor], name: str) -> str:
-    return f"{tuple(tensors[name].shape)} {tensors[name].dtype}" if name in tensors else "absent"
+def _shape(tensors: dict[str, torch.Tensor], name: str, sized: bool) -> str:
+    """Shape and dtype; of a tensor whose sizes are free, the number of its dimensions."""
+    if name not in tensors:
+        return "absent"
+    shape = tensors[name].shape
+    return f"{tuple(shape) if sized else f'{len(shape)}-D'} {tensors[name].dtype}"

@@ -6,6 +6,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 
 from seqloom.core.config import Config
+from seqloom.core.layered import LayeredConfig, layered
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.seeds import Seed
 from seqloom.data.config import DataConfig
@@ -19,6 +20,12 @@ from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 FREE = ("batches", "save_every", "evaluate_every", "device", "timeout")
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
 under a schedule or an objective that uses the length of the run"""
+
+GRADIENTS = (
+    *("accumulate", "lr", "betas", "weight_decay", "clip", "compile", "schedule", "optimizer", "decay"),
+    *("stages", "through"),
+)
+"""training settings that a model without gradients has no use for"""
 
 
 @final
@@ -127,6 +134,23 @@ class RunConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _counts(self) -> "RunConfig":
+        """A model that counts has passes in which each token is read once, and no setting of gradients."""
+        if not self.model.fits:
+            return self
+        training, kind = self.training, self.model.kind
+        if training.objective.kind != "next_token" or not (self.data.disjoint or training.memory == "carry"):
+            raise ValueError(
+                f"model.kind={kind} counts each token of the text once: set data.disjoint=true, and leave "
+                "training.objective out"
+            )
+        fields = TrainConfig.model_fields
+        given = [name for name in GRADIENTS if getattr(training, name) != fields[name].default]
+        if given:
+            raise ValueError(f"model.kind={kind} counts, without gradients: leave training.{given[0]} out")
+        return self
+
+    @model_validator(mode="after")
     def _carries(self) -> "RunConfig":
         training = self.training
         if training.memory == "none":
@@ -145,10 +169,11 @@ class RunConfig(Config):
         for name, given in others.items():
             if given:
                 raise ValueError(f"training.memory=carry reads whole stretches of text, without {name}: choose one")
-        if self.model.position.place in ("embedding", "layers"):
+        position = self.model.position if isinstance(self.model, LayeredConfig) else None
+        if position is not None and position.place in ("embedding", "layers"):
             raise ValueError(
                 f"training.memory=carry reads beyond any context, where the absolute model.position="
-                f"{self.model.position.kind} was not trained: choose a relative one (rotary, t5, alibi, …) or none"
+                f"{position.kind} was not trained: choose a relative one (rotary, t5, alibi, …) or none"
             )
         return self
 
@@ -173,12 +198,17 @@ class RunConfig(Config):
         return number
 
     @property
+    def layered(self) -> LayeredConfig:
+        """The settings of the model, where its layers are mixers. ValueError, which names its kind, where not."""
+        return layered(self.model)
+
+    @property
     def by_stage(self) -> "list[RunConfig]":
         """The settings of each stage, as of a run of its own; without stages these settings alone."""
         return [self._of(stage) for stage in self.training.stages] or [self]
 
     def _of(self, stage: Stage) -> "RunConfig":
-        model = self.model if stage.window is None else self.model.windowed(stage.window)
+        model = self.model if stage.window is None else self.layered.windowed(stage.window)
         sized = model.model_copy(update={"context": stage.context or model.context})
         own = {"batches": stage.batches, "lr": stage.lr or self.training.lr, "stages": ()}
         return self.model_copy(update={"model": sized, "training": self.training.model_copy(update=own)})

@@ -96,7 +96,7 @@ def require_one_dropout(config: RunConfig, size: int) -> None:
 
     Packed documents are read in rows of their own, whose number and length differ between the processes.
     """
-    if size > 1 and config.data.packed and config.model.dropout:
+    if size > 1 and config.data.packed and config.layered.dropout:
         raise ValueError(
             f"the dropout of packed documents would depend on the number of processes, which is {size}: "
             "choose model.dropout=0, or train in one process"

@@ -18,10 +18,11 @@ from seqloom.training.learner import Learner
 
 def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:
     """Torch, threads, device and the backends that the model's ops choose for the rows of a batch."""
-    device = next(learner.parameters()).device
+    device = learner.model.device
     training = learner.training
     with backends.recorded() as ran:
-        learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})  # with gradients: as in a step
+        if not learner.model.config.fits:  # with gradients: as in a step
+            learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})
     learner.train(training)
     cuda = device.type == "cuda"
     return {

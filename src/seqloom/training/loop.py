@@ -30,11 +30,14 @@ from seqloom.training.optimizers import Optimizer
 class Update:
     """What one step did: its batch's loss, its learning rate, its time, and that of the model."""
 
-    loss: float
+    loss: float | None
+    """None where a model that counts does not compute it"""
     lr: float
     seconds: float
     compute: float
     """seconds in forward, backward and optimizer"""
+    ended: bool = False
+    """whether the model has nothing left to learn"""
 
 
 class NotFinite(ValueError):
@@ -104,7 +107,7 @@ class Updates:
         parts = [self._group.rows(part) for part in micro_batches(batch, config.accumulate)]
         divisors = self._divisors(batch, parts)
         parts = [on(self._device, part) for part in parts]
-        _seed(config.seed, number, self._device)
+        seed_step(config.seed, number, self._device)
         computing = time.perf_counter()
         losses = Losses()
         statistics: dict[str, Tensor] = {}
@@ -179,7 +182,7 @@ def require_finite(model: nn.Module, step: int, held_out: float | None = None) -
             raise NotFinite(_stopped(step, f"the weight {name} is not finite"))
 
 
-def _seed(seed: int, step: int, device: torch.device) -> None:
+def seed_step(seed: int, step: int, device: torch.device) -> None:
     """Seeds torch for one step: splitmix64, since torch's CPU generator reads only the low 32 bits."""
     mixed = (seed * 0x632BE59BD9B4E019 + (step + 1) * 0x9E3779B97F4A7C15) % 2**64
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from seqloom.core.available_memory import available_memory, require_memory
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.training.config import TrainConfig
 
@@ -66,8 +67,10 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
     tokens = -(-training.batch // training.accumulate) * model.context
     weight = _width(training)
     width = 2 if training.precision == "bf16" else weight
-    layer = model.dim if model.channel == "none" else 2 * model.dim + model.ffn * (2 if model.glu else 1)
     ids = 8 * training.batch * (model.context + 1)
+    if not isinstance(model, LayeredConfig):
+        return ids
+    layer = model.dim if model.channel == "none" else 2 * model.dim + model.ffn * (2 if model.glu else 1)
     return ids + tokens * (width * model.depth * layer + 2 * weight * model.vocab)
 
 
@@ -90,7 +93,9 @@ def weights(model: ModelConfig) -> tuple[int, int]:
     ValueError where it cannot be built.
     """
     built = weightless(model)
-    further = [built.layers[model.like(layer)] for layer in range(len(built.layers), model.depth)]
+    further = []
+    if isinstance(model, LayeredConfig):
+        further = [built.layers[model.like(layer)] for layer in range(len(built.layers), model.depth)]
     numbers = sum(part.numel() for module in (built, *further) for part in module.parameters())
     buffers = sum(part.numel() for module in (built, *further) for part in module.buffers())
     return numbers, 16 * numbers + 4 * buffers

@@ -14,12 +14,13 @@ from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
 from seqloom.training.config import RunConfig
+from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.group import Group
 from seqloom.training.learner import Learner
 from seqloom.training.loop import Updates, micro_batches, require_finite
-from seqloom.training.optimizers import optimizer
+from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.resume import resume
 from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
@@ -37,8 +38,13 @@ class Session:
         self.learner = learner
         self.held_out = held_out
         self.say = say
-        self.optimizer = optimizer(learner.model, config.training, learner.objective)
-        self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed, group)
+        self.updates: Updates | Counting
+        if config.model.fits:
+            self.optimizer = Optimizer((), ())
+            self.updates = Counting(learner, config.training, config.data.seed, group)
+        else:
+            self.optimizer = optimizer(learner.model, config.training, learner.objective)
+            self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed, group)
         self.step = 0
         self.stage = 0
         """the number of the stage that the model is set up for"""
@@ -91,9 +97,12 @@ class Session:
             self.step += 1
             rate = {} if steady else {"lr": done.lr}
             stage = {"stage": self.stage + 1} if settings.stages else {}
-            row = {"step": self.step, "loss": done.loss, **rate, **stage}
+            self.solved = done.ended
+            loss = {} if done.loss is None else {"loss": done.loss}
+            row = {"step": self.step, **loss, **rate, **stage}
             self._record(rows, {**row, "seconds": done.seconds, "compute": done.compute})
-            advance(note=f"loss {done.loss:.3f}{self._check()}")
+            note = "" if done.loss is None else f"loss {done.loss:.3f}"
+            advance(note=f"{note}{self._check()}")
             if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
                 self.evaluate(rows)
             if self.ended or self.step % settings.save_every == 0 or (self.best and self.best["step"] == self.step):
@@ -142,7 +151,8 @@ class Session:
     def _apply(self, stage: Stage) -> None:
         model, stages = self.config.model, self.config.training.stages
         if any(other.window is not None for other in stages):
-            self.learner.model.take_windows(model if stage.window is None else model.windowed(stage.window))
+            windowed = model if stage.window is None else self.config.layered.windowed(stage.window)
+            self.learner.model.take_windows(windowed)
         if any(other.context is not None for other in stages):
             self.learner.objective.resize(stage.context or model.context)
         self.updates.rate = stage.lr or self.config.training.lr

@@ -13,6 +13,7 @@ import torch
 
 from seqloom import positions
 from seqloom.core.config import read
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.mixer_config import mixer_config
 from seqloom.core.model import require_streams
 from seqloom.core.model_config import ModelConfig, weightless
@@ -83,6 +84,8 @@ def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None
 
 def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
     """A line about the mixers that were put into `both_ways`, if any."""
+    if not isinstance(model, LayeredConfig):
+        return None
     given = values["model"]["mixer"]
     named = [mixer["kind"] for mixer in (given if isinstance(given, list) else [given])]
     causal = dict.fromkeys(
@@ -95,6 +98,9 @@ def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
 
 def _build(model: ModelConfig) -> None:
     """Mistakes are reported here, before a text is read or a folder made."""
+    if not isinstance(model, LayeredConfig):
+        weightless(model)
+        return
     with torch.device("meta"):
         for mixer in dict.fromkeys(model.mixers):
             try:

@@ -16,6 +16,7 @@ from typing import final
 from pydantic import Field
 
 from seqloom.core.config import Config
+from seqloom.core.layered import layered
 from seqloom.core.model_config import ModelConfig
 
 LARGEST = 2**40
@@ -95,6 +96,6 @@ def fitted(model: ModelConfig, stages: Sequence[Stage], resizes: bool) -> ModelC
                     f"training.stages: the window {stage.window:,} of stage {number} exceeds its context of {rows:,} "
                     "tokens: lower it or raise the context"
                 )
-            model.windowed(stage.window)
+            layered(model, "a window").windowed(stage.window)
     last = stages[-1].window if stages else None
-    return model if last is None else model.windowed(last)
+    return model if last is None else layered(model).windowed(last)

@@ -98,6 +98,8 @@ def _train(
         count = sum(weights.numel() for weights in learner.parameters())
         data = "" if corpus is None else corpus.description
         batches = learner.objective.description(config.data.seed)
+        if config.model.fits:
+            batches = f"{learner.objective.pass_steps(config.data.seed):,} batches a pass"
         say("; ".join(text for text in (data, batches, f"{count:,} parameters", f"in {run.folder}") if text))
         training = Session(config, run, learner, None if corpus is None else corpus.held, say, group)
         mark = training.go_on(stack, allow_drift)

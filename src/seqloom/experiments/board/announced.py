@@ -10,13 +10,13 @@ def announced(board: Board) -> str:
     """Everything that is decided beforehand, in plain text."""
     host, divided = board.host, board.corpus.division
     assert divided is not None
-    training, model = host.training, host.model
+    training, model = host.training, host.layered
     aim = quantity(model, "params")
     rows = [
         (
-            *(title(name), config.model.ffn, quantity(config.model, "params")),
-            f"{100 * (quantity(config.model, 'params') / aim - 1):+.2f}%",
-            *(config.model.position.kind, "one run" if name in BELOW else seeds(name)),
+            *(title(name), config.layered.ffn, quantity(config.layered, "params")),
+            f"{100 * (quantity(config.layered, 'params') / aim - 1):+.2f}%",
+            *(config.layered.position.kind, "one run" if name in BELOW else seeds(name)),
         )
         for name, config in board.models.items()
     ]

@@ -64,14 +64,13 @@ class BoardCell(RunCell):
 
     def read(self, run: Run, failed: str | None) -> list[BoardRow]:
         """One row: losses on the validation and the test books, sizes, state, backends, seconds."""
-        config, training = self.config.model, self.config.training
+        config, training = self.config.layered, self.config.training
         rows = read(run.metrics)
         losses = [row["loss"] for row in rows if "loss" in row]
         _, corpus = with_text(self.config)
         assert corpus.test is not None
         assert corpus.division is not None
-        with torch.device("meta"):
-            embedding = config.build(layers=1).token.weight.numel()
+        embedding = config.vocab * config.dim
         saved = checkpoint.peek(run.checkpoints)
         surroundings = saved.meta["surroundings"] if saved is not None else {}
         shared = {

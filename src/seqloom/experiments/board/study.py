@@ -14,7 +14,7 @@ from typing import Any, final
 
 from seqloom.analysis.match import match
 from seqloom.analysis.origin import machine
-from seqloom.core.model_config import ModelConfig
+from seqloom.core.layered import LayeredConfig
 from seqloom.data.prepare import Corpus
 from seqloom.data.windows import Windows
 from seqloom.experiments.board.cell import BoardCell
@@ -109,9 +109,9 @@ class Board:
         models = {}
         for contender in (*ROWS, *BESIDE, *(Contender(name, (f"model.mixer.kind={name}",)) for name in BELOW)):
             config = resolve(RECIPE, [*self.changes, *contender.changes], self.source)
-            model: ModelConfig = config.model.model_copy(update={"vocab": self.host.model.vocab})
+            model: LayeredConfig = config.layered.model_copy(update={"vocab": self.host.layered.vocab})
             if contender.name not in BELOW:
-                model = match(model, self.host.model, equal="params", by="ffn").config
+                model = match(model, self.host.layered, equal="params", by="ffn").config
             models[contender.name] = config.model_copy(update={"model": model})
         return models
 

@@ -35,7 +35,7 @@ def equal(grid: Grid, quantity: Equal) -> Study:
 def groups(grid: Grid) -> Study:
     """From SHE (1 group) to WE (as many groups as channels)."""
     between = [(f"she:groups={count}", count) for count in grid.scale.groups]
-    dim = grid.config(grid.model("she")).model.dim
+    dim = grid.config(grid.model("she")).layered.dim
     ends = [("she", 1), *between, ("we", dim)]
     says = "SHE with its channels in 1, 2, 4 … groups that mix inside alone: 1 is SHE, as many as channels is WE."
     lines = tuple(line(grid, text, x=count) for text, count in ends)
@@ -44,7 +44,7 @@ def groups(grid: Grid) -> Study:
 
 def controls(grid: Grid) -> Study:
     """Each mixer as it is, and with a part left out."""
-    dim = grid.config(grid.model("she")).model.dim
+    dim = grid.config(grid.model("she")).layered.dim
     bare = {
         "she": "extractor:groups=1,adjust=false",
         "he": f"extractor:groups={dim},in_proj=true,adjust=false",

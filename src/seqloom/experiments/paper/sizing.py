@@ -74,7 +74,7 @@ class Resizing(Cell):
             own = way.config
             try:
                 made = sized(
-                    self.peer, own.model, self.target, self.to.model, own.training, equal=self.equal, by=way.by
+                    self.peer, own.layered, self.target, self.to.layered, own.training, equal=self.equal, by=way.by
                 )
             except ValueError as error:
                 refusals.append(str(error))
@@ -99,7 +99,7 @@ def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict
 
 def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
     own, to = (grid.config(grid.model(text)) for text in (peer, target))
-    depth = own.model.depth
+    depth = own.layered.depth
     ways: list[Way] = []
     for layers in range(depth, 0, -1):
         fewer = () if layers == depth else (f"model.depth={layers}",)

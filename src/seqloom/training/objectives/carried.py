@@ -51,6 +51,10 @@ class CarriedNextToken(Objective):
         return f"{self.rows} stretches of {steps * self.through * self.context:,} tokens, read on in {steps:,} steps"
 
     @override
+    def pass_steps(self, seed: int) -> int:
+        return self._segments(seed).steps
+
+    @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, N T + 1), and `first` (B,), whether the rows begin their stretches: all of them, or none."""
         ids, first = self._segments(seed).batch(step)

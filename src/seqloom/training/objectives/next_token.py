@@ -41,7 +41,7 @@ class NextTokenConfig(ObjectiveConfig):
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ScoredByToken":
         if data.packed:
             return PackedNextToken(tokens, model.context, rows)
-        return NextToken(tokens, model.context, rows, data.within_documents, data.disjoint)
+        return NextToken(tokens, model.context, rows, data.within_documents, data.disjoint, whole=model.fits)
 
 
 class ScoredByToken(Objective, ABC):
@@ -73,7 +73,7 @@ def by_token(row: Row) -> str:
 
 @final
 class NextToken(ScoredByToken):
-    """Windows of `context` + 1 ids of a text, `rows` per step."""
+    """Windows of `context` + 1 ids of a text, `rows` per step; with `whole` passes, fewer in the last step of each."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class NextToken(ScoredByToken):
         rows: int,
         within_documents: bool = False,
         disjoint: bool = False,
+        whole: bool = False,
     ) -> None:
         super().__init__(rows, context)
 
@@ -91,11 +92,17 @@ class NextToken(ScoredByToken):
             return Windows(tokens, context, seed, within_documents, disjoint)
 
         self._windows = windows
+        self._whole = whole
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T + 1)."""
-        return {"ids": self._windows(seed, self.context).batch(step, self.rows)}
+        windows = self._windows(seed, self.context)
+        return {"ids": windows.pass_batch(step, self.rows) if self._whole else windows.batch(step, self.rows)}
+
+    @override
+    def pass_steps(self, seed: int) -> int:
+        return self._windows(seed, self.context).pass_steps(self.rows)
 
     @override
     def targets(self, batch: Batch) -> int:

@@ -21,6 +21,7 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.extras import Extras
+from seqloom.core.layered import layered
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Check, Objective, Pass, Row
 from seqloom.core.shapes import Logits
@@ -92,7 +93,7 @@ class ProbeConfig(ObjectiveConfig):
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ProbeObjective":
-        return ProbeObjective(self.questions, model.dim, rows, data.seed, self.asked, self.solved)
+        return ProbeObjective(self.questions, layered(model, "a probe").dim, rows, data.seed, self.asked, self.solved)
 
 
 def reads(probe: Probe) -> int:

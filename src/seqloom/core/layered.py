@@ -1,0 +1,127 @@
+"""The settings of a model whose layers are mixers, each with what follows it in its layer.
+
+Commands that price, size or compare layers ask for these: `layered(config)` gives them, or raises.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, SerializeAsAny
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.core.mixer_config import MixerConfig
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig, weightless
+from seqloom.core.position import PositionConfig
+
+
+class LayeredConfig(ModelConfig, ABC):
+    """The sizes of a model and the mixers of its layers."""
+
+    dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
+    depth: int = Field(18, ge=1, le=1000, description="layers")
+    ffn: int = Field(
+        512, ge=1, le=2**20, description="width of the feed-forward network or what is in its place, if any"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
+    position: SerializeAsAny[PositionConfig] = Field(description="what tells where a token is")
+    mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
+        description="the mixer of every layer, or a list that the layers repeat"
+    )
+    std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
+    channel: Literal["ffn", "channel_mix", "channel_mix7", "none"] = Field(
+        "ffn",
+        description="what follows each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, or nothing "
+        "(Mamba)",
+    )
+    embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
+    norm: Literal["layer", "rms"] = Field(
+        "layer", description="the norm before each sublayer and the output: of mean and variance, or rms"
+    )
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"] = Field(
+        "relu", description="of the feed-forward network; gelu_tanh is GPT-2's, relu2 the square of relu"
+    )
+    glu: bool = Field(False, description="a gated feed-forward network: with silu SwiGLU, with gelu GEGLU")
+    ffn_bias: bool = Field(True, description="biases in the feed-forward network")
+    norm_place: Literal["before", "after"] = Field(
+        "before",
+        description="the norm of each sublayer: of its input (pre-norm), or of the sum after it (Vaswani, BERT), "
+        "where the output has no norm of its own",
+    )
+    sublayers: Literal["serial", "parallel"] = Field(
+        "serial", description="parallel: what follows the mixer reads what the mixer reads (GPT-NeoX)"
+    )
+    embed_scale: bool = Field(True, description="embeddings are multiplied by √dim")
+    tie: bool = Field(False, description="the output layer has the weights of the embedding")
+    head_bias: bool = Field(True, description="a bias in the output layer")
+    scaled_init: bool = Field(
+        False, description="the last linear layer of each sublayer begins divided by √(number of sublayers) (GPT-2)"
+    )
+    later: ClassVar = (
+        *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "norm_place", "sublayers"),
+        *("embed_scale", "tie", "head_bias", "scaled_init"),
+    )
+
+    @property
+    def pattern(self) -> tuple[MixerConfig, ...]:
+        """The mixers that the layers repeat."""
+        return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
+
+    @property
+    @override
+    def mixers(self) -> tuple[MixerConfig, ...]:
+        """The mixer of each layer, in order."""
+        return tuple(self.pattern[layer % len(self.pattern)] for layer in range(self.depth))
+
+    def windowed(self, window: int) -> Self:
+        """The settings with another window, in tokens, of every mixer that has one, for the same weights.
+
+        Where none is set, mixers whose window is the context get one. ValueError where no mixer can have one.
+        """
+        changed = {mixer: mixer.with_window(window) for mixer in dict.fromkeys(self.pattern)}
+        able = {mixer: other for mixer, other in changed.items() if other is not None}
+        if not able:
+            kinds = ", ".join(sorted({mixer.kind for mixer in self.pattern}))
+            raise ValueError(f"{kinds} has no window that training.stages could change: leave window out")
+        having = {mixer: other for mixer, other in able.items() if mixer.has_window} or able
+        mixers = tuple(having.get(mixer, mixer) for mixer in self.pattern)
+        return self.model_copy(update={"mixer": mixers if isinstance(self.mixer, tuple) else mixers[0]})
+
+    @property
+    @override
+    def distinct(self) -> int:
+        """The number of first layers that stand for all in price and in names and sizes of weights: see `like`."""
+        return min(self.depth, len(self.pattern) * max(mixer.distinct(self.depth) for mixer in self.pattern))
+
+    def like(self, layer: int) -> int:
+        """Which of the `distinct` layers a layer has the price and the sizes of."""
+        later = layer - self.distinct
+        return layer if later < 0 else self.distinct - len(self.pattern) + later % len(self.pattern)
+
+    @abstractmethod
+    @override
+    def build(self, layers: int | None = None) -> Model:
+        """The model, freshly initialized; with `layers` only the first so many are built: all, or `distinct`.
+
+        ValueError where a mixer does not fit the sizes or the kind.
+        """
+
+    @override
+    def tensors(self) -> dict[str, Tensor]:
+        sample = weightless(self)
+        layers = [layer.state_dict() for layer in sample.layers]
+        alone = {name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")}
+        inside = {
+            f"layers.{number}.{name}": tensor
+            for number in range(self.depth)
+            for name, tensor in layers[self.like(number)].items()
+        }
+        return {**alone, **inside}
+
+
+def layered(config: ModelConfig, purpose: str = "this") -> LayeredConfig:
+    """The settings themselves, of a model of layers. ValueError, which names the kind, where it has none."""
+    if not isinstance(config, LayeredConfig):
+        raise ValueError(f"a model of kind {config.kind} has no layers of mixers, which {purpose} is about")
+    return config

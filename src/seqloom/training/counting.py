@@ -1,0 +1,55 @@
+"""The steps of a model that learns by counting: `Model.fit` in place of a loss, its gradient and an update.
+
+    statistics ← statistics + those of the batch          at every step: `fit`
+    model ← the model of the statistics                   after the last step of a pass over the text: `end_pass`
+
+Batches, rows and checkpoints are those of any training. What is collected lies in buffers of the model, so that a run
+that stopped within a pass goes on bit for bit. The training ends where a model says that no further pass changes it.
+"""
+
+import math
+import time
+from typing import final
+
+import torch
+
+from seqloom.core.objective import Carried
+from seqloom.training.config import TrainConfig
+from seqloom.training.group import Group
+from seqloom.training.learner import Learner
+from seqloom.training.loop import NotFinite, Update, on, seed_step
+
+
+@final
+class Counting:
+    """The steps of a training without gradients. ValueError in more than one process."""
+
+    def __init__(self, learner: Learner, config: TrainConfig, seed: int, group: Group) -> None:
+        if group.size > 1:
+            raise ValueError(f"a model of kind {learner.model.config.kind} counts in one process: start one alone")
+        self.carried: Carried = {}
+        self.rate = config.lr
+        self._learner = learner
+        self._config = config
+        self._seed = seed
+
+    def carry(self, tensors: Carried) -> None:
+        """Nothing is carried: what the model knows lies in its buffers."""
+        assert not tensors
+
+    def __call__(self, number: int) -> Update:
+        """Does the step of a number, from 0. Raises NotFinite for a loss that is not finite."""
+        began = time.perf_counter()
+        model, objective = self._learner.model, self._learner.objective
+        batch = on(model.device, objective.batch(self._seed, number, model))
+        seed_step(self._config.seed, number, model.device)
+        computing = time.perf_counter()
+        with torch.no_grad():
+            scalar = model.fit(batch)
+            loss = None if scalar is None else float(scalar)
+            last = (number + 1) % objective.pass_steps(self._seed) == 0
+            done = bool(model.end_pass()) if last else False
+        if loss is not None and not math.isfinite(loss):
+            raise NotFinite(f"stopped at step {number + 1}: the training loss is {loss}")
+        ended = time.perf_counter()
+        return Update(loss, 0.0, ended - began, ended - computing, done)
