@@ -38,7 +38,9 @@ def test_rows_are_a_function_of_settings_seed_and_step(name: str, level: int) ->
 def test_the_oracle_reaches_the_optimum(name: str, level: int) -> None:
     task = probe(name, level)
     asked = task.questions(0, 0, 20)
-    assert asked.tokens.shape == asked.targets.shape == asked.distance.shape == asked.scored.shape == (20, task.places)
+    assert (
+        asked.tokens.shape == asked.targets.shape == asked.distance.shape == asked.scored.shape == (20, task.row_tokens)
+    )
     assert 0 <= asked.tokens.min() <= asked.tokens.max() < task.vocab
     assert 0 <= asked.targets.min() <= asked.targets.max() < task.vocab
     assert (asked.targets[~asked.scored] == 0).all()
@@ -70,8 +72,8 @@ def test_whoever_does_not_look_back_gets_chance(name: str) -> None:
     """The best table from (place, the token there) to an answer, learned on other rows, is no better than a guess."""
     task = probe(name, 1)
     learn, judge = task.questions(0, 0, 4000), task.questions(0, HELD_OUT, 4000)
-    table = np.zeros((task.places, task.vocab, task.vocab), int)
-    places = np.broadcast_to(np.arange(task.places), learn.tokens.shape)
+    table = np.zeros((task.row_tokens, task.vocab, task.vocab), int)
+    places = np.broadcast_to(np.arange(task.row_tokens), learn.tokens.shape)
     np.add.at(table, (places[learn.scored], learn.tokens[learn.scored], learn.targets[learn.scored]), 1)
     guesses = table[places, judge.tokens].argmax(2)
     within(guesses[judge.scored] == judge.targets[judge.scored], task.chance)
@@ -85,7 +87,7 @@ def test_no_other_place_tells_the_answer(name: str) -> None:
     rows, places = np.nonzero(asked.scored)
     source = (places if task.summary is None else task.summary) - asked.distance[rows, places]
     answers, foreign = asked.targets[rows, places], np.roll(asked.targets[rows, places], 7919)
-    for place in range(task.places):
+    for place in range(task.row_tokens):
         there = source != place
         if not there.any():
             continue

@@ -22,7 +22,7 @@ from seqloom.experiments.recall import Recall, ranked
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Stopped
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.training import train as training
+from seqloom.training import session as training
 from seqloom.training.objectives import probe as objectives
 from seqloom.training.objectives.probe import IGNORED, ProbeObjective, reads
 
@@ -146,7 +146,7 @@ def test_all_read_the_same_rows_and_none_that_is_judged(name: str) -> None:
     task = objective.probe
     batch = objective.batch(5, 3, model)
     asked = task.questions(5, 3, 4)
-    assert batch["ids"].shape == batch["targets"].shape == (4, task.places)
+    assert batch["ids"].shape == batch["targets"].shape == (4, task.row_tokens)
     assert torch.equal(batch["ids"], torch.from_numpy(asked.tokens))
     assert torch.equal(batch["targets"] != IGNORED, torch.from_numpy(asked.scored))
     assert objective.targets(batch) == asked.scored.sum()

@@ -96,7 +96,7 @@ def amount(claim: Claim, quantity: Quantity, n: int, d: int) -> float:
         if quantity == "kept":
             return kept_bytes(lambda: mixer(x.requires_grad_()), [*mixer.parameters(), *mixer.buffers()])
         with torch.no_grad():
-            mixer(x)  # what is made once is made now
+            mixer(x)  # fills caches before the measurement
             return peak_bytes(lambda: mixer(x))
 
 

@@ -44,7 +44,7 @@ def text() -> str:
 
 
 def described(config: type[Any]) -> dict[str, Any]:
-    """One kind of mixer, from the class of its settings."""
+    """The entry of one kind of mixer, from the class of its settings."""
     document = sys.modules[config.__module__].__doc__ or ""
     about = " ".join((config.__doc__ or "").split("\n\n")[0].split())
     equation, source = _divided(document)

@@ -107,7 +107,7 @@ class MixerConfig(SizedConfig, ABC):
         return None
 
     def distinct(self, depth: int) -> int:
-        """How many layers of this kind, of `depth`, differ in weights or price: later ones are like the last of them.
+        """The number of first layers, of `depth`, that differ in weights or price; later ones equal the last of them.
 
         1 unless the mixer looks at `Layer.number`.
         """

@@ -61,8 +61,8 @@ def score(
 
     `answers` gives the logits (B, T, W) of rows (B, T), both on the CPU.
     """
-    asked = np.zeros(probe.places + 1, np.int64)
-    right = np.zeros(probe.places + 1, np.int64)
+    asked = np.zeros(probe.row_tokens + 1, np.int64)
+    right = np.zeros(probe.row_tokens + 1, np.int64)
     nats = 0.0
     with torch.no_grad():
         for step in range(-(-rows // batch)):

@@ -93,7 +93,7 @@ class ProbeCell(RunCell):
         with torch.device("meta"):
             learner = build(self.config, None)
             streams = learner.model.traits.streams
-            state = nbytes(learner.model.start(1, capacity=asked.places)) if streams else None
+            state = nbytes(learner.model.start(1, capacity=asked.row_tokens)) if streams else None
         return {
             "mixer": self.mixer,
             "probe": self.title,

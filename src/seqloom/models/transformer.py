@@ -82,7 +82,7 @@ class Transformer(Model, ABC):
         for block in self.blocks:  # mixers and channels then initialize their own parameters
             block.mixer.reset(self.config.std)
             if block.channel is not None:
-                block.channel.init()  # not `reset`: drawn twice, a seed would not give the weights that it always gave
+                block.channel.init()  # not `reset`, which would draw again and change a seed's weights
         if self.config.scaled_init:
             self._scale()
 

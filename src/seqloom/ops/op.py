@@ -99,5 +99,5 @@ class Op:
         return self.backends[name].run
 
     def lacking(self) -> dict[str, str]:
-        """The backends that this machine cannot run, each with why."""
+        """The backends that this machine cannot run, with the reasons."""
         return {name: why for backend in self.backends.values() for name, why in backend.lacking().items()}

@@ -36,7 +36,7 @@ def render(template: str, report: object, charts: Sequence[Chart], maps: Sequenc
 
 
 def _plain(specification: Spec) -> Spec:
-    """Without the schema's URL, so that the page has no external reference."""
+    """The specification without its schema's URL, so that the page has no external reference."""
     return {name: part for name, part in specification.items() if name != "$schema"}
 
 

@@ -80,7 +80,7 @@ class Group:
             self._sum_flat(alike)
 
     def _sum_flat(self, parameters: list[nn.Parameter]) -> None:
-        """The gradients of parameters of one dtype in one tensor, and after them flags of those that exist."""
+        """Sums the gradients of parameters of one dtype over all ranks, in one tensor, with flags of those present."""
         present = parameters[0].new_tensor([parameter.grad is not None for parameter in parameters])
         gradients = [
             torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters

@@ -40,7 +40,7 @@ class Compression(Probe):
 
     @property
     @override
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         return 2 * self.count + 1
 
     @property
@@ -58,7 +58,7 @@ class Compression(Probe):
     @override
     def drawn(self, draws: Draws) -> Questions:
         sign = self.count
-        tokens, targets, distance = empty(draws.rows, self.places)
+        tokens, targets, distance = empty(draws.rows, self.row_tokens)
         tokens[:, :sign] = targets[:, sign + 1 :] = 2 + draws.below(self.words, self.count)
         tokens[:, sign + 1 :] = ASK
         distance[:, sign + 1 :] = sign - np.arange(self.count)

@@ -37,7 +37,7 @@ class Copying(Probe):
 
     @property
     @override
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         return 2 * self.count
 
     @property
@@ -48,7 +48,7 @@ class Copying(Probe):
 
     @override
     def drawn(self, draws: Draws) -> Questions:
-        tokens, targets, distance = empty(draws.rows, self.places)
+        tokens, targets, distance = empty(draws.rows, self.row_tokens)
         tokens[:, : self.count] = targets[:, self.count :] = 1 + draws.below(self.words, self.count)
         distance[:, self.count :] = self.count
         return Questions(tokens, targets, distance)

@@ -49,7 +49,7 @@ class MQAR(Probe):
 
     @property
     @override
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         return self.length
 
     @property

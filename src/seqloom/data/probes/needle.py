@@ -48,7 +48,7 @@ class Needle(Probe):
 
     @property
     @override
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         return self.length
 
     @property

@@ -37,7 +37,7 @@ class Parity(Probe):
 
     @property
     @override
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         return self.length
 
     @property

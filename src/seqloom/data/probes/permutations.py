@@ -43,7 +43,7 @@ class Permutations(Probe):
 
     @property
     @override
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         return self.length
 
     @property

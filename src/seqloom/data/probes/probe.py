@@ -59,7 +59,7 @@ class Probe(Config, ABC):
 
     @property
     @abstractmethod
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         """Tokens of a row."""
 
     @property
@@ -69,7 +69,7 @@ class Probe(Config, ABC):
 
     @property
     def summary(self) -> int | None:
-        """Where there is one: the position whose stream alone may answer; no token after it is read."""
+        """The position whose stream alone answers, with no token read after it; None for probes without one."""
         return None
 
     @abstractmethod

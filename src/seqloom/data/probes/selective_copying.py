@@ -47,7 +47,7 @@ class SelectiveCopying(Probe):
 
     @property
     @override
-    def places(self) -> int:
+    def row_tokens(self) -> int:
         return self.length + self.count
 
     @property
@@ -60,8 +60,8 @@ class SelectiveCopying(Probe):
     def drawn(self, draws: Draws) -> Questions:
         words = 2 + draws.below(self.words, self.count)
         stand = np.sort(draws.different(self.length, self.count), axis=1)
-        tokens, targets, distance = empty(draws.rows, self.places)
+        tokens, targets, distance = empty(draws.rows, self.row_tokens)
         tokens[np.arange(draws.rows)[:, None], stand] = words
         tokens[:, self.length :], targets[:, self.length :] = ASK, words
-        distance[:, self.length :] = np.arange(self.length, self.places) - stand
+        distance[:, self.length :] = np.arange(self.length, self.row_tokens) - stand
         return Questions(tokens, targets, distance)

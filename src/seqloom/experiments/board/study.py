@@ -105,7 +105,7 @@ class Board:
 
     @cached_property
     def models(self) -> dict[str, RunConfig]:
-        """The settings of every contender, of equal parameters but those below the line."""
+        """The settings of every contender, of equal parameters except those in `BELOW`."""
         models = {}
         for contender in (*ROWS, *BESIDE, *(Contender(name, (f"model.mixer.kind={name}",)) for name in BELOW)):
             config = resolve(RECIPE, [*self.changes, *contender.changes], self.source)

@@ -85,7 +85,7 @@ class LightweightConv(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, H, K = self.dim, self.heads, self.kernel
-        soft = softmax(span.rows * H, K).parallel()  # at each token, as a step computes it
+        soft = softmax(span.rows * H, K).parallel()  # priced per token, as in a step
         return self.w_in, gated_unit.price(span.rows * D), soft, taps.price(span, D, K), self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:

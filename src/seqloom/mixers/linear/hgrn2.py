@@ -53,7 +53,7 @@ class LowerBounds(nn.Module):
         return sums[:, layer] - sums[:, 0]
 
     def price(self, span: Span) -> Cost:
-        """The operations of a layer at each token, as a step computes them."""
+        """The operations of a layer priced per token, as in a step."""
         L, D = self.table.shape
         return span.rows * (Cost(add=(L - 1) * D + D) + softmax(D, L))
 

@@ -111,7 +111,7 @@ class GSS(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H, F, N = span.rows, self.channels, self.width, self.state_dim
-        rates = Cost(exp=2 * rows * N, other=rows * N)  # -e^a, e^b; at each token, as a step computes them
+        rates = Cost(exp=2 * rows * N, other=rows * N)  # -e^a, e^b; priced per token, as in a step
         weights = rows * N * (GROWTH + Cost(mul=2)) + rows * H * N * Cost(mul=4, add=2)  # halved; times C
         skip = Cost(mul=rows * H, add=rows * H, path=("addition",))
         system = rates + weights + price(rows, H, N, shared=True) + skip

@@ -114,7 +114,7 @@ class S4D(PackedMixer):
             discrete = rows * D * N * (GROWTH + Cost(mul=2 + 2))
         else:  # Δ/2 A; the inverse of what is below, two products; the logarithm
             discrete = rows * D * N * Cost(mul=10 + 2, add=5 + 1, div=2, other=3) + Cost(div=rows * D)
-        making = Cost(  # Δ; -e^a; C B̄; at each token, as a step computes them
+        making = Cost(  # Δ; -e^a; C B̄; priced per token, as in a step
             mul=4 * rows * D * N,
             add=2 * rows * D * N,
             exp=rows * D * (1 + N),

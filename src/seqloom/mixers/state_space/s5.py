@@ -103,7 +103,7 @@ class System(Mixer, ABC):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, N, D = span.rows, self.states, self.dim
-        discrete = Cost(  # at each token, as a step computes it
+        discrete = Cost(  # priced per token, as in a step
             mul=(16 + (self.config.step_scale != 1)) * rows * N,
             add=5 * rows * N,
             div=3 * rows * N,

@@ -98,7 +98,9 @@ class SSM(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N = span.rows, self.dim, self.state_dim
-        own = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ and Ā at each token, as a step computes them
+        own = Cost(
+            add=rows * D, exp=rows, path=("exponentiation",)
+        )  # Δ and Ā priced per token, as in a step
         return own, price.joint(rows, N, self.method), self.c
 
     @torch.no_grad()

@@ -152,7 +152,7 @@ def weights(
     looked: list[Tensor] = []
 
     def look(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        looked.append(a.masked_fill(~pattern(i, j) | (j < 0), 0.0))  # a query that may look at nothing has none
+        looked.append(a.masked_fill(~pattern(i, j) | (j < 0), 0.0))  # 0 for hidden keys
         return a.new_zeros(*a.shape[:3], 1)
 
     with backends.use(attention="formed"):

@@ -66,7 +66,7 @@ def _part(tiles: Tiles) -> Part:
     for first in range(0, N, rows):
         looked = _looked(tiles, slice(first, first + rows))
         sums.append(looked.sum((2, 3)))
-        words.append(pad(looked.flatten(2), (0, -b * c % 8)).view(torch.long))  # 8 at a time: rows to be compared
+        words.append(pad(looked.flatten(2), (0, -b * c % 8)).view(torch.long))  # 8 flags a word
     counts, packed = torch.cat(sums), torch.cat(words)
     table, masks = torch.unique(packed.flatten(0, 1), dim=0, return_inverse=True)
     order = torch.argsort((counts == 0).to(torch.int8), dim=1, stable=True)[:, : int((counts > 0).sum(1).max())]

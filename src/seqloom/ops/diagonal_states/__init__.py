@@ -43,7 +43,7 @@ def respond(
 
     `system()` gives Δλ, (D, N) or, where all channels share them, (N,), and w (D, N), both complex. It is asked once,
     by `reference` at each token, so that a step is priced as its token in a sequence. With `lengths` (B,) a row holds
-    so many tokens, then padding, and its state is that after them. Computed in the number type of w. All backends are
+    so many tokens, then padding, and its state is that after them. Computed in the dtype of w. All backends are
     differentiable twice in everything; `reference` and `blocks` are exactly causal, `convolved` as far as
     `seqloom.ops.lag_sum` is. Raises ValueError where shapes do not agree.
     """

@@ -13,7 +13,7 @@ STEEPEST = 1000.0
 
 
 def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor | bool) -> tuple[Tensor, Tensor]:
-    """See `gated` of the package; a row's share of softplus(Λ) is computed at each token, as a step computes it."""
+    """See `gated` of the package; a row's share of softplus(Λ) is computed priced per token, as in a step."""
     H, N, _ = weight.shape
     blocks = u.reshape(-1, H, N)
     logits = torch.baddbmm(bias[:, None], blocks.transpose(0, 1), weight).transpose(0, 1).to(rate.dtype)

@@ -45,9 +45,9 @@ class Shape:
 def filters(
     shape: Shape, layers: Layers, frequency: Float[Tensor, " F"], dim: int, first: int, last: int
 ) -> Float[Tensor, "N M D"]:
-    """The taps `first` … `last` - 1 of N filters over `dim` channels; the network gives N·D numbers a tap.
+    """The taps `first` … `last` - 1 of N filters over `dim` channels; the network gives N·D numbers per tap.
 
-    Worked out in float64, under autocast too, and given in float32 or better: each sine multiplies the error of its
+    Computed in float64, under autocast too, and given in float32 or better: each sine multiplies the error of its
     input by ω, which is 14 at first, so three of them turn an eps of float32 into a thousand.
     """
     with nullcontext() if frequency.is_meta else torch.autocast(frequency.device.type, enabled=False):

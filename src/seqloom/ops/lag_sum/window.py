@@ -26,7 +26,7 @@ ADDED = 1 << 18
 
 
 def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
-    """The window (B, L-1, D) before the first token, L = `context`, in the number type and on the device of `like`."""
+    """The window (B, L-1, D) before the first token, L = `context`, in the dtype and on the device of `like`."""
     return like.new_zeros(batch, context - 1, dim)
 
 

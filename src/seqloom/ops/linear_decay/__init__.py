@@ -48,7 +48,7 @@ def decay(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """The outputs y (B, H, T, V), in the number type of v, and the state S (B, H, K, V) after the last token.
+    """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
 
     q and k may have fewer heads than v: each of their G serves H/G neighbouring heads of v. `log_decay` is g: None,
     (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S before the first token,

@@ -25,7 +25,7 @@ def response(poles: Poles, count: int) -> Float[Tensor, "K D"]:
 
 
 def bound(taps: Float[Tensor, "L D"], poles: Poles) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
-    """Both sums of each channel, in float64 whatever the number types: inside the window, and beyond it."""
+    """Both sums of each channel, in float64 whatever the dtypes: inside the window, and beyond it."""
     poles = Poles(poles.rates.to(torch.complex128), poles.weights.to(torch.complex128), poles.direct.double())
     L = len(taps)
     w = response(poles, FAR * L)

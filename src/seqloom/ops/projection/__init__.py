@@ -28,7 +28,7 @@ LEAST = 1 << 23
 def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None = None) -> Tensor:
     """(…, I) → (…, O); differentiable twice.
 
-    Small ones, captured graphs, autocast and other number types are torch's own, and not remembered as a choice.
+    Small ones, captured graphs, autocast and other dtypes are torch's own, and not remembered as a choice.
     """
     asked = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
     if not asked or torch.compiler.is_compiling() or not onednn.able(x, weight, bias):

@@ -86,7 +86,7 @@ def positive_whole(
 def _example(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     features, keys, log_decay, _ = positive(q, k)
-    return average(features, keys, v, log_decay)[0]  # in which the factors of the features cancel
+    return average(features, keys, v, log_decay)[0]  # the features' common factors cancel in the average
 
 
 def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:

@@ -35,7 +35,7 @@ def orthogonal(heads: int, rows: int, width: int, generator: torch.Generator) ->
 def redraw(directions: Float[Tensor, "H R K"], seed: Tensor, draw: Draw) -> None:
     """Writes a new draw into `directions`, and the seed of the draw after it into `seed` (), which it was made from.
 
-    Numbers are rounded to bfloat16, so that a module in any number type holds the same directions. On the meta device
+    Numbers are rounded to bfloat16, so that a module in any dtype holds the same directions. On the meta device
     there is nothing to write.
     """
     if directions.is_meta:

@@ -1,6 +1,6 @@
 """The feature maps themselves: x (B, H, T, K) along directions w (H, R, K); equations in `seqloom.ops.random_features`.
 
-Exponents are large differences, so they are formed in float32 or better whatever the number type of x, under autocast
+Exponents are large differences, so they are formed in float32 or better whatever the dtype of x, under autocast
 too. The factor 1/√R is part of each.
 """
 

@@ -41,7 +41,7 @@ def whole(n: int, H: int, F: int, V: int) -> Cost:
 def gates(n: int, H: int, F: int, V: int) -> Cost:
     """What gates add to `average`: g and 1 - g of each token, weighed values, the decay of S, and `least`."""
     weighed = H * V + H * F * (V + 1)
-    per_head = n * 4 * H  # the sigmoid, its logarithm, the sum of those and `least` have one of each
+    per_head = n * 4 * H  # of σ, ln σ, their sum and `least`, one operation each
     return Cost(mul=n * (weighed + H), add=per_head, div=n * H, exp=per_head, other=per_head)
 
 

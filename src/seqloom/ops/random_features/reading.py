@@ -38,7 +38,7 @@ def average(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F N"]]:
-    """The outputs y in the number type of the features q, and S with z as its last column, N = V + 1.
+    """The outputs y in the dtype of the features q, and S with z as its last column, N = V + 1.
 
     `log_decay` is g and `state` the S before, both as in `seqloom.ops.linear_decay`; `weight` is w, None for 1. `least`
     spreads to (B, H, T). With `lengths` (B,) a row holds so many tokens, then padding, where g must be 0. A normaliser

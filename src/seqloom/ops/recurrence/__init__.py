@@ -41,7 +41,7 @@ def elman(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
-    """The states h (B, T, N), in the number type of x, and the one after the last token.
+    """The states h (B, T, N), in the dtype of x, and the one after the last token.
 
     `state` (B, N) is the one before the first token, None for zeros. With `lengths` (B,) a row holds so many
     tokens, then padding, and its last state is that after them. Computed in float32 at least, in which the last state

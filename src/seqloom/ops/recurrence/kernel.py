@@ -11,7 +11,7 @@ from torch import Tensor
 from seqloom.ops.recurrence.reference import after
 
 SHUT = 1e4
-"""what the further channel adds to a gate: its logistic function is 0 or 1 in every number type"""
+"""what the further channel adds to a gate: its logistic function is 0 or 1 in every dtype"""
 
 
 def read(

@@ -65,7 +65,7 @@ class _Looped(torch.autograd.Function):
         x, w_in, _, *rest = inputs
         weights, states, used = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
         grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
-        with backends.restored(ctx.backends):  # for the products, which choose
+        with backends.restored(ctx.backends):  # the products choose their backends again
             da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, used, grads)
             rows = da.flatten(0, 1)
             dx = project(rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)

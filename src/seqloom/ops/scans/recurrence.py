@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 Scan: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""a (N,) or (B, T, N), b (B, T, N) and the state (B, N), of one number type → every h (B, T, N)"""
+"""a (N,) or (B, T, N), b (B, T, N) and the state (B, N), of one dtype → every h (B, T, N)"""
 
 
 def through(run: Scan) -> Scan:
-    """The same with gradients, any number of times, whatever `run` does in place."""
+    """`run` with gradients of any order, also where it computes in place."""
 
     def scan(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
         return _Scan.apply(a, b, state, run)  # type: ignore[no-untyped-call]  # as torch leaves it

@@ -6,7 +6,7 @@ from seqloom.core.cost import Cost, Span
 def scan(rows: int, dim: int, states: int, gate: bool) -> Cost:
     """Of `rows` tokens with skip: the same at every position, as a state of 0 is faded like any other.
 
-    A is priced at each token, as a step computes it. Δ's bias is priced with the projection that it belongs to.
+    A is priced priced per token, as in a step. Δ's bias is priced with the projection that it belongs to.
     """
     D, numbers = rows * dim, rows * dim * states
     return Cost(

@@ -33,7 +33,7 @@ def slstm(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Stream, States]:
-    """The outputs h (B, T, N), in the number type of a, and the state after the last token; G = 4K, for i, f, z, o.
+    """The outputs h (B, T, N), in the dtype of a, and the state after the last token; G = 4K, for i, f, z, o.
 
     `state` is that before the first token, None for h = c = n = 0. With `lengths` (B,) a row holds so many tokens,
     then padding, and its state is that after them. Computed in float32 at least. Differentiable twice. Raises

@@ -30,7 +30,7 @@ def joint(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Stream, Float[Tensor, "B N"]]:
-    """The outputs y (B, T, D), in the number type of u, and the state x (B, N) after the last token.
+    """The outputs y (B, T, D), in the dtype of u, and the state x (B, N) after the last token.
 
     `system()` gives A (N, N), B (N, D), C (D, N) and Δ (). `state` is x before the first token, None for zeros. With
     `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them. Computed in float32 at
@@ -143,7 +143,7 @@ def by_size(u: Tensor) -> str:
 def _fit(
     u: Tensor, state: Tensor | None, states: tuple[int, ...], *weights: tuple[Tensor, tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
-    """The weights in the number type of the sums; ValueError where a shape is not the wanted one."""
+    """The weights in the dtype of the sums; ValueError for a wrong shape."""
     wanted = weights if state is None else (*weights, (state, (len(u), *states)))
     for tensor, shape in wanted:
         if tensor.shape != shape:

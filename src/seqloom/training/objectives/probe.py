@@ -98,7 +98,7 @@ class ProbeConfig(ObjectiveConfig):
 
 def reads(probe: Probe) -> int:
     """Tokens of a row that a model reads: all of them, or those up to the summary."""
-    return probe.places if probe.summary is None else probe.summary + 1
+    return probe.row_tokens if probe.summary is None else probe.summary + 1
 
 
 @final
@@ -116,7 +116,7 @@ class ProbeObjective(Objective):
         self.seed = seed
         if probe.summary is not None and self.asked != probe:
             raise ValueError(f"{probe.name} answers from one place, whose row cannot be longer: leave out test")
-        self.unpack = None if probe.summary is None else Unpack(dim, probe.places - reads(probe))
+        self.unpack = None if probe.summary is None else Unpack(dim, probe.row_tokens - reads(probe))
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:

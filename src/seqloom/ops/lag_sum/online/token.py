@@ -66,7 +66,7 @@ SAME = Entry(
 
 
 def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> bool:
-    """Whether this token can be read in C: one number type on a CPU, nothing with gaps, a compiler."""
+    """Whether this token can be read in C: one dtype on a CPU, nothing with gaps, a compiler."""
     whole = native.alike(z, w, past, ahead) and w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
     return whole and past.ndim == 3 and past.shape[1] > 0 and w.ndim in LEAF and available(z, w.ndim)
 
