@@ -1,9 +1,7 @@
 """`seqloom list`: the mixers in 80 columns, or one of them whole. Reads registry.json, and loads no torch."""
 
 import json
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from seqloom.cli import registry
 from seqloom.cli.settings_text import lines
@@ -12,33 +10,6 @@ from seqloom.core.table import table
 
 SIZES = "dim 128, context 128"
 """the sizes of the prices in the registry"""
-
-
-def list_mixers(
-    name: Annotated[str | None, typer.Argument(help="a mixer, to show it whole")] = None,
-    family: Annotated[str | None, typer.Option(help="only this family, as extractors or state_space")] = None,
-    wide: Annotated[bool, typer.Option("--wide", help="with traits and the names of settings")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with everything")] = False,
-    which: Annotated[bool, typer.Option("--backends", help="each op's backends, and what runs here")] = False,
-    drawn: Annotated[bool, typer.Option("--patterns", help="which keys the queries look at, in letters")] = False,
-) -> None:
-    """The mixers, or one of them whole: equation, settings, traits, price, source."""
-    if (which or drawn) and (name or family or wide or as_json or (which and drawn)):
-        option = "--backends" if which else "--patterns"
-        raise typer.BadParameter(f"{option} is a list of its own: leave out everything else")
-    if which:
-        from seqloom.cli.listing import backends
-
-        print(backends())
-        return
-    if drawn:
-        from seqloom.cli.patterns import patterns
-
-        print(patterns())
-        return
-    if name is not None and (family or wide):
-        raise typer.BadParameter("--family and --wide need the whole list: leave out the mixer")
-    print(listed(family, wide=wide, as_json=as_json) if name is None else shown(name, as_json=as_json))
 
 
 def listed(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:

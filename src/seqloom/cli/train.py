@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.folder import folder
-
-TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
+from seqloom.cli.text import TEXT
 
 
 def train(

@@ -1,0 +1,71 @@
+"""`seqloom generate`, `evaluate` and `data`: models and text; loads nothing heavy before they run."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
+Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
+
+
+def generate(
+    run: Run,
+    prompt: Annotated[str, typer.Argument(help="the text to go on from")],
+    max_tokens: Annotated[int, typer.Option(help="tokens to write at most")] = 200,
+    temperature: Annotated[float, typer.Option(help="below 1 sharpens the choice; 0 takes the likeliest")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="choose among the k likeliest tokens")] = None,
+    top_p: Annotated[float | None, typer.Option(help="choose among the likeliest tokens that hold p together")] = None,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same text")] = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="end before this text appears; may be given again")] = None,
+    mode: Annotated[str, typer.Option(help="slide: the window is read again (the paper); stream: read once")] = "slide",
+    hop: Annotated[int, typer.Option(help="in slide: tokens that a full window drops at once; 1 is the paper")] = 1,
+    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+) -> None:
+    """Writes on from a prompt, as it is drawn."""
+    from seqloom.cli.writing import write
+
+    sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **sampling)
+
+
+def evaluate(
+    run: Run,
+    data: Annotated[str, typer.Option(help=f"the text to predict: {TEXT}, stories")],
+    batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
+    stride: Annotated[
+        int | None, typer.Option(help="let windows overlap, each this many tokens after the one before it")
+    ] = None,
+    memory: Annotated[
+        Literal["none", "carry"] | None,
+        typer.Option(help="carry: read each document on with its state; as the run was trained unless given"),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="the column or field of the text; that of the run's own data unless given")
+    ] = None,
+    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the loss by position")] = False,
+) -> None:
+    """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once."""
+    from seqloom.cli.scoring import scored
+
+    print(
+        scored(run, data, batch=batch, stride=stride, memory=memory, column=column, step=step, as_json=as_json),
+    )
+
+
+def data(
+    source: Annotated[str, typer.Argument(help=f"{TEXT}, gutenberg-children, stories")],
+    vocab: Annotated[
+        int | None, typer.Option(help="entries of the tokenizer that is trained; 5000 unless one is given")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="a tokenizer.json, a folder of a Hugging Face tokenizer, or bytes")
+    ] = None,
+    column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Prepares a source, building its tokenizer and token files, and prints what it holds and what was skipped."""
+    from seqloom.cli.surveying import surveyed
+
+    print(surveyed(source, vocab, tokenizer, column, as_json=as_json))
