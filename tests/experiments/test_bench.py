@@ -219,6 +219,18 @@ def test_what_cannot_stream_has_no_tokens(monkeypatch: pytest.MonkeyPatch) -> No
         bench(["she"], "attention:heads=2", **SMALL)
 
 
+def test_a_mixer_without_a_causal_form_is_timed_in_the_other(fake: Callable[..., None]) -> None:
+    names = ["fnet", "linformer:k=2", "identity"]
+    fake(dict.fromkeys(("attention:heads=2", *names), (0.001, 0.002)))
+    rows = bench(names, "attention:heads=2", **SMALL)
+    assert {row["mixer"] for row in rows} == {"attention:heads=2", *names}
+    assert all(row["operations_a_token"] > 0 for row in rows)
+    with pytest.raises(ValueError, match="fnet is bidirectional: it has no causal form"):
+        bench(["fnet"], "attention:heads=2", what="step", **SMALL)
+    with pytest.raises(ValueError, match=r"^fnet cannot read token by token"):
+        bench(["fnet"], "attention:heads=2", what="token", **SMALL)
+
+
 def test_the_table(fake: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     fake({"she": (0.002,) * 2, "me": (0.001, 0.003)}, share=0.5)
     shown = timed(["she"], "me", **SMALL)

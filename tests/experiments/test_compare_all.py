@@ -36,6 +36,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_kind_is_a_contender_of_its_own_defaults() -> None:
     found = everyone(["mamba:state_dim=4", "rwkv", "attention:heads=32"])
     assert [each.name for each in found] == [*CAUSAL, "attention-heads=32", "mamba-state_dim=4"]
+    assert "identity" in CAUSAL, "which sees no other token"
     for each in found[: len(CAUSAL)]:
         config = resolve("paper/small", [*SOURCE, *each.changes])  # which has attention with 32 heads
         assert config.model.mixers[0] == kinds()[each.name]()

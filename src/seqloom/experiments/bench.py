@@ -5,7 +5,8 @@
 
 The study has one cell, a race: its contenders take turns in one process that has the machine to itself
 (`analysis.measure.race`). A ratio is the median over rounds of a mixer's time over the peer's in the same round.
-`subjects` has what is timed, `agree` the check before it.
+A mixer without a causal form is timed in its bidirectional one. `subjects` has what is timed, `agree` the check before
+it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from seqloom.experiments.noise import training_step
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Cell, Row, Study
 from seqloom.experiments.subjects import TOKENS, WHAT, Run, Tokens, forward, require_sizes, sublayer
+from seqloom.mixers import kinds
 from seqloom.ops import backends
 from seqloom.runs.layout import identity
 from seqloom.training.config import RunConfig
@@ -185,17 +187,27 @@ def _config(name: str, preset: str, what: str, given: dict[str, int | None]) -> 
     sizes = {name: size or (None if what == "step" else SIZES[name]) for name, size in given.items()}
     settings = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
     changes = [f"{settings[name]}={size}" for name, size in sizes.items() if size is not None]
+    kind = kinds().get(name.partition(":")[0])
+    if what != "step" and kind is not None and kind.traits.causal == "never":
+        preset = "encoder/small"
     config = resolve(preset, ["data.source=stories", *contender(name).changes, *changes])
     with torch.device("meta"):
-        mixer = config.layered.mixers[0].build(config.layered.dim, config.layered.context)
+        mixer = _mixer(config)
     require_sizes(name, mixer, config.training.batch, config.model.context, what)
     return config
+
+
+def _mixer(config: RunConfig) -> Mixer:
+    """The mixer of the first layer: in its causal form, or in its bidirectional one where it has no other."""
+    sizes = config.layered
+    settings = sizes.mixers[0]
+    return settings.build(sizes.dim, sizes.context, causal=settings.traits.causal != "never")
 
 
 def _checked(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, list[str]]]:
     """The function to be timed and the backends that it ran. ValueError where its mixer is wrong on them."""
     sizes, device = config.layered, chosen(config.training.device)
-    mixer: Mixer = sizes.mixers[0].build(sizes.dim, sizes.context).to(device)
+    mixer = _mixer(config).to(device)
     tokens = sizes.context + (what == "token")
     x = torch.randn(config.training.batch, tokens, sizes.dim, device=device)
     subjects: dict[str, Any] = {"sublayer": sublayer, "forward": forward, "token": Tokens}
