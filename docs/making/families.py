@@ -24,7 +24,7 @@ FAMILIES = {
     "State spaces": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2"),
     "Convolutions": ("lightweight_conv", "dynamic_conv", "hyena"),
     "Two side by side": ("spade",),
-    "Fixed": ("identity", "fnet", "linformer", "mlp_mixer"),
+    "Fixed": ("identity", "fnet", "linformer", "mlp_mixer", "gmlp"),
 }
 OTHERS = "Others"
 """of whom nobody has said yet where they belong: a new mixer needs no line here"""

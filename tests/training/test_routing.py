@@ -73,6 +73,7 @@ MATRICES = {
     "fnet": "",
     "linformer": QKV,
     "mlp_mixer": "",
+    "gmlp": "w_a w_in w_out w_qkv",
 }
 """the linear layers, over all examples of a mixer"""
 

@@ -1,0 +1,252 @@
+"""gMLP: a network of each token by itself, whose gate is a sum over positions.
+
+    u, v = halves of GELU(x W_in + b_in)                          E = `expand` D channels, E/2 each
+    s_t = Σ_j w_tj LN(v)_j + b_t + a_t                            the spatial gate, the same for every channel
+    out = (u ∘ s) W_out + b_out
+    a = softmax(q kᵀ / √A) v' W_a,   [q k v'] = x W_qkv           tiny attention of A = `attention` channels; 0: none
+
+w is L × L and b has L numbers, L = `context`. With `toeplitz` w_tj is w_{t-j} and b one number: `me`'s taps under a
+gate, which read any length. Causal, the sums and attention run over j ≤ t. Before training w is uniform in ±10⁻³/L and
+b is 1, so that a layer begins as a network of each token alone.
+
+It holds its own network over channels: in the paper no feed-forward network follows (`model.channel: none`).
+
+Source: Liu et al., Pay Attention to MLPs, arXiv:2105.08050, sections 2 and 4 (tiny attention: one head of 64 channels);
+the residual and the first norm are the block's. The range of w is ours, "near zero" there, and so is the causal form of
+tiny attention.
+"""
+
+from abc import ABC
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+from typing_extensions import override
+
+from seqloom.core import cost
+from seqloom.core.cost import Cost, Span
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops.attention import attend, causal, everywhere
+from seqloom.ops.attention.price import price as attention_price
+from seqloom.ops.cache import with_past
+from seqloom.ops.lag_sum import centered, online, taps
+from seqloom.ops.limit import positions
+from seqloom.ops.pack import within
+from seqloom.ops.projection import Linear
+from seqloom.ops.triangular import triangular
+from seqloom.ops.triangular.price import price
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+NEVER = Traits(causal="never", streams=False, state="none")
+
+
+class SpatialGate(Mixer, ABC):
+    """The weights of both forms."""
+
+    def __init__(self, config: "GMLPConfig", layer: Layer, lags: int) -> None:
+        super().__init__()
+        D, E, A = layer.dim, config.expand * layer.dim, config.attention
+        if E % 2:
+            raise ValueError(
+                f"expand {config.expand} of dim {D} is {E} channels, which have no halves: choose an even one"
+            )
+        assert layer.context is not None
+        self.dim, self.width, self.context, self.A = D, E // 2, layer.context, A
+        self.w_in, self.norm, self.w_out = Linear(D, E), nn.LayerNorm(E // 2), Linear(E // 2, D)
+        self.toeplitz = config.toeplitz
+        self.w = nn.Parameter(torch.empty((lags,) if self.toeplitz else (self.context, self.context)))
+        self.b = nn.Parameter(torch.empty(1 if self.toeplitz else self.context))
+        self.w_qkv = Linear(D, 3 * A, bias=False) if A else None
+        self.w_a = Linear(A, E // 2, bias=False) if A else None
+        self._init()
+
+    @override
+    def reset(self, std: float) -> None:
+        super().reset(std)
+        self._init()
+
+    @override
+    def param_groups(self) -> list[dict[str, Any]]:
+        rest = [parameter for parameter in self.parameters() if parameter is not self.b]
+        return [{"params": rest}, {"params": [self.b], "weight_decay": 0.0}]  # 0 would close the gate
+
+    def halves(self, x: Stream) -> tuple[Tensor, Tensor]:
+        """u and LN(v) (B, T, E/2)."""
+        u, v = gelu(self.w_in(x)).chunk(2, -1)
+        return u, self.norm(v)
+
+    def heads(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (B, T, A) of the tiny attention."""
+        assert self.w_qkv is not None
+        q, k, v = self.w_qkv(x).chunk(3, -1)
+        return q, k, v
+
+    def attended(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
+        """a (B, T, E/2)."""
+        assert self.w_a is not None
+        a: Tensor = self.w_a(attend(q[:, None], k[:, None], v[:, None], **given)[:, 0])
+        return a
+
+    def priced(self, span: Span, summed: Cost, terms: int) -> Iterable[Cost | nn.Module | None]:
+        """The chain, with the price of the sum over positions and the pairs that attention looks at."""
+        rows, n = span.rows, span.rows * self.width
+        tiny = attention_price(rows, terms, self.A, 1).parallel() if self.A else None
+        biased = Cost(add=n, path=("addition",))
+        joined = biased if self.A else None
+        gated = Cost(mul=n, path=("multiplication",))
+        return self.w_in, cost.gelu(2 * n), self.norm, summed, tiny, biased, joined, gated, self.w_out
+
+    @torch.no_grad()
+    def _init(self) -> None:
+        nn.init.uniform_(self.w, -1e-3 / self.context, 1e-3 / self.context)
+        nn.init.ones_(self.b)
+
+
+@final
+class GMLP(SpatialGate, PackedMixer):
+    """The causal form. State: LN(v) of all positions, or as `ops.lag_sum.online`; and attention's keys and values."""
+
+    def __init__(self, config: "GMLPConfig", layer: Layer) -> None:
+        super().__init__(config, layer, layer.context or 0)
+        self.traits = replace(TRAITS, longest=None if self.toeplitz else self.context)
+        if self.toeplitz and not self.A:
+            self.traits = replace(self.traits, state="window")
+        self.most = None if self.toeplitz else self.context
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        gate = Entry((0, self.width), grows=True, most=self.most)
+        sums = online.entries(self.context, self.width) if self.toeplitz else {"gate": gate}
+        cache = Entry((0, self.A), grows=True, most=self.most)
+        return {**sums, **({"k": cache, "v": cache} if self.A else {})}
+
+    @override
+    def read(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
+        """Raises ValueError beyond `context` positions, unless it is `toeplitz`; without a state dropped ones count."""
+        u, v = self.halves(x)
+        s, entries = self._summed(v, state, lengths, reuse)
+        if self.A:
+            a, cached = self._attended(x, state, lengths, reuse)
+            s, entries = s + a, {**entries, **cached}
+        return self.w_out(u * s), entries
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        y, entries = self.read(x[:, None], state, reuse=reuse)  # a cache that grows cannot be copied into the old one
+        return y[:, 0], entries
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        T = x.shape[1]
+        return [taps.view(self.w) if self.toeplitz else _view(self.w[:T, :T].tril())]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        summed = taps.price(span, self.width, self.context) if self.toeplitz else price(span, self.width)
+        return self.priced(span, summed, span.terms())
+
+    def _summed(self, v: Tensor, state: State | None, lengths: Lengths | None, reuse: bool) -> tuple[Tensor, Entries]:
+        """s without attention (B, T, E/2), and what it remembers."""
+        if self.toeplitz:
+            if state is not None and v.shape[1] == 1 and lengths is None:
+                s, entries = online.advance(v[:, 0], self.w, state, reuse)
+                return s[:, None] + self.b, entries
+            s, entries = online.carry(v, self.w, state, lengths)
+            return s + self.b, entries
+        t = positions("gmlp", self.context, v, state, lengths).clamp(max=self.context - 1)
+        cached, entries = with_past(state, {"gate": v}, self.most, lengths, reuse)
+        s = triangular(cached["gate"][:, :, None], self.w[:, None, :, None], None if state is None else t)[:, :, 0]
+        return s + self.b[t][..., None], entries
+
+    def _attended(self, x: Stream, state: State | None, lengths: Lengths | None, reuse: bool) -> tuple[Tensor, Entries]:
+        """a (B, T, E/2), and what it remembers."""
+        q, k, v = self.heads(x)
+        if state is None:
+            return self.attended(q, k, v), {}
+        cached, entries = with_past(state, {"k": k, "v": v}, self.most, lengths, reuse)
+        now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
+        then = torch.arange(cached["k"].shape[1], device=x.device).expand(len(x), -1)
+        return self.attended(q, cached["k"], cached["v"], pattern=causal, query_time=now, key_time=then), entries
+
+
+@final
+class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
+    """The form over whole rows; with `toeplitz` taps reach as far ahead as back."""
+
+    def __init__(self, config: "GMLPConfig", layer: Layer) -> None:
+        super().__init__(config, layer, 2 * (layer.context or 0) - 1)
+        self.traits = replace(NEVER, longest=None if self.toeplitz else self.context)
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        """Raises ValueError beyond `context` positions, unless it is `toeplitz`; dropped ones count as well."""
+        T = x.shape[1]
+        u, v = self.halves(x)
+        if lengths is not None:
+            v = torch.where(within(lengths, T)[:, :, None], v, 0.0)
+        if self.toeplitz:
+            s = centered.centered(v, self.w) + self.b
+        else:
+            positions("gmlp", self.context, x)
+            s = self.w[:T, :T] @ v + self.b[:T, None]
+        if self.A:
+            time = torch.arange(T, device=x.device)
+            then = None if lengths is None else torch.where(within(lengths, T), time, -1)
+            s = s + self.attended(*self.heads(x), pattern=everywhere, key_time=then)
+        return self.w_out(u * s)
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        T = x.shape[1]
+        return [centered.view(self.w) if self.toeplitz else _view(self.w[:T, :T])]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        T, H = span.rows, self.width
+        whole = Cost(mul=T * T * H, add=T * max(T - 1, 0) * H, path=("multiplication", "cumulation"))
+        return self.priced(span, centered.price(span, H, self.context) if self.toeplitz else whole, T * T)
+
+
+def _view(w: Tensor) -> View:
+    return View("spatial weights", "the weight of a position in the gate of another", ("query", "key"), w)
+
+
+@register
+class GMLPConfig(MixerConfig):
+    """A network with a spatial gate. It reads at most `context` tokens, or any number of them with `toeplitz`."""
+
+    kind: Literal["gmlp"] = "gmlp"
+    expand: int = Field(6, ge=1, description="channels of the network, times dim; half of them are the gate's")
+    attention: int = Field(0, ge=0, description="channels of the tiny attention; 0 for none, 64 in the paper")
+    toeplitz: bool = Field(False, description="weights by lag instead of by pair of positions")
+    traits: ClassVar = replace(TRAITS, causal="either")
+    examples: ClassVar = (
+        {"expand": 2},
+        {"expand": 1, "attention": 3},
+        {"expand": 2, "toeplitz": True},
+        {"expand": 1, "toeplitz": True, "attention": 4},
+    )
+
+    @override
+    def make(self, layer: Layer) -> SpatialGate:
+        """Raises ValueError without a context."""
+        if layer.context is None or layer.context < 1:
+            raise ValueError(
+                f"gmlp needs a context of 1 or more, the positions that it has weights for, not {layer.context}"
+            )
+        return GMLP(self, layer) if layer.causal else BidirectionalGMLP(self, layer)
