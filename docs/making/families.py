@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 FAMILIES = {
-    "Attention": ("attention", "mla", "fox", "differential"),
+    "Attention": ("attention", "mla", "fox", "differential", "additive"),
     "Sparse attention": ("image", "sparse", "blockwise", "etc", "longformer", "bigbird"),
     "Chosen by content": ("reformer",),
     "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),

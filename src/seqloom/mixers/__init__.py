@@ -26,6 +26,7 @@ FAMILIES = {
         "fox",
         "differential",
         "reformer",
+        "additive",
     ),
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),

@@ -117,9 +117,7 @@ class ModalExtractor(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         n, waves = span.rows * self.dim, span.rows * self.log_rate.numel()
-        rate = Cost(
-            exp=waves, other=waves, path=("exponentiation",)
-        )  # -e^a, priced per token, as in a step
+        rate = Cost(exp=waves, other=waves, path=("exponentiation",))  # -e^a, priced per token, as in a step
         direct = Cost(mul=n, add=n, path=("addition",))  # d z
         adjusted = Cost(mul=n, path=("multiplication",)) if self.w_adj is not None else None
         system = price(span.rows, self.dim, self.order, self.tied)

@@ -111,9 +111,7 @@ class S4(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, H = span.rows * self.dim, self.pairs
-        making = Cost(
-            exp=n, other=span.rows * H, path=("exponentiation",)
-        )  # priced per token, as in a step
+        making = Cost(exp=n, other=span.rows * H, path=("exponentiation",))  # priced per token, as in a step
         skip = Cost(mul=n, add=n, path=("addition",))
         return making, price.low_rank(span.rows, self.dim, H), skip, price_gelu(n), self.w_out
 

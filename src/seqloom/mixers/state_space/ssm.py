@@ -98,9 +98,7 @@ class SSM(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N = span.rows, self.dim, self.state_dim
-        own = Cost(
-            add=rows * D, exp=rows, path=("exponentiation",)
-        )  # Δ and Ā priced per token, as in a step
+        own = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ and Ā priced per token, as in a step
         return own, price.joint(rows, N, self.method), self.c
 
     @torch.no_grad()

@@ -1,0 +1,152 @@
+"""Additive attention: a token looks at others by a small network of its state and theirs, not by a product.
+
+    q = x W,   k = x U,   v = x W_v                         H heads of width K = D/H; no biases
+    e_ij = w · tanh(q_i + k_j),   a_ij = e^{e_ij} / Σ_j' e^{e_ij'}          w: K numbers per head
+    out = concat_h(Σ_j a_ij v_j) W_out
+
+Causal, sums run over j ≤ i and a state holds keys and values; bidirectional, over all j. With a `context` L, a token
+looks back on the L latest tokens, itself included, and as far ahead. Every pair costs K of tanh: it is far slower than
+attention by products.
+
+Source: Bahdanau et al., arXiv:1409.0473, Appendix A.1.2, where a decoder's state s_i asks and an encoder's states h_j
+answer: e_ij = v · tanh(W s_i + U h_j), which is one head without W_v and W_out. Here a sequence asks itself, as in
+self-attention; w is the paper's v.
+"""
+
+from abc import ABC
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops import ring
+from seqloom.ops.additive import additive
+from seqloom.ops.additive.price import price
+from seqloom.ops.cache import extended, written
+from seqloom.ops.pack import within
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+class AdditiveHeads(Mixer, ABC):
+    """The weights of both forms."""
+
+    def __init__(self, layer: Layer, heads: int) -> None:
+        super().__init__()
+        D = layer.dim
+        if D % heads:
+            raise ValueError(f"dim {D} is not divisible by heads {heads}: choose heads that divide dim")
+        self.dim, self.heads, self.K, self.context = D, heads, D // heads, layer.context
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(4))
+        self.w = nn.Parameter(torch.empty(heads, self.K))
+        self._init()
+
+    @override
+    def reset(self, std: float) -> None:
+        super().reset(std)
+        self._init()
+
+    def projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (B, H, T, K)."""
+        q, k, v = (w(x).unflatten(-1, (self.heads, self.K)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        return q, k, v
+
+    def out(self, y: Tensor) -> Stream:
+        """The output of what the heads gave (B, H, T, K)."""
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    @torch.no_grad()
+    def _init(self) -> None:
+        nn.init.normal_(self.w, std=self.K**-0.5)
+
+
+@final
+class Additive(AdditiveHeads, PackedMixer):
+    """The causal form. State: keys and values, at most `context` of them."""
+
+    traits = TRAITS
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, most=self.context)
+        return {"k": cache, "v": cache}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v = self.projected(x)
+        if state is None:
+            return self.out(additive(q, k, v, self.w, window=self.context)), {}
+        size, T = state["k"].shape[2], x.shape[1]
+        used = ring.held(size, length_of(state))
+        now = state["length"][:, None] + torch.arange(T, device=x.device)
+        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
+        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
+        y = additive(q, keys, values, self.w, query_time=now, key_time=then, window=self.context)
+        room, length = ring.room(size, length_of(state), T, self.context), state["length"]
+        return self.out(y), {n: extended(state[n], room, length, new, lengths) for n, new in (("k", k), ("v", v))}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        length = length_of(state)
+        q, k, v = self.projected(x[:, None])
+        room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
+        count = length.bound if length.even else None
+        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
+        used = ring.held(room, length.after(1, 1))
+        then = ring.times(room, length.tokens + 1)[:, :used]
+        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+        y = additive(q, k, v, self.w, query_time=length.tokens[:, None], key_time=then)
+        return self.out(y)[:, 0], {"k": keys, "v": values}
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_q, price(span.rows, span.terms(self.context), self.dim, self.heads), self.w_out
+
+
+@final
+class BidirectionalAdditive(AdditiveHeads, BidirectionalMixer):
+    """The form over whole rows."""
+
+    traits = Traits(causal="never", streams=False, state="none")
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        T = x.shape[1]
+        time = torch.arange(T, device=x.device)
+        then = None if lengths is None else torch.where(within(lengths, T), time, -1)
+        q, k, v = self.projected(x)
+        return self.out(additive(q, k, v, self.w, causal=False, key_time=then, window=self.context))
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.w_q, price(span.rows, span.terms_around(self.context), self.dim, self.heads), self.w_out
+
+
+@register
+class AdditiveConfig(MixerConfig):
+    """Additive attention, of a sequence to itself."""
+
+    kind: Literal["additive"] = "additive"
+    heads: int = Field(4, ge=1, description="heads, each with a network of its own; divides dim")
+    traits: ClassVar = Traits(causal="either", streams=True, state="grows")
+    examples: ClassVar = ({"heads": 2}, {"heads": 1})
+
+    @override
+    def make(self, layer: Layer) -> AdditiveHeads:
+        return Additive(layer, self.heads) if layer.causal else BidirectionalAdditive(layer, self.heads)

@@ -1,0 +1,62 @@
+"""Additive attention: scores by a layer of tanh over the sum of a query and a key.
+
+    e_ij = Σ_c w_c tanh(q_ic + k_jc),   a_ij = e^{e_ij} / Σ_{j'} e^{e_ij'},   y_i = Σ_j a_ij v_j        per head
+
+j runs over the positions up to i, or over all. Every pair has K of tanh, which no product of matrices computes: time is
+T² K per head; so many queries at a time are in memory that they hold at most `blocks.NUMBERS` of them.
+
+Source: Bahdanau et al., arXiv:1409.0473, section 3.1 and Appendix A.1.2. Nothing differs.
+"""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqloom.ops.additive import blocks, price, reference
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+
+def additive(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H N K"],
+    v: Float[Tensor, "B H N V"],
+    w: Float[Tensor, "H K"],
+    *,
+    causal: bool = True,
+    query_time: Int[Tensor, "B T"] | None = None,
+    key_time: Int[Tensor, "B N"] | None = None,
+    window: int | None = None,
+) -> Float[Tensor, "B H T V"]:
+    """Each query over the keys up to its time, at most `window` of them, or over all less than `window` away.
+
+    Times are 0, 1, … where they are not given; a key with a negative time is empty. A query that sees no key gives 0.
+    Differentiable twice.
+    """
+    if q.shape[2] == 0:
+        return v.new_zeros(*q.shape[:3], v.shape[3])
+    run = OP[OP.choose(q)]
+    y: Tensor = run(q, k, v, w, causal, query_time, key_time, window)
+    return y
+
+
+def by_size(q: Tensor) -> str:
+    """The only fast backend."""
+    return "blocks"
+
+
+def _causal(draw: Draw, B: int, T: int) -> Tensor:
+    q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+    return additive(q, k, v, draw(4, CHANNELS // 4), window=4)
+
+
+def _whole(draw: Draw, B: int, T: int) -> Tensor:
+    q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+    return additive(q, k, v, draw(4, CHANNELS // 4), causal=False)
+
+
+OP = Op(
+    "additive",
+    {"reference": Backend(reference.additive), "blocks": Backend(blocks.additive)},
+    rule=by_size,
+    examples=(_causal, _whole),
+    price=price.price,
+)
