@@ -22,7 +22,7 @@ FAMILIES = {
     "Attention without queries": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
     "Recurrent networks": ("rnn", "lstm", "gru", "mlstm", "slstm", "rglru", "both_ways"),
     "State spaces": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2"),
-    "Convolutions": ("lightweight_conv", "dynamic_conv", "hyena"),
+    "Convolutions": ("lightweight_conv", "dynamic_conv", "hyena", "active_memory"),
     "Two side by side": ("spade",),
     "Fixed": ("identity", "fnet", "linformer", "mlp_mixer", "gmlp"),
 }

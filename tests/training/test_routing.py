@@ -70,6 +70,7 @@ MATRICES = {
     "lightweight_conv": "w_in w_out",
     "dynamic_conv": "w_in w_out w_taps",
     "hyena": "in_proj out_proj",
+    "active_memory": "",
     "identity": "w_out w_v",
     "fnet": "",
     "linformer": QKV,

@@ -33,7 +33,7 @@ FAMILIES = {
     "aft": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
     "recurrent": ("elman", "lstm", "gru", "mlstm", "rglru", "both_ways", "slstm"),
     "state_space": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2", "spade"),
-    "convolution": ("lightweight_conv", "dynamic_conv", "hyena"),
+    "convolution": ("lightweight_conv", "dynamic_conv", "hyena", "active_memory"),
     "fixed": ("identity", "fnet", "linformer", "mlp_mixer", "gmlp"),
 }
 """the files of each family"""
