@@ -161,7 +161,7 @@ TRAINING = [
     ("preset-empty", ["train", "{shelf}/empty.yaml", "--out", "new"], ("holds no settings",)),
     ("preset-latin", ["train", "{shelf}/latin.yaml", "--out", "new"], ("latin.yaml", "not UTF-8 text (byte 7)")),
     ("preset-typo", ["train", "{shelf}/typo.yaml", "--out", "new"], ("unknown setting 'modl'", "'model'")),
-    ("preset-model", ["train", "{shelf}/model_list.yaml", "--out", "new"], ("model: ", "dictionary")),
+    ("preset-model", ["train", "{shelf}/model_list.yaml", "--out", "new"], ("model: ", "given by its settings")),
     ("preset-no-data", ["train", "{shelf}/no_data.yaml", "--out", "new"], ("'data' is missing",)),
     (
         "preset-folder",

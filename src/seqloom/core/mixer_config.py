@@ -56,14 +56,7 @@ class MixerConfig(SizedConfig, ABC):
         `places`. Raises ValueError where there is no causal or no bidirectional form or no place for the position, and
         for sizes that do not fit.
         """
-        if causal and self.traits.causal == "never":
-            nearest = f"; the nearest kind that has one is {self.nearest}" if self.nearest else ""
-            raise ValueError(
-                f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it{nearest}"
-            )
-        if not causal and not self.has_bidirectional:
-            both = ", ".join(name for name, config in kinds().items() if config.traits.causal != "always")
-            raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
+        self.require_form(causal)
         if position is not None and position.place not in self.places:
             raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
         asked = Layer(dim, context, causal, layer, depth, position)
@@ -72,6 +65,17 @@ class MixerConfig(SizedConfig, ABC):
         if part is not None:
             mixer.share(part, owned=shared is None)
         return mixer
+
+    def require_form(self, causal: bool) -> None:
+        """Raises ValueError where there is no causal, or no bidirectional form; it names kinds that have one."""
+        if causal and self.traits.causal == "never":
+            nearest = f"; the nearest kind that has one is {self.nearest}" if self.nearest else ""
+            raise ValueError(
+                f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it{nearest}"
+            )
+        if not causal and not self.has_bidirectional:
+            both = ", ".join(name for name, config in kinds().items() if config.traits.causal != "always")
+            raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
 
     @property
     def has_bidirectional(self) -> bool:

@@ -84,6 +84,8 @@ class TransformerConfig(LayeredConfig, ABC):
     def shared(self) -> dict[str, nn.Module]:
         """What layers of equal settings share, by the kind of their mixer; `kind_2` for a kind's second settings."""
         kinds = [mixer.kind for mixer in self.mixers]
+        for mixer in self._names:
+            mixer.require_form(self.causal)
         parts = {
             name: mixer.shared(
                 Layer(self.dim, self.context, self.causal, 0, kinds.count(mixer.kind), self._position_in(mixer))
