@@ -42,7 +42,7 @@ WORDS = [
     ("list-mixer", ["list", "shee"], ("unknown mixer 'shee'", "did you mean 'she'")),
     ("list-family", ["list", "--family", "linaer"], ("unknown family 'linaer'", "did you mean 'linear'")),
     ("list-mixer-wide", ["list", "she", "--wide"], ("--wide", "leave out the mixer")),
-    ("list-backends-json", ["list", "--backends", "--json"], ("--backends", "everything else")),
+    ("list-backends-json", ["list", "--backends", "--json"], ("--backends", "nothing else")),
     ("doctor-no-run", ["doctor", "{shelf}"], ("is not a run", "config.json")),
     ("doctor-nowhere", ["doctor", "nowhere"], ("nowhere does not exist",)),
     ("settings-path", ["settings", "training.lrr"], ("no setting 'training.lrr'", "did you mean 'training.lr'")),

@@ -18,24 +18,33 @@ Seqloom = Callable[..., Answer]
 
 @pytest.mark.parametrize("kind", kinds())
 def test_the_cost_of_a_mixer(seqloom: Seqloom, kind: str) -> None:
-    mixer = face.mixer(kind, dim=16, context=8)
+    """Of its causal form, or of the bidirectional one where that is all it has."""
+    causal = kind in CAUSAL
+    settings = {"k": 4} if kind == "linformer" else {}
+    mixer = face.mixer(kind, dim=16, context=8, causal=causal, **settings)
     tokens = min(12, mixer.traits.longest or 12)
-    options = ("--dim", 16, "--context", 8, "--tokens", tokens)
-    whole, one = mixer.cost(tokens), mixer.cost(tokens, "token")
-    told = json.loads(seqloom("cost", kind, *options, "--json").out)
-    assert told["equation"] == {
+    given = [word for name, value in settings.items() for word in (f"--{name}", value)]
+    options = ("--dim", 16, "--context", 8, "--tokens", tokens, *given)
+    whole = mixer.cost(tokens)
+    priced = json.loads(seqloom("cost", kind, *options, "--json").out)
+    assert priced["equation"] == {
         **{name: getattr(whole, name) for name in ("mul", "add", "div", "exp", "other", "total", "params", "state")},
         "path": list(whole.path),
     }
-    assert told["executed"]["mul"] > 0
-    told = json.loads(seqloom("cost", kind, *options, "--per=token", "--json").out)
-    assert told["equation"]["mul"] == one.mul
-    assert "executed" not in told
+    assert priced["executed"]["mul"] > 0
+    answer = seqloom("cost", kind, *options, "--per=token", "--json")
+    if causal:
+        priced = json.loads(answer.out)
+        assert priced["equation"]["mul"] == mixer.cost(tokens, "token").mul
+        assert "executed" not in priced
+    else:
+        assert answer.code == 2
+        assert "it has no price per token" in answer.err
     table = seqloom("cost", kind, *options).out
     assert f"{whole.total:,}" in table
     assert f"one row of {tokens} tokens" in table
     if tokens < 12:
-        refused = seqloom("cost", kind, "--dim", 16, "--context", 8, "--tokens", 12)
+        refused = seqloom("cost", kind, "--dim", 16, "--context", 8, "--tokens", 12, *given)
         assert (refused.code, refused.out) == (2, "")
         assert f"at most {tokens} tokens" in refused.err
 

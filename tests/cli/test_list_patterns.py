@@ -56,5 +56,5 @@ def test_it_is_a_list_of_its_own(seqloom: Seqloom) -> None:
     for words in (["--patterns", "--backends"], ["--patterns", "--json"], ["bigbird", "--patterns"]):
         answer = seqloom("list", *words)
         assert answer.code == 2
-        assert "is a list of its own: leave out everything else" in answer.err.replace("\n", " ").replace("│ ", "")
+        assert "is a list of its own: give nothing else with it" in answer.err.replace("\n", " ").replace("│ ", "")
     assert all("patterns" not in mixer for name, mixer in registry.mixers().items() if not kinds()[name].drawings)

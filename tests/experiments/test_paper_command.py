@@ -150,7 +150,7 @@ def test_table_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (["fig8", "--scale", "tiny", "--source", "nowhere"], "nowhere"),
         (["fig8", "--scale", "tiny", "--set", "model.dimm=3"], "did you mean 'dim'?"),
         (["fig8", "--scale", "tiny", "--cluster", "lsf"], "--cluster 'lsf' is unknown; there is slurm and local"),
-        (["fig8", "--scale", "tiny", "--cluster-set", "name=x"], "--cluster-set holds settings of cluster jobs: give --cluster"),
+        (["fig8", "--scale", "tiny", "--cluster-set", "name=x"], "--cluster-set holds settings of cluster jobs"),
         (["fig8", "--scale", "tiny", "--cluster", "slurm"], "--cluster needs submitit: pip install 'seqloom[cluster]'"),
     ],
 )

@@ -54,6 +54,11 @@ def scattered_sum(call: Call) -> Cost:
     return Cost(add=call.get(3, "src", call.kwargs.get("source")).numel())
 
 
+def scattered_extreme(call: Call) -> Cost | None:
+    """The largest or smallest of the numbers at each index and the one that is there: a comparison each."""
+    return Cost(other=call.args[3].numel()) if call.args[4] in ("amax", "amin") else None
+
+
 RULES: dict[str, Rule] = {
     "sum": total,
     "mean": mean,
@@ -64,4 +69,5 @@ RULES: dict[str, Rule] = {
     "scatter": scattered,
     "scatter_add": scattered_sum,
     "index_add": scattered_sum,
+    "scatter_reduce": scattered_extreme,
 } | dict.fromkeys(("amax", "amin", "argmax", "argmin", "max", "min"), extreme)

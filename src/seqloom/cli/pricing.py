@@ -47,8 +47,9 @@ def price(wanted: PricedMixer | PricedModel) -> str:
 def _mixer(wanted: PricedMixer) -> str:
     kind, dim, context, tokens = wanted.kind, wanted.dim, wanted.context, wanted.tokens
     config = mixer_config({"kind": kind, **wanted.settings})
+    causal = config.traits.causal != "never"  # else the form that it has
     with torch.device("meta"):
-        mixer = config.build(dim, context)
+        mixer = config.build(dim, context, causal)
     longest = mixer.traits.longest
     if longest is not None and tokens > longest:
         raise ValueError(f"{kind} with a context of {context} reads at most {longest} tokens, not {tokens}")
@@ -56,7 +57,7 @@ def _mixer(wanted: PricedMixer) -> str:
     content: dict[str, Any] = {"equation": _counts(cost) | {"path": list(cost.path)}}
     columns: dict[str, Any] = {"equation": cost}
     if wanted.per == "sequence" and cost.total <= RUNS_UP_TO:
-        columns["fast path"] = executed = measure.executed(config.build(dim, context), tokens)
+        columns["fast path"] = executed = measure.executed(config.build(dim, context, causal), tokens)
         content["executed"] = {name: getattr(executed, name) for name in DONE}
     if wanted.as_json:
         return json.dumps(content)
