@@ -149,7 +149,11 @@ def _built(build: Callable[[], Module]) -> Module:
         if torch.get_default_device().type == "cpu":
             with torch.device("meta"), torch.random.fork_rng(devices=[]):
                 planned = list(build().parameters())
-            check_room(sum(each.numel() for each in planned), max(each.itemsize for each in planned), "this module")
+            check_room(
+                sum(each.numel() for each in planned),
+                max((each.itemsize for each in planned), default=0),
+                "this module",
+            )
         return build()
     except (MemoryError, RuntimeError, OverflowError) as error:
         raise ValueError(f"this cannot be built ({str(error).splitlines()[0]}): choose smaller sizes") from None

@@ -25,6 +25,7 @@ MATRICES = {
     "fox": "w_f w_out w_qkv",
     "mla": "w_c w_d w_kv w_o w_q w_r",
     "reformer": "w_out w_qk w_v",
+    "routing": "w_out w_qk w_v",
     "she": "w_adj w_out",
     "he": "w_adj w_in w_out",
     "we": "w_adj w_out",

@@ -36,6 +36,11 @@ def extreme(call: Call) -> Cost:
     return Cost(other=call.args[0].numel() - call.out.numel())
 
 
+def largest_few(call: Call) -> Cost:
+    """The k largest of n numbers: a comparison for each number, as in a heap that few of them enter."""
+    return Cost(other=call.args[0].numel())
+
+
 def added_at(call: Call) -> Cost | None:
     """Numbers put at indices: free where they replace, an addition each where they accumulate."""
     indices, values = call.args[1:3]
@@ -63,6 +68,7 @@ RULES: dict[str, Rule] = {
     "sum": total,
     "mean": mean,
     "cumsum": running,
+    "topk": largest_few,
     "cummax": running_extreme,
     "cummin": running_extreme,
     "index_put": added_at,

@@ -27,6 +27,7 @@ FAMILIES = {
         "differential",
         "reformer",
         "additive",
+        "routing",
     ),
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),

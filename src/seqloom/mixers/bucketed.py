@@ -33,7 +33,7 @@ from seqloom.ops.projection import Linear
 
 PAST = Traits(causal="always", streams=True, state="grows")
 AHEAD = Traits(causal="always", streams=False, state="none", selects_ahead=True)
-WHOLE = Traits(causal="never", streams=False, state="none")
+WHOLE = Traits(causal="never", streams=False, state="none", selects_ahead=True)
 
 
 class SharedHeads(Mixer, ABC):

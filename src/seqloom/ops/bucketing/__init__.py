@@ -19,11 +19,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.ops.bucketing import blocks, chunks, price, reference
-from seqloom.ops.bucketing.orders import Order, Rule, by_bucket
+from seqloom.ops.bucketing.orders import Order, Rule, balanced, by_bucket
 from seqloom.ops.native import watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
-__all__ = ["OP", "Order", "Rule", "attend", "by_bucket"]
+__all__ = ["OP", "Order", "Rule", "attend", "balanced", "by_bucket"]
 
 SHORT = 1 << 12
 """slots of all rows up to which autograd's own backward is faster"""
@@ -69,6 +69,14 @@ def _example(rule: Rule, together: bool = False) -> Example:
     return example
 
 
+def _balanced(draw: Draw, B: int, T: int) -> Tensor:
+    """Three clusters, in which some tokens are twice and some not at all."""
+    q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+    time = torch.arange(T).expand(B, T)
+    order = balanced(q[..., :3].detach(), time)
+    return attend(q, k, v, time, order, Rule(order.tokens.shape[3], back=False))
+
+
 OP = Op(
     "bucketing",
     {
@@ -83,6 +91,7 @@ OP = Op(
         _example(Rule(2, latest=1)),
         _example(Rule(4, back=False, causal=False, alone=False, context=5)),
         _example(Rule(2, causal=False)),
+        _balanced,
     ),
     price=price,
 )

@@ -1,14 +1,14 @@
 """A few chunks at a time, so that their scores stay in the cache; the backward forms them again.
 
 In an order by (bucket, time) the slots that a slot looks at follow each other, so that a mask is arithmetic on floats,
-several times faster than comparisons in torch on a CPU:
+on a CPU several times faster in torch than comparisons:
 
-    z_ss' ← q · k - ∞ [|s' - center_s| > reach_s]
+    e_ss' = e^{z_ss'} clip(1 + reach_s - |s' - center_s|, 0, 1)
     a_ss' = e^{z_ss' - ℓ_i},   dz = a (dy_i · v - dy_i · y_i)        ℓ_i of all slots of token i, and so y_i
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
@@ -20,8 +20,10 @@ from seqloom.ops.bucketing.orders import EMPTY, Order, Rule
 
 SCORES = 1 << 18
 """scores that are formed at a time"""
-NEVER = -1e30
-"""added to a score, once or more"""
+FAR = 1e30
+"""taken off the score of a key that is not looked at"""
+LEAST = {torch.float32: -85.0, torch.float64: -700.0}
+"""the exponents below are taken for it: torch's exponential is 50 times slower where its result is no normal number"""
 
 
 def able(rule: Rule) -> bool:
@@ -47,17 +49,16 @@ class Ranges:
     reach: Float[Tensor, "G m 1"]
     alone: Bool[Tensor, "G m"]
     """whether it looks at its own token alone"""
-    itself: Float[Tensor, "G m"] | None
-    """added to the score of the token's own key, where that lies among the others"""
+    others: Float[Tensor, "G m"] | None
+    """0 where the token's own key lies among others and is not looked at, else 1"""
     place: Float[Tensor, " M"]
 
-    def masked_(self, z: Tensor, some: slice) -> Tensor:
-        """These scores (g, m, M), with others added."""
-        never = (self.place - self.center[some]).abs_().sub_(self.reach[some]).clamp_(min=0, max=1).mul_(NEVER)
-        z.add_(never)
-        if self.itself is not None:
-            z[:, :, z.shape[2] - z.shape[1] :].diagonal(dim1=1, dim2=2).add_(self.itself[some])
-        return z
+    def keep(self, some: slice) -> Tensor:
+        """(g, m, M): 1 where a slot of these chunks looks, else 0."""
+        keep = (self.place - self.center[some]).abs_().neg_().add_(self.reach[some] + 1).clamp_(0, 1)
+        if self.others is not None:
+            keep[:, :, keep.shape[2] - keep.shape[1] :].diagonal(dim1=1, dim2=2).mul_(self.others[some])
+        return keep
 
 
 def _ranges(chunks: Chunks, dtype: torch.dtype) -> Ranges:
@@ -67,20 +68,21 @@ def _ranges(chunks: Chunks, dtype: torch.dtype) -> Ranges:
     codes[:, M - m :].masked_fill_(i < 0, EMPTY)  # empty slots are the last of an order
     far = (1 << 40) - 1 if rule.context is None else rule.context - 1
     bucket, own = of_i << 40, torch.arange(M - m, M, device=i.device).expand_as(i)
+    codes, i = codes.contiguous(), i.contiguous()
     first = torch.searchsorted(codes, bucket + (i - far).clamp(min=0))
     if rule.latest is not None:
         first = torch.maximum(first, own - rule.latest)
     last = (
         own if rule.causal else torch.searchsorted(codes, bucket + (i + far).clamp(max=(1 << 40) - 1), right=True) - 1
     )
-    alone, itself = torch.zeros_like(i, dtype=torch.bool), None
+    alone, others = torch.zeros_like(i, dtype=torch.bool), None
     if rule.alone:
         alone = first == last
         last = last - (rule.causal & ~alone).long()
-        itself = None if rule.causal else torch.where(alone, 0.0, NEVER).to(dtype)
+        others = None if rule.causal else alone.to(dtype)
     first, last = (torch.where(i < 0, own, each) for each in (first, last))
     center, reach = ((a.to(dtype) / 2)[..., None] for a in (first + last, last - first))
-    return Ranges(center, reach, alone, itself, torch.arange(M, dtype=dtype, device=i.device))
+    return Ranges(center, reach, alone, others, torch.arange(M, dtype=dtype, device=i.device))
 
 
 class _Blocks(torch.autograd.Function):
@@ -92,16 +94,20 @@ class _Blocks(torch.autograd.Function):
         values, total, top = v.new_empty(G, m, v.shape[1]), v.new_empty(G, m), v.new_empty(G, m)
         with torch.autocast(q.device.type, enabled=False):
             for some in _some(chunks):
-                z = ranges.masked_(_rows(q, chunks.queries[some]) @ _rows(k, chunks.keys[some]).mT, some)
+                keep = ranges.keep(some)
+                z = (_rows(q, chunks.queries[some]) @ _rows(k, chunks.keys[some]).mT).add_(keep - 1, alpha=FAR)
                 highest = z.amax(-1, keepdim=True)
-                e = z.sub_(highest).exp_()
+                e = z.sub_(highest).clamp_(min=LEAST[z.dtype]).exp_().mul_(keep)
                 torch.bmm(e, _rows(v, chunks.keys[some]), out=values[some])
                 total[some], top[some] = e.sum(-1), highest[..., 0]
         y, sums, highest, hidden = joined(chunks, values, total, top, ranges.alone, len(q))
-        y = y / sums.clamp(min=torch.finfo(y.dtype).tiny)
-        log = (highest + sums.log())[:, 0][chunks.queries].masked_fill_(hidden, -NEVER)
+        y = y / sums.masked_fill(sums == 0, 1.0)
+        log = (highest + sums.log())[:, 0][chunks.queries].masked_fill_(hidden, 0.0)
         ctx.save_for_backward(q, k, v, y, log)
-        ctx.chunks, ctx.ranges = chunks, ranges
+        reach = ranges.reach.masked_fill(
+            hidden[..., None], -float(chunks.keys.shape[1])
+        )  # hidden slots look at nothing
+        ctx.chunks, ctx.ranges = chunks, replace(ranges, reach=reach)
         return y
 
     @staticmethod
@@ -115,7 +121,9 @@ class _Blocks(torch.autograd.Function):
             for some in _some(chunks):
                 of_queries, of_keys = chunks.queries[some], chunks.keys[some]
                 queries, keys, wanted = _rows(q, of_queries), _rows(k, of_keys), _rows(dy, of_queries)
-                a = ctx.ranges.masked_(queries @ keys.mT, some).sub_(log[some, :, None]).exp_()
+                keep = ctx.ranges.keep(some)
+                z = (queries @ keys.mT).add_(keep - 1, alpha=FAR)
+                a = z.sub_(log[some, :, None]).clamp_(min=LEAST[z.dtype]).exp_().mul_(keep)
                 dz = (wanted @ _rows(v, of_keys).mT).sub_(delta[of_queries][..., None]).mul_(a)
                 dq.index_add_(0, of_queries.flatten(), (dz @ keys).flatten(0, 1))
                 dk.index_add_(0, of_keys.flatten(), (dz.mT @ queries).flatten(0, 1))

@@ -22,7 +22,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Ru
     e = (z - top).exp()
     y = (e.to(v.dtype) @ keys[1]).to(e.dtype)
     y, total, _, _ = joined(chunks, y, e.sum(-1), top[..., 0], alone[..., 0], len(flat[0]))
-    return (y / total.clamp(min=torch.finfo(z.dtype).tiny)).to(v.dtype).view_as(v)
+    return (y / total.masked_fill(total == 0, 1.0)).to(v.dtype).view_as(v)
 
 
 def joined(

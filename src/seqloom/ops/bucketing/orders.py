@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 EMPTY = 1 << 62
@@ -84,6 +84,8 @@ class Order:
     """its bucket"""
     used: Int[Tensor, " B"]
     """slots of an order that hold tokens: those before the empty ones"""
+    whole: bool = True
+    """whether each token has a slot"""
 
 
 def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], together: bool = False) -> Order:
@@ -99,3 +101,19 @@ def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], togethe
     order = torch.where(there, (buckets << 40) + time[:, None, None], EMPTY).argsort(-1)
     there = there.expand_as(order).gather(-1, order)
     return Order(torch.where(there, order % T, -1), buckets.gather(-1, order), there[:, 0, 0].sum(-1))
+
+
+def balanced(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Order:
+    """The ⌈T / N⌉ tokens of the best scores in each of N clusters, in the order of time: a token may be in several.
+
+    T counts the tokens of a row, those whose time is not negative.
+    """
+    T, N = scores.shape[2:]
+    there = time >= 0
+    best = scores.masked_fill(~there[:, None, :, None], -torch.inf).topk(-(-T // N), dim=2).indices
+    rank = torch.arange(best.shape[2], device=time.device)
+    taken = rank[:, None] < -(-there.sum(1) // N)[:, None, None, None]
+    times = time[:, None, :, None].expand_as(scores).gather(2, best)
+    order = torch.where(taken & (times >= 0), times, EMPTY).argsort(2)
+    tokens = torch.where((taken & (times >= 0)).gather(2, order), best.gather(2, order), -1).transpose(2, 3)
+    return Order(tokens, torch.zeros_like(tokens), (tokens[:, 0, 0] >= 0).sum(-1), whole=False)

@@ -24,6 +24,27 @@ def price(tokens: int, terms: int, width: int, values: int) -> Cost:
     )
 
 
+def scattered(tokens: int, terms: int, width: int, values: int) -> Cost:
+    """As `price`, of tokens of which some have no slot: the sums of each slot, then those of each token."""
+    return Cost(
+        mul=terms * (width + values),
+        add=terms * (width - 1) + terms * (1 + values),
+        div=tokens * values,
+        exp=terms,
+        other=terms + 2 * tokens,  # masks; tokens without a slot
+        path=(
+            *("multiplication", "cumulation", "other", "exponentiation", "multiplication", "cumulation"),
+            *("cumulation", "other", "division"),
+        ),
+    )
+
+
+def clustered(vectors: int, width: int, clusters: int, others: int) -> Cost:
+    """Of so many vectors: products with all centroids, and so many comparisons of each product."""
+    n = vectors * clusters
+    return Cost(mul=n * width, add=n * (width - 1), other=others, path=("multiplication", "cumulation", "other"))
+
+
 def unit(vectors: int, width: int) -> Cost:
     """Of so many vectors over their length: squares, their sum and ε, an inverse root, and its product."""
     return Cost(

@@ -27,18 +27,31 @@ def _head(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, b: int, h
             if int(i) >= 0:
                 keys[int(i)].append(j)
                 looks[int(i)].append(_looks(time, i, j, buckets[s], buckets[window], rule))
+    if not order.whole:
+        return _sums(q, k, v, keys, looks, rule)
     return torch.stack([_token(i, q, k, v, keys[i], looks[i], rule) for i in range(len(q))])
 
 
 def _token(i: int, q: Tensor, k: Tensor, v: Tensor, keys: list[Tensor], looks: list[Tensor], rule: Rule) -> Tensor:
     """What token i reads (V,) of the keys (n,) of its slots, where it looks."""
-    if not keys:
-        return torch.zeros_like(v[i])
     j, seen = torch.cat(keys), torch.cat(looks)
     if rule.alone and not seen.any():
         seen = j == i
     z = (k[j] @ q[i]).masked_fill(~seen, -torch.inf)
     return z.softmax(0) @ v[j]
+
+
+def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], looks: list[list[Tensor]], rule: Rule) -> Tensor:
+    """The same of all tokens, some of which have no slot: sums that begin at 0."""
+    values, sums = torch.zeros_like(v), torch.zeros_like(v[:, :1])
+    for i in range(len(q)):
+        lonely = rule.alone and not any(bool(seen.any()) for seen in looks[i])
+        for j, seen in zip(keys[i], looks[i], strict=True):
+            e = (k[j] @ q[i]).masked_fill(~((j == i) if lonely else seen), -torch.inf).exp()
+            at = torch.tensor([i])
+            values = values.index_add(0, at, (e @ v[j])[None])
+            sums = sums.index_add(0, at, e.sum()[None, None])
+    return values / sums.masked_fill(sums == 0, 1.0)
 
 
 def _looks(time: Tensor, i: Tensor, j: Tensor, of_i: Tensor, of_j: Tensor, rule: Rule) -> Tensor:
