@@ -12,11 +12,10 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
-from docs.making import choose
+from docs.making import choose, replication
 from docs.making.families import families
-from docs.making.paper import page as replication
 from docs.making.prices import by_length
-from docs.making.tables import table
+from docs.making.results import table
 from docs.making.use import use
 from seqloom.analysis.rounding import EPS
 from seqloom.cli.described import described

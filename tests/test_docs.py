@@ -11,7 +11,7 @@ import pytest
 
 from docs import pages
 from docs.making.families import FAMILIES, OTHERS, families
-from docs.making.links import moved
+from docs.making.hooks import moved
 from seqloom.mixers import kinds
 
 ROOT = Path(__file__).parents[1]

@@ -11,9 +11,8 @@ import seqloom
 from docs import pages
 from docs.making import reached, trained
 from docs.making.mixer_page import full, glance
-from docs.making.picture import picture, steps, thumbnail
 from docs.making.prices import curve
-from docs.making.reached import Map, kept, numbers, write
+from docs.making.reached import Map, kept, numbers, picture, steps, thumbnail, write
 from docs.making.results import results, subject
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.mixers import kinds
@@ -68,10 +67,10 @@ def test_maps_are_kept_as_they_were(tmp_path: Path) -> None:
     found = torch.tensor([[4.0, 0, 0], [0.4, 2, 0], [1e-9, 0, 1]], dtype=torch.float64)
     write("she", "a run", {0: found, 3: 2 * found}, {"commit": "abc"}, tmp_path)
     first, last = kept("she", tmp_path)
-    assert (first.name, last.name, first.said) == ("trained, layer 0", "trained, layer 3", "a run")
+    assert (first.name, last.name, first.description) == ("trained, layer 0", "trained, layer 3", "a run")
     wanted = torch.tensor([[1, 0, 0], [0.1, 0.5, 0], [0, 0, 0.25]], dtype=torch.float64)
-    torch.testing.assert_close(first.found, wanted, rtol=0.02, atol=0)
-    assert torch.equal(first.found, last.found)
+    torch.testing.assert_close(first.slopes, wanted, rtol=0.02, atol=0)
+    assert torch.equal(first.slopes, last.slopes)
     assert json.loads((tmp_path / "she.json").read_text())["commit"] == "abc"
     assert kept("he", tmp_path) == []
 
@@ -80,7 +79,7 @@ def test_the_maps_that_are_kept_can_be_shown() -> None:
     for path in reached.MAPS.glob("*.json"):
         assert path.stem in kinds()
         for each in kept(path.stem):
-            assert thumbnail(each.found)
+            assert thumbnail(each.slopes)
             assert numbers([each])
 
 
@@ -116,9 +115,9 @@ def test_pictures_are_svg() -> None:
 def test_a_beginning_is_the_same_again() -> None:
     config = kinds()["me"]()
     torch.manual_seed(1)
-    first = reached.beginning(config).found
+    first = reached.beginning(config).slopes
     torch.manual_seed(2)
-    assert torch.equal(first, reached.beginning(config).found)
+    assert torch.equal(first, reached.beginning(config).slopes)
     torch.testing.assert_close(first.diagonal(-3), first[3, 0].expand(len(first) - 3))
 
 
@@ -152,10 +151,10 @@ def test_a_run_is_kept_as_maps(tmp_path: Path) -> None:
     assert {path.stem for path in trained.keep(tmp_path / "run", trained.STORY, tmp_path)} == {"me", "attention"}
     first, last = kept("me", tmp_path)
     assert (first.name, last.name) == ("trained, layer 0", "trained, layer 2")
-    assert first.found.shape == (16, 16)
-    assert first.said == "dim 8, depth 3, context 16; reading a story"
+    assert first.slopes.shape == (16, 16)
+    assert first.description == "dim 8, depth 3, context 16; reading a story"
     (one,) = kept("attention", tmp_path)
-    assert one.said.startswith("heads 2, dim 8")
+    assert one.description.startswith("heads 2, dim 8")
     assert str(tmp_path) not in (tmp_path / "me.json").read_text()
 
 

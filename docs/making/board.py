@@ -1,24 +1,20 @@
 """The board for the docs: the five decisions that docs/choose.md opens with, its table, README's lines and pictures.
 
-    python -m docs.making.board        writes docs/images/board.svg, board-state.svg and board-recall.svg
-
-All are made of results/board.jsonl, results/board_times.jsonl and results/recall_trained.jsonl, as far as they are
-there: `section` and `lines` are None without a finished run.
+`python -m docs.making.images` draws the pictures. All are made of results/board.jsonl, results/board_times.jsonl and
+results/recall_trained.jsonl, as far as they exist: `section` and `lines` are None without a finished run.
 """
 
 from pathlib import Path
 
-from docs.making.tables import table as markdown
+from docs.making.results import RESULTS
+from docs.making.results import table as markdown
 from seqloom.cli.boarding import lineup
 from seqloom.experiments.board.rows import read_times, stored
 from seqloom.report.board import table
 from seqloom.report.board.charts import charts
 from seqloom.report.board.standing import Board
 from seqloom.report.charts.chart import Chart
-from seqloom.report.charts.draw import svg
 
-ROOT = Path(__file__).parents[2]
-RESULTS, IMAGES = ROOT / "results", ROOT / "docs" / "images"
 FILES = ("board.jsonl", "board_times.jsonl", "recall_trained.jsonl")
 
 
@@ -33,10 +29,10 @@ def rows(results: Path = RESULTS) -> tuple[Board, table.Times] | None:
 
 def section(results: Path = RESULTS) -> str | None:
     """What docs/choose.md opens with: the decisions with their evidence, the table, and what stands below it."""
-    found = rows(results)
-    if found is None:
+    board_and_times = rows(results)
+    if board_and_times is None:
         return None
-    board, times = found
+    board, times = board_and_times
     parts = [
         "## Five decisions",
         "Written down before the runs, at equal parameters, each row at its best learning rate, on books of authors "
@@ -51,23 +47,17 @@ def section(results: Path = RESULTS) -> str | None:
 
 def lines(results: Path = RESULTS) -> list[str]:
     """Each question with its answer, a line each; none without a finished run."""
-    found = rows(results)
-    if found is None:
+    stored_board = rows(results)
+    if stored_board is None:
         return []
-    board, _ = found
+    board, _ = stored_board
     return [f"{answer.question.text} {answer.sentence(board.lineup.titles)}" for answer in board.answers]
 
 
 def pictures(results: Path = RESULTS) -> dict[str, Chart]:
     """The charts by the name of their files; none without a finished run."""
-    found = rows(results)
-    if found is None:
+    stored_board = rows(results)
+    if stored_board is None:
         return {}
-    made = charts(*found, recalled=read_times(results / FILES[2]))
+    made = charts(*stored_board, recalled=read_times(results / FILES[2]))
     return {f"{chart.name}.svg": chart for chart in made}
-
-
-if __name__ == "__main__":
-    for name, chart in pictures().items():
-        (IMAGES / name).write_text(svg(chart), encoding="utf-8")
-        print(f"docs/images/{name} is written")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from docs.making.decision import decision
 from docs.making.needs import LOSS, LOSSES, NEAR, TIE, TIME, Need, Row, needs
-from docs.making.tables import table
+from docs.making.results import table
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import written
 
@@ -28,24 +28,27 @@ MANY = 6
 
 def keep(out: Path, path: Path = ROWS) -> int:
     """Writes the rows of the comparison in `out`; returns how many. ValueError, OSError where there is none."""
-    said = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
-    if not isinstance(said, dict) or not {"contenders", "origin", "left_out"} <= said.keys():
+    comparison = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
+    if not isinstance(comparison, dict) or not {"contenders", "origin", "left_out"} <= comparison.keys():
         raise ValueError(f"{out.name}/comparison.json is of no `seqloom compare --all`: make it with that")
-    shared = {**{name: said[name] for name in SHARED}, "text": said["text"]["description"]}
-    source = {name: said["origin"][name] for name in ORIGIN}
+    shared = {**{name: comparison[name] for name in SHARED}, "text": comparison["text"]["description"]}
+    source = {name: comparison["origin"][name] for name in ORIGIN}
     rows = [
         {
-            "contender": each["name"],
-            "kind": each["kind"],
+            "contender": contender["name"],
+            "kind": contender["kind"],
             **shared,
-            **each["row"],
-            LOSSES: each.get("spread", {}).get(LOSS, []),
-            "limitations": each["limitations"],
+            **contender["row"],
+            LOSSES: contender.get("spread", {}).get(LOSS, []),
+            "limitations": contender["limitations"],
             **source,
         }
-        for each in said["contenders"]
+        for contender in comparison["contenders"]
     ]
-    rows += [{"contender": each["name"], **shared, "left_out": each["why"], **source} for each in said["left_out"]]
+    rows += [
+        {"contender": contender["name"], **shared, "left_out": contender["why"], **source}
+        for contender in comparison["left_out"]
+    ]
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return len(rows)
 
@@ -82,8 +85,8 @@ def _sizes(row: Row) -> str:
     return f"preset `{row['preset']}`, {amount}, {seeds}, {row['text']}; {row['machine']}, commit {row['commit']}"
 
 
-def _needs(found: Sequence[Need]) -> str:
-    lines = [(each.name, _taken(each), each.rule) for each in found]
+def _needs(known: Sequence[Need]) -> str:
+    lines = [(need.name, _taken(need), need.rule) for need in known]
     return table(("you need", "take", "by"), lines)
 
 
@@ -91,11 +94,11 @@ def _taken(need: Need) -> str:
     """The best with its number, and who is tied with it."""
     best, *others = need.taken
     once = ", observed once" if need.observed_once else ""
-    said = f"**{best['contender']}** ({_cell(need.column, best[need.column])}{once})"
+    first = f"**{best['contender']}** ({_cell(need.column, best[need.column])}{once})"
     names = [f"{row['contender']} ({_cell(need.column, row[need.column])})" for row in others[:MANY]]
     more = [f"{len(others) - MANY} more"] if len(others) > MANY else []
     word = "next" if need.observed_once else "tied"
-    return said + (f"; {word}: {', '.join([*names, *more])}" if others else "")
+    return first + (f"; {word}: {', '.join([*names, *more])}" if others else "")
 
 
 def _whole(rows: Sequence[Row]) -> str:
@@ -113,7 +116,7 @@ def _cannot(made: Sequence[Row], rows: Sequence[Row]) -> str:
 
 
 def _caveats(row: Row, made: Sequence[Row]) -> str:
-    several = any(len(each[LOSSES]) > 1 for each in made)
+    several = any(len(other[LOSSES]) > 1 for other in made)
     losses = (
         "Held-out losses are tied where their difference to the lowest is not settled: from at least "
         f"{FEWEST} seeds, a p below {LEVEL} after Holm's correction (Welch's procedure)."
@@ -121,24 +124,24 @@ def _caveats(row: Row, made: Sequence[Row]) -> str:
         else "Each held-out loss was observed once. One seed has no interval and decides nothing, so no loss is "
         "settled to be lower than another, and no ties are given: the next ones are listed in the order of this run."
     )
-    said = [
+    notes = [
         losses,
         f"Ties are times within {TIE['time']:.0%} of the lower one; shares of right answers within {TIE['right']}; "
-        "other numbers only where they are equal. Who is tied is not told apart here.",
+        "other numbers only where they are equal. Tied mixers are not ranked here.",
         f"“Nearly the lowest loss” is an observed loss of at most {NEAR:.0%} above the lowest.",
         f"A training loss is the median over the last {row['stretch']:,} batches.",
         f"One size, one text and one length of training ({_sizes(row)}): another may have another order.",
         "All have the same settings of training, none tuned for its mixer; each kind has its own defaults.",
     ]
     if any(name.startswith(TIME) for name in made[0]):
-        said.append("Tokens far from the first are timed in freshly drawn models without positions, each model alone.")
+        notes.append("Tokens far from the first are timed in freshly drawn models without positions, each model alone.")
     if any(name.endswith(" right") for name in made[0]):
-        said.append(
+        notes.append(
             "Probes are asked of small models that were trained on them alone, at the easiest difficulty and one "
             f"learning rate, for {row['probe_batches']:,} batches at most: they say who gets there soon, not who never "
             "does."
         )
-    return "\n".join(f"- {each}" for each in said)
+    return "\n".join(f"- {note}" for note in notes)
 
 
 def _cell(column: str, value: float | None) -> str:

@@ -7,8 +7,7 @@ the comparison of all mixers. A loss counts as lower only where its difference i
 from collections.abc import Sequence
 from typing import Any
 
-from docs.making.results import RESULTS, last, rows
-from docs.making.tables import table
+from docs.making.results import RESULTS, last, rows, table
 from seqloom.core.statistics import Difference, Word
 from seqloom.report.study.compared import Compared
 from seqloom.report.study.rows import Line, Study, read
@@ -32,9 +31,13 @@ def decision(figure: str = FIGURE) -> str:
     study = read(RESULTS / figure)
     compared = Compared(study, "held_out")
     others = [line for line in study.lines if not line.series.startswith(ATTENTION)]
-    known = [(line, found) for line in others if (found := compared.difference(line)) is not None]
-    known.sort(key=lambda each: each[1].estimate.mean)
-    parts = [_answer(known), table(HEAD, [_row(line, found) for line, found in known]), _beneath(study, figure)]
+    known = [(line, difference) for line in others if (difference := compared.difference(line)) is not None]
+    known.sort(key=lambda pair: pair[1].estimate.mean)
+    parts = [
+        _answer(known),
+        table(HEAD, [_row(line, difference) for line, difference in known]),
+        _beneath(study, figure),
+    ]
     return "\n\n".join(parts)
 
 
@@ -62,16 +65,16 @@ def _limit(known: Sequence[tuple[Line, Difference]]) -> str:
 
 
 def _named(known: Sequence[tuple[Line, Difference]], *words: Word) -> str:
-    return " and ".join(line.series.upper() for line, found in known if found.word in words)
+    return " and ".join(line.series.upper() for line, difference in known if difference.word in words)
 
 
-def _row(line: Line, found: Difference) -> Sequence[str]:
-    half = found.estimate.half
-    apart = f"{found.estimate.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")
+def _row(line: Line, difference: Difference) -> Sequence[str]:
+    half = difference.estimate.half
+    apart = f"{difference.estimate.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")
     step, token = last(rows("extractors"), line.series, STEP), last(rows("tokens"), line.series, TOKEN)
     return (
         f"[`{line.series}`](mixers/{line.series}.md)",
-        f"{apart}, {found.word}",
+        f"{apart}, {difference.word}",
         _times(step, "ratio_median"),
         _times(token, "ratio_to_attention_32"),
         _recalled(line.series),
@@ -94,11 +97,11 @@ def _recall() -> dict[str, float | None]:
 
 
 def _beneath(study: Study, figure: str) -> str:
-    said = study.figure
-    size = f"{said['differs'] or 'the size of the paper'}; {said['seeds']} seeds"
+    settings = study.figure
+    size = f"{settings['differs'] or 'the size of the paper'}; {settings['seeds']} seeds"
     return (
-        f"Losses: {size}; `{said['text']}` ([rows](../results/{figure})); ± is half of a 95% interval. Times against "
-        "32 heads: [steps](../results/extractors.jsonl) of the Extractor paper's Table 1 model, "
+        f"Losses: {size}; `{settings['text']}` ([rows](../results/{figure})); ± is half of a 95% interval. Times "
+        "against 32 heads: [steps](../results/extractors.jsonl) of the Extractor paper's Table 1 model, "
         "[tokens](../results/tokens.jsonl) at dim 128. Recall was [observed once](../results/all.jsonl), in small "
         "models. Deeper models, longer contexts and an attention of today (`llama/small`) are not settled by these "
         "rows: [how far they reach](replication.md)."

@@ -1,4 +1,4 @@
-"""Which mixers stand together: by what they keep of the past."""
+"""The families of mixers, by what they keep of the past."""
 
 from collections.abc import Iterable
 
@@ -27,13 +27,13 @@ FAMILIES = {
     "Fixed": ("identity", "fnet", "linformer", "mlp_mixer", "gmlp"),
 }
 OTHERS = "Others"
-"""of whom nobody has said yet where they belong: a new mixer needs no line here"""
+"""those without a line above: a new mixer needs none"""
 
 
 def families(kinds: Iterable[str]) -> dict[str, list[str]]:
     """The kinds by family, in the order above; a family without any of them is left out."""
     left = dict.fromkeys(kinds)
-    found = {name: [kind for kind in members if kind in left] for name, members in FAMILIES.items()}
-    placed = {kind for members in found.values() for kind in members}
-    found[OTHERS] = [kind for kind in left if kind not in placed]
-    return {name: members for name, members in found.items() if members}
+    members_of = {name: [kind for kind in members if kind in left] for name, members in FAMILIES.items()}
+    placed = {kind for members in members_of.values() for kind in members}
+    members_of[OTHERS] = [kind for kind in left if kind not in placed]
+    return {name: members for name, members in members_of.items() if members}

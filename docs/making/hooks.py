@@ -4,15 +4,16 @@ python -m mkdocs build          from the repository's root
 """
 
 import os
+import posixpath
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from docs.making import prices
 from docs.making.families import families
-from docs.making.links import PAGES, moved
 from docs.making.mixer_page import chart, compared, file, full, glance
-from docs.making.picture import picture, thumbnail
-from docs.making.reached import Map, beginning, kept
+from docs.making.reached import Map, beginning, kept, picture, thumbnail
 from docs.making.results import RESULTS
 from seqloom.core.progress import progress
 from seqloom.mixers import kinds, mixer_config
@@ -30,7 +31,13 @@ NAVIGATION = {
 """the four entries, each with its pages; those of the mixers are added by family"""
 
 HOME = "---\nhide: [navigation]\n---\n\n"
-"""on top of home, which has no neighbours in the navigation"""
+"""on top of home, which has no neighbors in the navigation"""
+
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "benchmarks/README.md": "benchmarks.md"}
+"""files outside of docs that are pages of the site"""
+
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\]|!\[[^\[\]]*\]\([^()]*\))*)\]\(([^()\s]+)\)")
+_FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.M | re.S)
 
 _maps: dict[str, list[Map]] = {}
 
@@ -38,12 +45,12 @@ _maps: dict[str, list[Map]] = {}
 def on_config(config: Any) -> Any:
     """The navigation, with the mixers by family."""
     pages: dict[str, list[Any]] = {
-        entry: [{title: page} for title, page in each.items()] for entry, each in NAVIGATION.items()
+        entry: [{title: page} for title, page in titles.items()] for entry, titles in NAVIGATION.items()
     }
     pages["Mixers"] = ["mixers/README.md"]
     for family, members in families(kinds()).items():
         pages["Mixers"].append({family: [{kind: f"mixers/{kind}.md"} for kind in members]})
-    config.nav = [{entry: each} for entry, each in pages.items()]
+    config.nav = [{entry: titles} for entry, titles in pages.items()]
     return config
 
 
@@ -51,11 +58,11 @@ def on_files(files: Any, config: Any) -> Any:
     """Adds what is made or lies elsewhere: the README as home, rows of results, price curves and reach maps."""
     from mkdocs.structure.files import File
 
-    def add(place: str, content: str | bytes) -> None:
-        files.append(File.generated(config, place, content=content))
+    def add(path_on_site: str, content: str | bytes) -> None:
+        files.append(File.generated(config, path_on_site, content=content))
 
-    for path, place in PAGES.items():
-        add(place, HOME * (place == "index.md") + (ROOT / path).read_text(encoding="utf-8"))
+    for path, path_on_site in PAGES.items():
+        add(path_on_site, HOME * (path_on_site == "index.md") + (ROOT / path).read_text(encoding="utf-8"))
     for rows in sorted(RESULTS.rglob("*.jsonl")):
         add(f"results/{rows.relative_to(RESULTS).as_posix()}", rows.read_text(encoding="utf-8"))
     with progress("what each mixer reads", len(kinds()), "mixers") as advance:
@@ -64,20 +71,50 @@ def on_files(files: Any, config: Any) -> Any:
             add(f"mixers/{file(kind, 'price')}", prices.curve(kind))
             if compared(kind):
                 add(f"mixers/{file(kind, 'rows')}", chart(kind))
-            add(f"mixers/{file(kind, 'small', 'png')}", thumbnail(_maps[kind][0].found))
-            for each in _maps[kind]:
-                add(f"mixers/{file(kind, each.name)}", picture(each.found, f"{kind}, {each.name}", each.said))
+            add(f"mixers/{file(kind, 'small', 'png')}", thumbnail(_maps[kind][0].slopes))
+            for map_ in _maps[kind]:
+                add(f"mixers/{file(kind, map_.name)}", picture(map_.slopes, f"{kind}, {map_.name}", map_.description))
             advance(1, kind)
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """A page with the site's links, and a mixer's with its pictures and results."""
-    place = page.file.src_uri
-    path = {site: written for written, site in PAGES.items()}.get(place, f"docs/{place}")
-    markdown = moved(markdown, path, {each.src_uri for each in files})
-    folder, name = os.path.split(place)
+    path_on_site = page.file.src_uri
+    path = {site: written for written, site in PAGES.items()}.get(path_on_site, f"docs/{path_on_site}")
+    markdown = moved(markdown, path, {file_.src_uri for file_ in files})
+    folder, name = os.path.split(path_on_site)
     if folder != "mixers":
         return markdown
     kind = name.removesuffix(".md")
     return glance(markdown) if name == "README.md" else full(markdown, kind, _maps[kind])
+
+
+def site_path(path: str) -> str:
+    """Where on the site a file of the repository is."""
+    return PAGES.get(path, path.removeprefix("docs/"))
+
+
+def moved(markdown: str, path: str, known: Collection[str]) -> str:
+    """The Markdown of a file of the repository, with its links as the site has them; blocks of code stay.
+
+    `known` are the paths of the site.
+    """
+    parts = _FENCE.split(markdown)
+    return "".join(part if at % 2 else _moved(part, path, known) for at, part in enumerate(parts))
+
+
+def _moved(markdown: str, path: str, known: Collection[str]) -> str:
+    def link(match: re.Match[str]) -> str:
+        mark, label, target = match.groups()
+        label = _moved(label, path, known)
+        name, anchor, section = target.partition("#")
+        if not name or re.match(r"[a-z]+:", name):
+            return f"{mark}[{label}]({target})"
+        goal = site_path(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
+        if goal not in known:
+            return label
+        here = posixpath.dirname(site_path(path))
+        return f"{mark}[{label}]({posixpath.relpath(goal, here or '.')}{anchor}{section})"
+
+    return _LINK.sub(link, markdown)

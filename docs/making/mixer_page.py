@@ -13,32 +13,32 @@ from seqloom.report.charts.points import points
 from seqloom.report.charts.style import looks
 
 READS = (
-    "|∂y_t/∂x_s|: how much output t moves when input s does. The colours are a logarithm; blank is what is not read "
+    "|∂y_t/∂x_s|: how much output t moves when input s does. The colors are a logarithm; blank is what is not read "
     "at all."
 )
 GLANCE = (
     "What each mixer reads as it begins: outputs from the top, inputs from the left, the deeper the more; blank is "
-    "what is not read at all. Its page says what the colours are and what the mixer computes."
+    "what is not read at all. Its page says what the colors are and what the mixer computes."
 )
 
 
 def file(kind: str, name: str, ending: str = "svg") -> str:
-    """The file of one of a mixer's pictures, beside its page."""
+    """The file of one of a mixer's pictures, next to its page."""
     return f"{kind}-{name.replace(',', '').replace(' ', '-')}.{ending}"
 
 
 def full(markdown: str, kind: str, maps: list[Map]) -> str:
     """The page with all that the site adds to it."""
-    pictures = "\n".join(f"![{kind}, {each.name}]({file(kind, each.name)}){{ .map }}" for each in maps)
-    said = "\n".join(f"- {each.name}: {each.said}." for each in _once(maps))
-    reads = f"## What it reads\n\n{READS}\n\n{pictures}\n\n{numbers(maps)}\n\n{said}\n\n"
+    pictures = "\n".join(f"![{kind}, {map_.name}]({file(kind, map_.name)}){{ .map }}" for map_ in maps)
+    notes = "\n".join(f"- {map_.name}: {map_.description}." for map_ in _once(maps))
+    reads = f"## What it reads\n\n{READS}\n\n{pictures}\n\n{numbers(maps)}\n\n{notes}\n\n"
     curve = f"![price of {kind} by length]({file(kind, 'price')}){{ .curve }}\n\n"
     measured = results(kind, kinds())
     folded = f'??? info "All rows about `{kind}`"\n\n{indent(measured, "    ")}' if measured else "There is no row yet."
-    shown = f"![{kind} among all mixers]({file(kind, 'rows')}){{ .curve }}\n\n" if compared(kind) else ""
+    chart_line = f"![{kind} among all mixers]({file(kind, 'rows')}){{ .curve }}\n\n" if compared(kind) else ""
     page = _before(markdown, "## What it can do\n", reads)
     page = _after(page, "## Price by length\n\n", curve)
-    return f"{page.rstrip()}\n\n## Results\n\n{shown}{folded}\n"
+    return f"{page.rstrip()}\n\n## Results\n\n{chart_line}{folded}\n"
 
 
 def compared(kind: str) -> bool:
@@ -71,16 +71,16 @@ def glance(markdown: str) -> str:
 
 
 def _once(maps: list[Map]) -> list[Map]:
-    """One for each thing that is said: the layers of a model say the same."""
-    first = {each.said: each for each in reversed(maps)}
-    return [each for each in maps if first[each.said] is each]
+    """One map per description: the layers of a model share theirs."""
+    first = {map_.description: map_ for map_ in reversed(maps)}
+    return [map_ for map_ in maps if first[map_.description] is map_]
 
 
-def _before(markdown: str, place: str, new: str) -> str:
-    assert place in markdown, f"a page without {place.strip()!r}"
-    return markdown.replace(place, new + place, 1)
+def _before(markdown: str, heading: str, text: str) -> str:
+    assert heading in markdown, f"a page without {heading.strip()!r}"
+    return markdown.replace(heading, text + heading, 1)
 
 
-def _after(markdown: str, place: str, new: str) -> str:
-    assert place in markdown, f"a page without {place.strip()!r}"
-    return markdown.replace(place, place + new, 1)
+def _after(markdown: str, heading: str, text: str) -> str:
+    assert heading in markdown, f"a page without {heading.strip()!r}"
+    return markdown.replace(heading, heading + text, 1)

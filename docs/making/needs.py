@@ -1,9 +1,9 @@
 """Which mixer for which need: the rules of docs/choose.md, over rows of contenders and nothing else.
 
-A need asks for the least (or most) of a column among the rows that qualify. Rows that cannot be told from it are tied
-with it: held-out losses whose difference to the lowest is not settled (core/statistics.py, Holm over the rows that
-qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out losses of
-one seed were observed once, so that nothing says which are tied: the next ones are listed instead.
+A need asks for the least (or most) of a column among the rows that qualify. Rows that cannot be distinguished from it
+are tied with it: held-out losses whose difference to the lowest is not settled (core/statistics.py, Holm over the rows
+that qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out
+losses of one seed were observed once, so that nothing says which are tied: the next ones are listed instead.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def needs(rows: Sequence[Row]) -> list[Need]:
     near = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
     among = f"among those within {NEAR:.0%} of the lowest held-out loss"
     far = farthest(rows)
-    found = [
+    asked = [
         _need("the lowest loss on held-out text", LOSS, rows),
         _need("the cheapest training step, at nearly the lowest loss", "ms a step", near, among),
         _need("the least memory in training, at nearly the lowest loss", "peak MB a step", near, among),
@@ -64,7 +64,7 @@ def needs(rows: Sequence[Row]) -> list[Need]:
         _need("a state of one size, and the lowest loss", LOSS, constant(rows), "among states alike at all lengths"),
         *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
     ]
-    return [each for each in found if each is not None]
+    return [need for need in asked if need is not None]
 
 
 def farthest(rows: Sequence[Row]) -> int:
@@ -78,12 +78,12 @@ def constant(rows: Sequence[Row]) -> list[Row]:
     """Those whose state was measured after several lengths, and is alike after all of them."""
     sizes = [[value for name, value in row.items() if name.startswith(STATE)] for row in rows]
     return [
-        row for row, all_ in zip(rows, sizes, strict=True) if len(all_) > 1 and None not in all_ and len(set(all_)) == 1
+        row for row, own in zip(rows, sizes, strict=True) if len(own) > 1 and None not in own and len(set(own)) == 1
     ]
 
 
 def tied(row: Row, best: Row, column: str) -> bool:
-    """Whether a row cannot be told from the best one, in a column that is no loss."""
+    """Whether a row cannot be distinguished from the best one, in a column that is no loss."""
     value, least = row[column], best[column]
     if column.startswith("ms "):
         return bool(value <= (1 + TIE["time"]) * least)
@@ -106,5 +106,5 @@ def _need(name: str, column: str, rows: Sequence[Row], among: str = "", *, most:
 def _level(ranked: Sequence[Row]) -> list[Row]:
     """The rows whose difference to the first one is not settled."""
     runs = {row["contender"]: dict(enumerate(row[LOSSES])) for row in ranked}
-    found = differences(runs, dict.fromkeys(runs, ranked[0]["contender"]), paired=ranked[0]["paired"])
-    return [row for row in ranked[1:] if found[row["contender"]].word != "higher"]
+    to_first = differences(runs, dict.fromkeys(runs, ranked[0]["contender"]), paired=ranked[0]["paired"])
+    return [row for row in ranked[1:] if to_first[row["contender"]].word != "higher"]

@@ -2,7 +2,7 @@
 
 import torch
 
-from docs.making.tables import table
+from docs.making.results import table
 from seqloom.core.cost import Cost
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import mixer_config

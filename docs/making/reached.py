@@ -1,7 +1,7 @@
-"""The reach maps of the site: of every mixer as it begins, and of those that somebody trained.
+"""The reach maps of the site: of every mixer as it begins, and of trained ones.
 
-Those of beginnings are made anew when the site is built; they are a function of the code alone. Those of trained mixers
-are kept in docs/maps, which `python -m docs.making.trained` writes.
+Those of beginnings are a function of the code alone and are made when the site is built. Those of trained mixers lie in
+docs/maps, which `python -m docs.making.trained` writes.
 """
 
 import json
@@ -12,14 +12,18 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from docs.making.tables import table
+from docs.making.results import table
 from seqloom.analysis.reach import reach, span
 from seqloom.core.mixer_config import MixerConfig
+from seqloom.report.charts.chart import Chart, Choice, Table, rounded
+from seqloom.report.charts.draw import svg
+from seqloom.report.charts.maps import grid
+from seqloom.report.charts.picture import STEPS, png
 
 MAPS = Path(__file__).parents[1] / "maps"
 DIM, TOKENS, ROWS = 16, 64, 2
 FAINTEST = -6
-"""powers of ten below the largest slope that a kept map still tells apart"""
+"""powers of ten below the largest slope that a stored map still distinguishes"""
 MEANING = {
     "now": "of an output's slopes, on its own token",
     "half": "tokens back within which half of them lie",
@@ -31,11 +35,11 @@ MEANING = {
 @final
 @dataclass(frozen=True)
 class Map:
-    """|∂y_t/∂x_s| at [t, s], its name on the page, and of what it is."""
+    """|∂y_t/∂x_s| at [t, s], its name on the page, and what it is of."""
 
     name: str
-    said: str
-    found: Tensor
+    description: str
+    slopes: Tensor
 
 
 def beginning(config: MixerConfig) -> Map:
@@ -43,51 +47,98 @@ def beginning(config: MixerConfig) -> Map:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         mixer = config.build(DIM, TOKENS, config.traits.causal != "never").double()
-    said = f"by itself with its default settings, seed 0, dim {DIM}, context {TOKENS}; normal inputs, {ROWS} rows"
-    return Map("as it begins", said, reach(mixer, TOKENS, rows=ROWS))
+    description = (
+        f"by itself with its default settings, seed 0, dim {DIM}, context {TOKENS}; normal inputs, {ROWS} rows"
+    )
+    return Map("as it begins", description, reach(mixer, TOKENS, rows=ROWS))
 
 
 def numbers(maps: list[Map]) -> str:
-    """A table of Markdown: what each map says in numbers."""
-    spans = [span(each.found) for each in maps]
-    rows = [(meaning, *(_said(name, getattr(each, name)) for each in spans)) for name, meaning in MEANING.items()]
-    return table(("mean over the second half of the outputs", *(each.name for each in maps)), rows)
+    """A table of Markdown: each map's distances and shares in numbers."""
+    spans = [span(map_.slopes) for map_ in maps]
+    rows = [(meaning, *(_shown(name, getattr(own, name)) for own in spans)) for name, meaning in MEANING.items()]
+    return table(("mean over the second half of the outputs", *(map_.name for map_ in maps)), rows)
 
 
 def kept(kind: str, folder: Path = MAPS) -> list[Map]:
-    """The maps of a trained mixer in docs/maps, layer by layer; none where nobody has written any."""
+    """The maps of a trained mixer in docs/maps, layer by layer; none where no file was written."""
     path = folder / f"{kind}.json"
     if not path.exists():
         return []
-    told = json.loads(path.read_text(encoding="utf-8"))
-    return [Map(f"trained, layer {each['layer']}", told["said"], _read(each["hundredths"])) for each in told["layers"]]
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return [
+        Map(f"trained, layer {layer['layer']}", stored["said"], _read(layer["hundredths"]))
+        for layer in stored["layers"]
+    ]
 
 
-def write(kind: str, said: str, layers: dict[int, Tensor], origin: dict[str, Any], folder: Path = MAPS) -> Path:
+def write(kind: str, description: str, layers: dict[int, Tensor], origin: dict[str, Any], folder: Path = MAPS) -> Path:
     """Keeps the maps of a trained mixer's layers, in hundredths of a power of ten under the largest slope."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{kind}.json"
-    told = json.dumps({"said": said, **origin}, ensure_ascii=False)
-    lines = [f'{{"layer": {layer}, "hundredths": [\n{_written(found)}]}}' for layer, found in layers.items()]
-    path.write_text(told[:-1] + ', "layers": [\n' + ",\n".join(lines) + "]}\n", encoding="utf-8")
+    head = json.dumps({"said": description, **origin}, ensure_ascii=False)
+    lines = [f'{{"layer": {layer}, "hundredths": [\n{_written(slopes)}]}}' for layer, slopes in layers.items()]
+    path.write_text(head[:-1] + ', "layers": [\n' + ",\n".join(lines) + "]}\n", encoding="utf-8")
     return path
 
 
-def _written(found: Tensor) -> str:
-    largest = float(found.max())
+def _written(slopes: Tensor) -> str:
+    largest = float(slopes.max())
     if not largest > 0:
         raise ValueError("the map has no slope at all: there is nothing to keep")
-    hundredths = (100 * (found / largest).log10()).clamp(min=100 * FAINTEST).round().int()
+    hundredths = (100 * (slopes / largest).log10()).clamp(min=100 * FAINTEST).round().int()
     return ",\n".join(json.dumps(row[: t + 1], separators=(",", ":")) for t, row in enumerate(hundredths.tolist()))
 
 
 def _read(rows: list[list[int]]) -> Tensor:
-    found = torch.zeros(len(rows), len(rows), dtype=torch.float64)
+    slopes = torch.zeros(len(rows), len(rows), dtype=torch.float64)
     for t, row in enumerate(rows):
         powers = torch.tensor(row, dtype=torch.float64) / 100
-        found[t, : t + 1] = torch.where(powers > FAINTEST, 10**powers, 0.0)
-    return found
+        slopes[t, : t + 1] = torch.where(powers > FAINTEST, 10**powers, 0.0)
+    return slopes
 
 
-def _said(name: str, value: float) -> str:
+def _shown(name: str, value: float) -> str:
     return f"{100 * value:.0f}%" if name in ("now", "seen") else f"{value:.1f}"
+
+
+DECADES = 3
+UNREAD = 1e-9
+"""of the largest: less is the rounding of a Fourier transform"""
+
+
+def picture(slopes: Tensor, title: str, description: str) -> str:
+    """The map (T, T) with its axes and the meaning of its colors: an SVG file. ValueError where all slopes are 0."""
+    largest = _largest(slopes)
+    rows = [
+        [s, t, rounded(slope / largest)]
+        for t, row in enumerate(slopes.tolist())
+        for s, slope in enumerate(row)
+        if slope > UNREAD * largest
+    ]
+    table = Table(["input s", "output t", "of the largest"], rows)
+    choice = Choice(title, lambda: grid("input s", "output t", "of the largest", len(slopes), decades=DECADES))
+    return svg(Chart("map", title, description, {"rows": table}, [choice]), width=300)
+
+
+def thumbnail(slopes: Tensor) -> bytes:
+    """The map alone, one pixel per slope: a PNG file."""
+    return png(steps(slopes))
+
+
+def steps(slopes: Tensor) -> list[list[int | None]]:
+    """The color of each cell, from 0 to `STEPS`; None where an output does not read an input."""
+    largest = _largest(slopes)
+    shares = (1 + (slopes / largest).log10() / DECADES).clamp(0, 1).tolist()
+    read = (slopes > UNREAD * largest).tolist()
+    return [
+        [round(share * STEPS) if is_read else None for share, is_read in zip(line, reads, strict=True)]
+        for line, reads in zip(shares, read, strict=True)
+    ]
+
+
+def _largest(slopes: Tensor) -> float:
+    largest = float(slopes.max())
+    if not largest > 0:
+        raise ValueError("the map has no slope at all: nothing can be drawn")
+    return largest

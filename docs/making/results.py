@@ -1,6 +1,6 @@
-"""The rows of results/ that concern a mixer, as tables of Markdown.
+"""The rows of results/, those that concern a mixer as tables of Markdown.
 
-Files of results differ in their columns. What a row is about stands on the left, what was measured beside it.
+Files of results differ in their columns. What a row is about stands on the left, what was measured on the right.
 """
 
 import json
@@ -8,8 +8,6 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
-
-from docs.making.tables import table
 
 RESULTS = Path(__file__).parents[2] / "results"
 NAMES = ("mixer", "contender", "model", "sublayer", "kind")
@@ -46,9 +44,9 @@ def results(kind: str, kinds: Collection[str], folder: Path = RESULTS) -> str:
     parts = []
     for path in sorted(folder.glob("*.jsonl")):
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        found = [row for row in rows if isinstance(row, dict) and subject(row, kinds)[0] == kind]
-        if found:
-            parts.append(_section(path.name, found, kinds))
+        own = [row for row in rows if isinstance(row, dict) and subject(row, kinds)[0] == kind]
+        if own:
+            parts.append(_section(path.name, own, kinds))
     return "\n\n".join(parts)
 
 
@@ -85,31 +83,31 @@ def _section(name: str, rows: list[dict[str, Any]], kinds: Collection[str]) -> s
 
 
 def _settings(row: dict[str, Any], kinds: Collection[str]) -> str:
-    said = [f"`{subject(row, kinds)[1]}`"]
+    parts = [f"`{subject(row, kinds)[1]}`"]
     for name in SETTINGS:
         value = row.get(name)
         if isinstance(value, list):
             value = " ".join(map(str, value))
         if value not in (None, "", "sublayer"):
-            said.append(str(value) if name in ("what", "preset") else f"{name} {value}")
-    return ", ".join(said)
+            parts.append(str(value) if name in ("what", "preset") else f"{name} {value}")
+    return ", ".join(parts)
 
 
 def _figures(row: dict[str, Any]) -> str:
     names = [name for name in row if name not in (*NAMES, *ORIGIN, *SETTINGS, *SILENT)]
-    said = [(name.replace("_", " "), _value(row[name], name)) for name in names]
-    return "<br>".join(f"**{name}** {value}" for name, value in said if value)
+    figures = [(name.replace("_", " "), _value(row[name], name)) for name in names]
+    return "<br>".join(f"**{name}** {value}" for name, value in figures if value)
 
 
 def _value(value: Any, name: str = "") -> str:
     """A figure in a few characters; "" for what is not one. A median with quartiles is 3.9 (3.8 to 4.1)."""
     if isinstance(value, dict):
-        inner = [(each, _value(of, name)) for each, of in value.items()]
-        return "; ".join(f"{each}: {said}" for each, said in inner if said)
+        inner = [(key, _value(of, name)) for key, of in value.items()]
+        return "; ".join(f"{key}: {text}" for key, text in inner if text)
     if isinstance(value, list):
-        said = [_value(each) for each in value] if len(value) <= MANY else []
-        many = len(said) == 3 and name.endswith("quartiles")
-        return f"{said[0]} ({said[1]} to {said[2]})" if many else " ".join(said)
+        texts = [_value(number) for number in value] if len(value) <= MANY else []
+        many = len(texts) == 3 and name.endswith("quartiles")
+        return f"{texts[0]} ({texts[1]} to {texts[2]})" if many else " ".join(texts)
     if isinstance(value, float) and abs(value) < 10_000:
         return f"{value:.4g}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -118,5 +116,11 @@ def _value(value: Any, name: str = "") -> str:
 
 
 def _origin(row: dict[str, Any]) -> str:
-    said = [str(row[name]) if name != "commit" else f"commit {row[name]}" for name in ORIGIN[:3] if row.get(name)]
-    return ", ".join(said)
+    parts = [str(row[name]) if name != "commit" else f"commit {row[name]}" for name in ORIGIN[:3] if row.get(name)]
+    return ", ".join(parts)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table of Markdown; a bar within a cell is escaped."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -21,7 +21,7 @@ from seqloom.analysis.reach import reach_of
 from seqloom.models.decoder import Decoder
 
 PROBES, LEAST = 32, 8
-"""directions that a place is asked in; tokens that make a map"""
+"""random directions per output; tokens that make a map"""
 STORY = (
     "Once upon a time there was a little princess who lived in a great house at the edge of the forest with her "
     "father, the king, and her old nurse. Every morning she ran down to the garden to see whether the roses had "
@@ -38,8 +38,8 @@ def maps(model: Decoder, ids: list[int]) -> dict[str, dict[int, Tensor]]:
     for layer, mixer in enumerate(model.config.mixers):
         layers.setdefault(mixer.kind, []).append(layer)
     return {
-        kind: {layer: _reach(model, layer, read) for layer in dict.fromkeys((found[0], found[-1]))}
-        for kind, found in layers.items()
+        kind: {layer: _reach(model, layer, read) for layer in dict.fromkeys((own[0], own[-1]))}
+        for kind, own in layers.items()
     }
 
 
@@ -65,11 +65,13 @@ def keep(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
     ids = model.tokenizer.encode(text)
     if len(ids) < LEAST:
         raise ValueError(f"the text has {len(ids)} tokens; give one of {LEAST} or more")
-    source = origin("python -m docs.making.trained RUN")  # where a run lies is nobody's business
-    return [write(kind, said(kind, model, run), layers, source, folder) for kind, layers in maps(model, ids).items()]
+    source = origin("python -m docs.making.trained RUN")  # without the run's folder, which is private
+    return [
+        write(kind, description(kind, model, run), layers, source, folder) for kind, layers in maps(model, ids).items()
+    ]
 
 
-def said(kind: str, model: Decoder, run: Path) -> str:
+def description(kind: str, model: Decoder, run: Path) -> str:
     """What was trained, and for how long: settings that are not the defaults, sizes, text, batches, seed."""
     config, settings = model.config, json.loads((run / "config.json").read_text(encoding="utf-8"))
     mixer = next(mixer for mixer in config.mixers if mixer.kind == kind)

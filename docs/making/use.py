@@ -32,8 +32,8 @@ def use(kind: str, traits: Traits) -> str:
     known = [row for row in rows("all") if "left_out" not in row]
     own = [row for row in known if row["kind"] == kind]
     good, bad = [FOR[traits.state]] if traits.state in FOR else [], _limits(traits)
-    told = [need for need in needs(known) if len(_best(need)) <= MANY * len(known)]
-    good += [_said(need) for need in told if any(row in _best(need) for row in own)]
+    asked = [need for need in needs(known) if len(_best(need)) <= MANY * len(known)]
+    good += [_said(need) for need in asked if any(row in _best(need) for row in own)]
     bad += _failed(own)
     source = (
         "What is measured is of one comparison of all mixers at a small size ([Choose](../choose.md))."
@@ -47,12 +47,12 @@ def use(kind: str, traits: Traits) -> str:
 
 def _limits(traits: Traits) -> list[str]:
     """What its traits exclude."""
-    said = ["writing text: it reads whole sequences"] if traits.causal == "never" else []
+    limits = ["writing text: it reads whole sequences"] if traits.causal == "never" else []
     if traits.longest is not None:
-        said.append("texts longer than its context")
+        limits.append("texts longer than its context")
     if traits.state in AGAINST and (traits.causal != "never" or traits.state != "none"):
-        said.append(AGAINST[traits.state])
-    return said
+        limits.append(AGAINST[traits.state])
+    return limits
 
 
 def _best(need: Need) -> Sequence[Row]:
@@ -66,12 +66,12 @@ def _said(need: Need) -> str:
 
 def _failed(own: Sequence[Row]) -> list[str]:
     """The probes that none of its rows answers, with the share of right answers of the best."""
-    said = []
+    failed = []
     for probe, words in PROBES.items():
         right = [row[f"{probe} right"] for row in own if row.get(f"{probe} right") is not None]
         if right and max(right) < FEW:
-            said.append(f"{words} ({max(right):.0%} of the answers right)")
-    return said
+            failed.append(f"{words} ({max(right):.0%} of the answers right)")
+    return failed
 
 
 def _list(head: str, lines: Sequence[str]) -> str:

@@ -11,14 +11,14 @@ Losses = Mapping[str | tuple[str, float], Sequence[float | None]]
 """by series, or by series and what is varied: the loss of each seed, None where it is not finished"""
 
 
-def rows(losses: Losses, held_out: Losses | None = None, **said: Any) -> list[dict[str, Any]]:
+def rows(losses: Losses, held_out: Losses | None = None, **changes: Any) -> list[dict[str, Any]]:
     figure = {
         "row": "figure", "format": 1, "name": "fig8", "heading": "Figure 8: six", "says": "Six mixers.",
         "kind": "curves", "over": "", "scale": "small", "differs": "depth 2 (paper: 18)", "batches": 3000, "batch": 64,
         "stretch": 100, "seeds": len(next(iter(losses.values()))), "notes": [], "text": "books", "identity": "abc",
         "held_out_tokens": 9, "unigram": 6.0, "floor": None,
         "origin": {"date": "D", "commit": "abc", "command": "seqloom paper fig8", "machine": "2-core M"},
-    } | said  # fmt: skip
+    } | changes  # fmt: skip
     cells = []
     for line, (key, known) in enumerate(losses.items()):
         series, x = key if isinstance(key, tuple) else (key, None)
@@ -40,5 +40,5 @@ def write(folder: Path, made: Sequence[Mapping[str, Any]], name: str = "") -> Pa
     return path
 
 
-def plate(folder: Path, losses: Losses, **said: Any) -> Study:
-    return read(write(folder, rows(losses, **said)))
+def plate(folder: Path, losses: Losses, **changes: Any) -> Study:
+    return read(write(folder, rows(losses, **changes)))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from docs.making import replication
-from docs.making.paper import page, pictures, timed
+from docs.making.paper import studies, timed
 from docs.making.paper.claims import CLAIMS
 from docs.making.paper.counted import COUNTS
 from docs.making.paper.kept_rows import ELSEWHERE, FOLDER, keep, kept
 from docs.making.paper.rules import MANY, ONE
-from docs.making.paper.verdicts import shown
+from docs.making.paper.verdicts import in_words
 from seqloom.experiments.paper.studies import STUDIES, TABLES
 from seqloom.report.charts.draw import digest
 from seqloom.report.study.compared import Compared
@@ -26,15 +26,15 @@ HELD = SIX | {"she": [4.4, 4.4, 4.4]}
 
 
 def test_the_page_is_of_today() -> None:
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "make pages"
+    assert replication.PAGE.read_text(encoding="utf-8") == replication.page(), "make pages"
 
 
 def test_the_pictures_are_those_of_the_rows() -> None:
     charts = {name: chart for files in kept().values() for file, study in files
-              for name, chart in pictures.shown(file, study).items()}  # fmt: skip
-    drawn = {path.name: path.read_text(encoding="utf-8") for path in pictures.FOLDER.glob("*.svg")}
+              for name, chart in studies.charts_of(file, study).items()}  # fmt: skip
+    drawn = {path.name: path.read_text(encoding="utf-8") for path in studies.FOLDER.glob("*.svg")}
     assert set(charts) == set(drawn), "make pages"
-    text = page.page()
+    text = replication.page()
     for name, chart in charts.items():
         assert f"(images/paper/{name})" in text
         assert digest(chart) in drawn[name], f"{name}: make pages"
@@ -43,9 +43,9 @@ def test_the_pictures_are_those_of_the_rows() -> None:
 @pytest.mark.slow
 def test_a_picture_is_drawn_and_old_ones_go(tmp_path: Path) -> None:
     found = {"fig7": kept()["fig7"]}
-    pictures.write(found, tmp_path)
+    studies.draw(found, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["fig7-training-second-half.svg"]
-    pictures.write({}, tmp_path)
+    studies.draw({}, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -59,7 +59,7 @@ def test_rows_that_are_kept_say_no_place_on_a_machine() -> None:
 def test_readme_has_the_numbers_of_figure_8() -> None:
     made = dict(kept()["fig8"])["fig8.jsonl"]
     compared, lines = Compared(made, "held_out"), {line.series: line for line in made.lines}
-    readme = (page.PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (replication.PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
     many = compared.mean(lines[MANY])
     assert many is not None
     assert f"({many.mean:.3f})" in readme
@@ -67,13 +67,13 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
         apart = compared.difference(lines[series])
         assert apart is not None
         below = series in ("he", "we")  # where README says "below", without a sign
-        words = shown(apart.estimate)
+        words = in_words(apart.estimate)
         assert (words.removeprefix("-") if below else words) in readme, series
         assert (apart.word == "lower") == below
 
 
 def test_without_rows(tmp_path: Path) -> None:
-    made = page.page(tmp_path)
+    made = replication.page(tmp_path)
     assert f"None of the paper's {len(CLAIMS)} claims about losses is measured so far." in made
     assert "not measured yet) | `seqloom study paper fig8 --scale small` |" in made
     assert "No study's rows are kept yet." in made
@@ -85,7 +85,7 @@ def test_without_rows(tmp_path: Path) -> None:
 def test_with_rows(tmp_path: Path) -> None:
     write(tmp_path, rows(SIX, HELD))
     write(tmp_path, rows({MANY: [4.0], "she": [4.1]}, batches=10000, seeds=1), "fig8-10000")
-    made = page.page(tmp_path)
+    made = replication.page(tmp_path)
     assert "on the training loss, as in the paper, 8 hold; on held-out text 6 hold and 2 do not." in made
     assert (
         "Its headline, that SHE does evidently better than self-attention, holds (adjusted p 0.003) on the training "
@@ -107,7 +107,7 @@ def test_with_rows(tmp_path: Path) -> None:
 
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
-    made = page.page(tmp_path)
+    made = replication.page(tmp_path)
     said = "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
     assert said in made
     assert "| HE does better than 32-head self-attention of equal parameters." not in made
@@ -117,17 +117,17 @@ def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
 def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
     row = {"name": "she", "batches": 3000, "text": "Once *upon*\n| a time", "command": "seqloom paper table2"}
     write(tmp_path, [row], "table2")
-    assert "`she`, after 3,000 batches: Once \\*upon\\* \\| a time" in page.page(tmp_path)
+    assert "`she`, after 3,000 batches: Once \\*upon\\* \\| a time" in replication.page(tmp_path)
 
 
 def test_what_decides(tmp_path: Path) -> None:
-    for name, said in {
+    for name, changes in {
         "fig8": {"seeds": 1},
         "fig8-10": {"seeds": 3, "batches": 10},
         "fig8-20": {"seeds": 3, "batches": 20},
         "fig8-60000": {"seeds": 1, "differs": ""},
     }.items():
-        write(tmp_path, rows(SIX, **said), name)
+        write(tmp_path, rows(SIX, **changes), name)
     write(tmp_path, rows(SIX), "fig8-notes")
     found = [file for file, _ in kept(tmp_path)["fig8"]]
     assert found == ["fig8-60000.jsonl", "fig8-20.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
@@ -166,7 +166,7 @@ def test_rows_are_kept(tmp_path: Path) -> None:
 def test_rows_that_say_where_they_lie_are_refused(word: str, tmp_path: Path) -> None:
     origin = {"date": "D", "commit": "abc", "command": f"seqloom study paper fig8 --data {word}", "machine": "M"}
     write(tmp_path, rows({"she": [4.0]}, origin=origin))
-    with pytest.raises(ValueError, match="names a place on a machine"):
+    with pytest.raises(ValueError, match="names a path of a machine"):
         keep(tmp_path, tmp_path / "kept")
     assert not (tmp_path / "kept/fig8.jsonl").exists()
 
@@ -174,24 +174,24 @@ def test_rows_that_say_where_they_lie_are_refused(word: str, tmp_path: Path) -> 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["replication", str(tmp_path)])
     monkeypatch.setattr(replication, "PAGE", tmp_path / "page.md")
-    monkeypatch.setattr(pictures, "write", lambda *_: None)
+    monkeypatch.setattr(replication, "draw", lambda *_: None)
     assert replication.main() == 2
     assert "has no rows of a study" in capsys.readouterr().err
     assert not (tmp_path / "page.md").exists()
     monkeypatch.setattr(sys, "argv", ["replication"])
     assert replication.main() == 0
-    assert (tmp_path / "page.md").read_text(encoding="utf-8") == page.page()
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == replication.page()
 
 
 def test_counts() -> None:
-    wrong = {count.says.split(" (")[0] for count in COUNTS if count.count().word == "does not hold"}
+    wrong = {count.text.split(" (")[0] for count in COUNTS if count.count().word == "does not hold"}
     assert wrong == {
         "Tables 3 to 6 give operations and parameters.",  # the additions of Table 5
         "HE takes fewer operations and fewer parameters than 32 heads.",
         "Training loss equals perplexity.",
         "Equal settings make a fair comparison",
     }
-    said = " ".join(count.count().said for count in COUNTS)
+    said = " ".join(count.count().measured for count in COUNTS)
     for number in ("12.8 times", "1/512", "58.5 passes", "36 of 36", "180,224", "SHE 8.64", "SHE 5, HE 7, WE 5, ME 2"):
         assert number in said
 

@@ -44,7 +44,7 @@ def test_verdicts(losses: Losses, word: str, why: str, tmp_path: Path) -> None:
     made = plate(tmp_path, losses)
     found = judge(rules.below(("a", "b")), made)
     assert (found.word, found.why) == (word, why)
-    assert ("±" in found.said) == (why.startswith(("adjusted", "a model")))
+    assert ("±" in found.measured) == (why.startswith(("adjusted", "a model")))
 
 
 def test_a_claim_of_several_differences(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_runs_are_paired_where_the_rows_say_so(tmp_path: Path) -> None:
     paired = judge(rules.below(("a", "b")), plate(tmp_path, losses, paired=True))
     assert (apart.word, paired.word) == ("not settled", "holds")
     half = 4.302653 * math.sqrt(((0.1 - 0.31 / 3) ** 2 * 2 + (0.11 - 0.31 / 3) ** 2) / 2 / 3)
-    assert paired.said == f"a - b: {-0.31 / 3:+.3f} ± {half:.3f}"
+    assert paired.measured == f"a - b: {-0.31 / 3:+.3f} ± {half:.3f}"
 
 
 def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
     slopes = rules.every(rules.slope("she", ("she", 1)), rules.slope("both", ("she", 1), (MANY, -1)))
     made = plate(tmp_path, {("she", 1): [4.0], ("she", 2): [4.5]})
     found = judge(slopes, made)
-    assert (found.word, found.why, found.said) == ("observed once", "not all its models were run", "she: +0.500")
+    assert (found.word, found.why, found.measured) == ("observed once", "not all its models were run", "she: +0.500")
 
 
 def test_losses_are_judged_apart(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_each_at_its_best_by_training_loss(tmp_path: Path) -> None:
 def test_many_differences_are_summed_up(tmp_path: Path) -> None:
     heads = {f"attention-heads={n}": [4.0 + n / 100] for n in (2, 4, 8, 16)} | {ONE: [4.5]}
     found = judge(rules.highest(ONE), plate(tmp_path, heads))
-    assert found.said == "4 of 4 below 0; the least: 16 heads - 1 head: -0.340"
+    assert found.measured == "4 of 4 below 0; the least: 16 heads - 1 head: -0.340"
 
 
 def test_names() -> None:
@@ -183,7 +183,7 @@ def test_claims_ask_for_lines_that_their_studies_have(tmp_path: Path) -> None:
             losses = {(line.series, line.x): [4.0] for line in study.lines}
             known[claim.study] = plate(tmp_path, losses, over=study.over)
         made = known[claim.study]
-        if claim.says.startswith("ME") and claim.study == "equal-mul":  # no attention is as small as a tiny ME
+        if claim.text.startswith("ME") and claim.study == "equal-mul":  # no attention is as small as a tiny ME
             continue
         terms = {(line.series, line.x) for line in made.lines}
         for one in claim.rule(made):

@@ -19,14 +19,14 @@ SIMPLER = ("he", "we", "me")
 @final
 @dataclass(frozen=True)
 class Claim:
-    """What is said, in our words; where; the study that shows it, and how. Without a rule, no loss can show it."""
+    """The claim in our words; its section; the study and the rule that show it; no loss can show one without a rule."""
 
-    says: str
-    place: str
+    text: str
+    section: str
     study: str
     rule: Rule | None
     also: Callable[[Study], str] | None = None
-    """what else is to be said of the training loss"""
+    """what the page adds to the training loss"""
 
 
 HEADLINE = Claim("SHE does evidently better than 32-head self-attention.", "abstract; section 6, Figure 8; section 8",

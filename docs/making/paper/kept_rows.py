@@ -19,7 +19,7 @@ TEXTS = "table2"
 MOST = 400
 """batches of Figure 9 that are kept of a cell"""
 ELSEWHERE = re.compile(r"(?:^|[\s='\"(\[])(?:~?/\w|\.\.?/|[A-Za-z]:\\)")
-"""where something lies on one machine"""
+"""a path of one machine"""
 WRITTEN = ("text", "prompt")
 """what a model writes and reads, of Table 2"""
 Kept: TypeAlias = dict[str, list[tuple[str, Study]]]
@@ -27,40 +27,40 @@ Kept: TypeAlias = dict[str, list[tuple[str, Study]]]
 
 
 def keep(out: Path, folder: Path = FOLDER) -> list[Path]:
-    """Keeps the rows of each study in OUT; the files. ValueError where there is none, or a row says where it lies."""
-    found = [path for path in (out / f"{study}.jsonl" for study in (*STUDIES, TEXTS)) if path.is_file()]
-    if not found:
+    """Keeps the rows of each study in OUT; the files. ValueError where there is none, or a row names a path."""
+    paths = [path for path in (out / f"{study}.jsonl" for study in (*STUDIES, TEXTS)) if path.is_file()]
+    if not paths:
         raise ValueError(f"{out} has no rows of a study; `seqloom study paper fig8 --out {out.name}` makes some")
     folder.mkdir(parents=True, exist_ok=True)
-    return [_keep(path, folder) for path in found]
+    return [_keep(path, folder) for path in paths]
 
 
 def _keep(path: Path, folder: Path) -> Path:
     rows = [_thinned(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    for said in (text for row in rows for text in _texts({k: v for k, v in row.items() if k not in WRITTEN})):
-        if ELSEWHERE.search(said):
-            raise ValueError(f"{path.name} names a place on a machine, {said!r}: take it out of the rows first")
-    kept = folder / path.name
-    if path.stem != TEXTS and kept.exists() and read(kept).figure["batches"] != rows[0]["batches"]:
-        kept = folder / f"{path.stem}-{rows[0]['batches']}.jsonl"
-    kept.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return kept
+    for text in (text for row in rows for text in _texts({k: v for k, v in row.items() if k not in WRITTEN})):
+        if ELSEWHERE.search(text):
+            raise ValueError(f"{path.name} names a path of a machine, {text!r}: take it out of the rows first")
+    target = folder / path.name
+    if path.stem != TEXTS and target.exists() and read(target).figure["batches"] != rows[0]["batches"]:
+        target = folder / f"{path.stem}-{rows[0]['batches']}.jsonl"
+    target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return target
 
 
 def _thinned(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it is; of one with all batches, each n-th, and n beside them."""
+    """A row as it is; of one with all batches, every n-th, and n next to them."""
     if row.get("row") != "batches":
         return row
-    each = -(-len(row["steps"]) // MOST)
-    return row | {"steps": row["steps"][::each], "losses": row["losses"][::each], "kept_each": each}
+    every = -(-len(row["steps"]) // MOST)
+    return row | {"steps": row["steps"][::every], "losses": row["losses"][::every], "kept_each": every}
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def kept(folder: Path = FOLDER) -> Kept:
@@ -68,16 +68,16 @@ def kept(folder: Path = FOLDER) -> Kept:
 
     Those of the paper's own settings come first, then those of more seeds, then those after more batches.
     """
-    found: Kept = {}
+    by_name: Kept = {}
     for study in STUDIES:
         paths = sorted((*folder.glob(f"{study}.jsonl"), *folder.glob(f"{study}-[0-9]*.jsonl")), key=lambda p: p.stem)
-        plates = [(path.name, read(path)) for path in paths]
-        if plates:
-            found[study] = sorted(plates, key=lambda each: _weight(each[1].figure))
-    return found
+        studies = [(path.name, read(path)) for path in paths]
+        if studies:
+            by_name[study] = sorted(studies, key=lambda named: _order(named[1].figure))
+    return by_name
 
 
-def _weight(figure: dict[str, Any]) -> tuple[bool, int, int]:
+def _order(figure: dict[str, Any]) -> tuple[bool, int, int]:
     return figure["differs"] != "", -figure["seeds"], -figure["batches"]
 
 

@@ -1,91 +1,131 @@
-"""A study's own table on the page of the replication: its models, their losses at the end, and the command."""
+"""A study on the page of the replication: its models with their losses at the end, its pictures, and the command."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from docs.making.paper.pictures import links
-from docs.making.paper.rules import name
-from docs.making.paper.verdicts import said_p, shown
-from docs.making.tables import table
+from docs.making.paper.kept_rows import Kept
+from docs.making.paper.rules import name as written
+from docs.making.paper.verdicts import in_words, p_in_words
+from docs.making.results import table
 from seqloom.core.statistics import Difference, Estimate
+from seqloom.report.charts.chart import Chart
+from seqloom.report.charts.draw import svg
+from seqloom.report.study.charts import charts
 from seqloom.report.study.compared import Compared, Loss
 from seqloom.report.study.rows import Line, Study
 
 LOSSES: tuple[Loss, ...] = ("training", "held_out")
 
 
-def section(file: str, plate: Study) -> str:
+def section(file: str, study: Study) -> str:
     """A study: what it is, its models with their losses at the end, and the command."""
-    figure = plate.figure
+    figure = study.figure
     differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
-    says = f"{figure['says']}{differs} {_seeds(plate)}; `{figure['text']}`."
+    says = f"{figure['says']}{differs} {_seeds(study)}; `{figure['text']}`."
     over = [figure["over"]] if figure["over"] else []
-    timed = any(line.known("raced") for line in plate.lines)
+    timed = any(line.known("raced") for line in study.lines)
     clock = ["ms a step, all by turns"] if timed else []
-    compared = [Compared(plate, loss) for loss in LOSSES]
-    apart = [f"to {name(compared[0].baseline)}"] if compared[0].differences else []
+    compared = [Compared(study, loss) for loss in LOSSES]
+    to_baseline = [f"to {written(compared[0].baseline)}"] if compared[0].differences else []
     head = [
         "model",
         *over,
         f"training loss, last {figure['stretch']:,}",
-        *apart,
+        *to_baseline,
         "held-out loss",
-        *apart,
+        *to_baseline,
         "parameters",
         "operations a token",
         *clock,
         "finished",
     ]
-    rows = [_row(line, compared, bool(over), timed) for line in plate.lines]
+    rows = [_row(line, compared, bool(over), timed) for line in study.lines]
     parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, table(head, rows)]
-    parts += [_beneath(compared)] if apart else []
+    parts += [_beneath(compared)] if to_baseline else []
     parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
     thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
-    parts += links(file, plate)
+    parts += links(file, study)
     parts.append(f"[The rows](../results/paper/{file}); {thinned}{origin(figure['origin'])}:")
     return "\n\n".join([*parts, f"```sh\n{figure['origin']['command']}\n```"])
 
 
-def origin(said: dict[str, str]) -> str:
+def origin(source: dict[str, str]) -> str:
     """Machine, commit and day of rows."""
-    return f"{said['machine']}, commit {said['commit']}, {said['date']}"
+    return f"{source['machine']}, commit {source['commit']}, {source['date']}"
 
 
-def _seeds(plate: Study) -> str:
-    count = plate.figure["seeds"]
+def _seeds(study: Study) -> str:
+    count = study.figure["seeds"]
     return "One seed" if count == 1 else f"{count} seeds; ± is half of a 95% interval"
 
 
 def _beneath(compared: Sequence[Compared]) -> str:
     """The smallest differences that the table could have settled."""
-    training, held_out = (name(each.beneath) for each in compared)
+    training, held_out = (written(comparison.beneath) for comparison in compared)
     return held_out if training == held_out else f"Training: {training} Held out: {held_out}"
 
 
 def _row(line: Line, compared: Sequence[Compared], swept: bool, timed: bool) -> Sequence[object]:
-    cells = [cell for each in compared for cell in _loss(line, each)]
+    cells = [cell for comparison in compared for cell in _loss(line, comparison)]
     sizes = [f"{line.seeds[0].row[column]:,}" for column in ("parameters", "operations")]
     done = sum(seed.row["finished"] for seed in line.seeds)
-    place = [f"{line.x:g}"] if swept and line.x is not None else []
+    x = [f"{line.x:g}"] if swept and line.x is not None else []
     seconds = line.mean("raced")
     clock = [] if not timed else ["-" if seconds is None else f"{1000 * seconds:.1f}"]
-    return [name(line.series), *place, *cells, *sizes, *clock, f"{done} of {len(line.seeds)}"]
+    return [written(line.series), *x, *cells, *sizes, *clock, f"{done} of {len(line.seeds)}"]
 
 
 def _loss(line: Line, compared: Compared) -> list[str]:
     """A model's loss, and, where the table has differences, that to the baseline."""
     mean = [_mean(compared.mean(line))]
-    return [*mean, _apart(compared.difference(line))] if compared.differences else mean
+    return [*mean, _to_baseline(compared.difference(line))] if compared.differences else mean
 
 
-def _mean(found: Estimate | None) -> str:
-    if found is None:
+def _mean(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "-"
-    return f"{found.mean:.3f}" + ("" if found.half is None else f" ± {found.half:.3f}")
+    return f"{estimate.mean:.3f}" + ("" if estimate.half is None else f" ± {estimate.half:.3f}")
 
 
-def _apart(found: Difference | None) -> str:
-    if found is None:
+def _to_baseline(difference: Difference | None) -> str:
+    if difference is None:
         return "-"
-    return shown(found.estimate) + (
-        "" if found.adjusted is None else f" ({said_p(found.adjusted).removeprefix('adjusted ')})"
+    return in_words(difference.estimate) + (
+        "" if difference.adjusted is None else f" ({p_in_words(difference.adjusted).removeprefix('adjusted ')})"
     )
+
+
+FOLDER = Path(__file__).parents[2] / "images/paper"
+SHOWN = ("second half", "parameters", "ms per")
+"""in the heading of what is shown of a study with a training course; its other charts show less at this size"""
+
+
+def charts_of(file: str, study: Study) -> dict[str, Chart]:
+    """The charts of a study that the page shows, by the names of their files."""
+    drawn = charts(study)
+    if study.figure["kind"] in ("curves", "points"):
+        drawn = [chart for chart in drawn if any(words in chart.heading for words in SHOWN)]
+    return {Path(file).stem + chart.name.removeprefix(study.figure["name"]) + ".svg": chart for chart in drawn}
+
+
+def links(file: str, study: Study) -> list[str]:
+    """The pictures of a study as the page shows them."""
+    heading = study.figure["heading"]
+    return [
+        f"![{heading}: {chart.heading}](images/{FOLDER.name}/{name})" for name, chart in charts_of(file, study).items()
+    ]
+
+
+def draw(studies: Kept, folder: Path = FOLDER) -> None:
+    """Writes the pictures of all studies, and removes those of studies that are gone."""
+    drawn = {
+        name: chart
+        for files in studies.values()
+        for file, study in files
+        for name, chart in charts_of(file, study).items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in set(folder.glob("*.svg")) - {folder / name for name in drawn}:
+        old.unlink()
+    for name, chart in drawn.items():
+        (folder / name).write_text(svg(chart), encoding="utf-8")

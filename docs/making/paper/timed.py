@@ -21,7 +21,7 @@ WAITED = "us_to_the_output_median"
 class Race:
     """Where the Extractors are to be faster, and the rows that show it: a file, and what they have in common."""
 
-    says: str
+    text: str
     file: str
     which: dict[str, Any]
     ratio: str = "ratio_median"
@@ -32,17 +32,18 @@ SHORT = {"what": "sublayers", "dim": 128, "context": 32, "batch": 64, "against":
 MIDDLE = {"what": "sublayers", "dim": 256, "context": 512, "batch": 16, "against": "attention:heads=4"}
 LONG = {"what": "sublayers", "dim": 256, "context": 2048, "batch": 4, "against": "attention:heads=4"}
 RACES = (
-    Race("Training, the sublayer of Table 1, beside 32 heads.", "extractors", ONCE | {"against": "attention:heads=32"}),
-    Race("Training, the sublayer of Table 1, beside 1 head.", "extractors", ONCE | {"against": "attention:heads=1"}),
-    Race("Training, a sublayer of dim 128, 64 rows of 32 tokens, beside 1 head.", "extractors", SHORT),
-    Race("Training, a sublayer of dim 256, 16 rows of 512 tokens, beside 4 heads.", "extractors", MIDDLE),
-    Race("Training, a sublayer of dim 256, 4 rows of 2,048 tokens, beside 4 heads.", "extractors", LONG),
-    Race("One more token, dim 128, a context of 512, beside 32 heads.", "tokens", {"context": 512, "batch": 1},
+    Race("Training, the sublayer of Table 1, against 32 heads.", "extractors",
+         ONCE | {"against": "attention:heads=32"}),
+    Race("Training, the sublayer of Table 1, against 1 head.", "extractors", ONCE | {"against": "attention:heads=1"}),
+    Race("Training, a sublayer of dim 128, 64 rows of 32 tokens, against 1 head.", "extractors", SHORT),
+    Race("Training, a sublayer of dim 256, 16 rows of 512 tokens, against 4 heads.", "extractors", MIDDLE),
+    Race("Training, a sublayer of dim 256, 4 rows of 2,048 tokens, against 4 heads.", "extractors", LONG),
+    Race("One more token, dim 128, a context of 512, against 32 heads.", "tokens", {"context": 512, "batch": 1},
          "ratio_to_attention_32"),
-    Race("One more token, dim 128, a context of 4,096, beside 32 heads.", "tokens", {"context": 4096, "batch": 1},
+    Race("One more token, dim 128, a context of 4,096, against 32 heads.", "tokens", {"context": 4096, "batch": 1},
          "ratio_to_attention_32"),
 )  # fmt: skip
-PLACE = "abstract; sections 7, 8"
+SECTIONS = "abstract; sections 7, 8"
 WAITS = "The critical path is what counts: what a token's output waits for does not grow with the context."
 
 
@@ -52,14 +53,16 @@ def raced(race: Race, folder: Path = RESULTS) -> tuple[Verdict, str]:
     there = [(mixer, row) for mixer, row in known if row]
     if len(there) < len(known):
         return UNMEASURED, f"python benchmarks/{race.file}.py"
-    each = [(mixer.upper(), row[race.ratio], *row["ratio_quartiles"]) for mixer, row in there]
-    said = "times attention's time: " + ", ".join(f"{m} {r:.2f} ({low:.2f} to {high:.2f})" for m, r, low, high in each)
-    slow = ", ".join(mixer for mixer, _, low, _ in each if low > 1)
-    verdict = Verdict("not settled", "quartiles on both sides of 1", said, 1)
+    ratios = [(mixer.upper(), row[race.ratio], *row["ratio_quartiles"]) for mixer, row in there]
+    times = "times attention's time: " + ", ".join(
+        f"{m} {r:.2f} ({low:.2f} to {high:.2f})" for m, r, low, high in ratios
+    )
+    slow = ", ".join(mixer for mixer, _, low, _ in ratios if low > 1)
+    verdict = Verdict("not settled", "quartiles on both sides of 1", times, 1)
     if slow:
-        verdict = Verdict("does not hold", f"not for {slow}", said, 1)
-    elif all(high < 1 for *_, high in each):
-        verdict = Verdict("holds", "", said, 1)
+        verdict = Verdict("does not hold", f"not for {slow}", times, 1)
+    elif all(high < 1 for *_, high in ratios):
+        verdict = Verdict("holds", "", times, 1)
     return verdict, str(there[0][1]["command"])
 
 
@@ -70,16 +73,16 @@ def waited(folder: Path = RESULTS) -> tuple[Verdict, str]:
     pairs = [(mixer, a, b) for mixer, a, b in zip(EXTRACTORS, near, far, strict=True) if a and b]
     if len(pairs) < len(EXTRACTORS):
         return UNMEASURED, "python benchmarks/latency.py"
-    said = ", ".join(f"{mixer.upper()} {a[WAITED]:.0f} and {b[WAITED]:.0f}" for mixer, a, b in pairs)
+    times = ", ".join(f"{mixer.upper()} {a[WAITED]:.0f} and {b[WAITED]:.0f}" for mixer, a, b in pairs)
     word: Word = "holds" if all(b[WAITED] < 1.1 * a[WAITED] for _, a, b in pairs) else "does not hold"
-    busy = "; other work ran beside some" if any(row["loaded"] for _, *both in pairs for row in both) else ""
-    said = f"µs to the output at contexts of 512 and 4,096: {said}{busy}"
-    return Verdict(word, "", said, 1), str(pairs[0][1]["command"])
+    busy = "; other work ran next to some" if any(row["loaded"] for _, *both in pairs for row in both) else ""
+    times = f"µs to the output at contexts of 512 and 4,096: {times}{busy}"
+    return Verdict(word, "", times, 1), str(pairs[0][1]["command"])
 
 
-def found(folder: Path = RESULTS) -> list[tuple[str, str, Verdict, str]]:
-    """Each claim with its place, verdict and command."""
-    return [*((race.says, PLACE, *raced(race, folder)) for race in RACES), (WAITS, "section 7", *waited(folder))]
+def verdicts(folder: Path = RESULTS) -> list[tuple[str, str, Verdict, str]]:
+    """Each claim with its section, verdict and command."""
+    return [*((race.text, SECTIONS, *raced(race, folder)) for race in RACES), (WAITS, "section 7", *waited(folder))]
 
 
 def machines(folder: Path = RESULTS) -> str:

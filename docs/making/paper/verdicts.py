@@ -43,12 +43,16 @@ class Verdict:
 
     word: Word
     why: str = ""
-    said: str = ""
+    measured: str = ""
     seeds: int = 0
 
     def __str__(self) -> str:
         """All of it, in Markdown."""
-        return f"**{self.word}**" + (f" ({self.why})" if self.why else "") + (f": {self.said}" if self.said else "")
+        return (
+            f"**{self.word}**"
+            + (f" ({self.why})" if self.why else "")
+            + (f": {self.measured}" if self.measured else "")
+        )
 
 
 UNMEASURED = Verdict("not settled", "not measured yet")
@@ -65,64 +69,65 @@ class Evidence:
     otherwise: Verdict
 
 
-def judged(rules: Mapping[Name, Rule], plate: Study, loss: Loss) -> dict[Name, Verdict]:
+def judged(rules: Mapping[Name, Rule], study: Study, loss: Loss) -> dict[Name, Verdict]:
     """The verdicts on all claims of a figure, which are one family."""
-    found = {name: evidence(rule(plate), plate, loss) for name, rule in rules.items()}
-    tested = {name: one.p for name, one in found.items() if one.p is not None}
+    by_name = {name: evidence(rule(study), study, loss) for name, rule in rules.items()}
+    tested = {name: own.p for name, own in by_name.items() if own.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
-    return {name: _verdict(one, adjusted.get(name)) for name, one in found.items()}
+    return {name: _verdict(own, adjusted.get(name)) for name, own in by_name.items()}
 
 
-def _verdict(found: Evidence, adjusted: float | None) -> Verdict:
+def _verdict(own: Evidence, adjusted: float | None) -> Verdict:
     if adjusted is None:
-        return found.otherwise
+        return own.otherwise
     settled = adjusted < LEVEL
-    verdict = found.verdict if settled else found.otherwise
-    return verdict if verdict.why else replace(verdict, why=said_p(adjusted))
+    verdict = own.verdict if settled else own.otherwise
+    return verdict if verdict.why else replace(verdict, why=p_in_words(adjusted))
 
 
-def evidence(contrasts: Sequence[Contrast], plate: Study, loss: Loss) -> Evidence:
+def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidence:
     """What a study says of contrasts that a claim says are all below 0."""
-    runs = losses(plate, loss)
-    found = [(each.name, contrast(each.weights, runs, paired=plate.paired)) for each in contrasts]
-    known = [(name, one) for name, one in found if one is not None]
-    run = all(key in runs for each in contrasts for key, weight in each.weights.items() if weight)
+    runs = losses(study, loss)
+    estimates = [(sums.name, contrast(sums.weights, runs, paired=study.paired)) for sums in contrasts]
+    known = [(name, estimate) for name, estimate in estimates if estimate is not None]
+    run = all(key in runs for sums in contrasts for key, weight in sums.weights.items() if weight)
     missing = "unfinished" if run else "not all its models were run"
     if not known:
         none = Verdict("not settled", missing)
         return Evidence(None, none, none)
-    said, seeds = _said(known), min(one.seeds for _, one in known)
-    tested = [(one.mean, p) for _, one in known if (p := one.p) is not None]
+    measured = _differences(known)
+    seeds = min(estimate.seeds for _, estimate in known)
+    tested = [(estimate.mean, p) for _, estimate in known if (p := estimate.p) is not None]
     above = [p for mean, p in tested if mean > 0]
-    if all(one.seeds == 1 for _, one in known):
-        otherwise = Verdict("observed once", "" if len(known) == len(found) else missing, said, seeds)
-    elif len(known) < len(found):
-        otherwise = Verdict("not settled", missing, said, seeds)
+    if all(estimate.seeds == 1 for _, estimate in known):
+        otherwise = Verdict("observed once", "" if len(known) == len(estimates) else missing, measured, seeds)
+    elif len(known) < len(estimates):
+        otherwise = Verdict("not settled", missing, measured, seeds)
     else:
         few = f"a model has fewer than {FEWEST} seeds" if seeds < FEWEST else ""
-        few = few or ("seeds change nothing" if len(tested) < len(found) else "")
-        otherwise = Verdict("not settled", few, said, seeds)
+        few = few or ("seeds change nothing" if len(tested) < len(estimates) else "")
+        otherwise = Verdict("not settled", few, measured, seeds)
     if above:
-        return Evidence(min(1.0, len(found) * min(above)), Verdict("does not hold", "", said, seeds), otherwise)
-    if len(tested) == len(found):
-        return Evidence(max(p for _, p in tested), Verdict("holds", "", said, seeds), otherwise)
+        return Evidence(min(1.0, len(estimates) * min(above)), Verdict("does not hold", "", measured, seeds), otherwise)
+    if len(tested) == len(estimates):
+        return Evidence(max(p for _, p in tested), Verdict("holds", "", measured, seeds), otherwise)
     return Evidence(1.0 if tested else None, otherwise, otherwise)
 
 
-def said_p(adjusted: float) -> str:
+def p_in_words(adjusted: float) -> str:
     """An adjusted p, in words."""
     return "adjusted p below 0.001" if adjusted < 0.001 else f"adjusted p {adjusted:.3f}"
 
 
-def _said(known: Sequence[tuple[str, Estimate]]) -> str:
+def _differences(known: Sequence[tuple[str, Estimate]]) -> str:
     if len(known) <= MOST:
-        return "; ".join(f"{name}: {shown(one)}" for name, one in known)
-    name, nearest = max(known, key=lambda each: each[1].mean / (each[1].half or 1))
-    below = sum(one.mean < 0 for _, one in known)
-    return f"{below} of {len(known)} below 0; the least: {name}: {shown(nearest)}"
+        return "; ".join(f"{name}: {in_words(estimate)}" for name, estimate in known)
+    name, nearest = max(known, key=lambda pair: pair[1].mean / (pair[1].half or 1))
+    below = sum(estimate.mean < 0 for _, estimate in known)
+    return f"{below} of {len(known)} below 0; the least: {name}: {in_words(nearest)}"
 
 
-def shown(found: Estimate) -> str:
+def in_words(estimate: Estimate) -> str:
     """A difference with half of its 95% interval, where it has one."""
-    half = found.half
-    return f"{found.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")
+    half = estimate.half
+    return f"{estimate.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")

@@ -1,0 +1,55 @@
+"""Writes the pictures of docs/images that are made of rows: README's, that of long texts, and those of the board.
+
+    python -m docs.making.images
+
+answer.svg          losses of results/paper/fig8.jsonl, three seeds per mixer; times of results/step.jsonl
+extrapolate.svg     loss against length beyond training, of results/extrapolate.jsonl
+board*.svg          of the board's rows, as far as they are there
+"""
+
+from pathlib import Path
+
+from docs.making import board
+from docs.making.results import RESULTS, rows
+from seqloom.core.statistics import mean_of
+from seqloom.report import extrapolate
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
+from seqloom.report.charts.draw import svg
+from seqloom.report.charts.points import points
+from seqloom.report.charts.style import looks
+from seqloom.report.study.rows import read
+
+IMAGES = Path(__file__).parents[1] / "images"
+
+
+def images() -> dict[str, Chart]:
+    """The charts by the names of their files."""
+    return {"answer.svg": answer(), "extrapolate.svg": longer(), **board.pictures()}
+
+
+def answer() -> Chart:
+    """Six mixers: the mean of three seeds with Student's 95% interval, against milliseconds per step."""
+    times = {row["mixer"]: row["ms_median"] for row in rows("step") if row["freed_memory_kept"]}
+    cells: list[list[Cell]] = []
+    for line in read(RESULTS / "paper" / "fig8.jsonl").lines:
+        loss = mean_of(line.known("held_out"))
+        half = loss.half or 0.0
+        cells.append([line.series, times[line.series], loss.mean, loss.mean - half, loss.mean + half])
+    x, y = Axis("ms per step", "ms per training step"), Axis("loss", "held-out loss, nats per token")
+    table = Table(["model", x.column, y.column, "lowest seed", "highest seed"], cells)
+    title = "A hundred children's books, 3,000 batches, context 32, 2 layers, 3 seeds"
+    words = "Held-out loss with its 95% interval against the time of a training step, six mixers."
+    look = looks([str(row[0]) for row in cells])
+    draw = Choice(title, lambda: points(table, x, y, look, front=["attention-heads=32"]))
+    return Chart("answer", title, words, {"rows": table}, [draw])
+
+
+def longer() -> Chart:
+    """Loss against the length of the text, a line per run."""
+    return extrapolate.charts(sorted(rows("extrapolate"), key=lambda row: int(row["length"])))[0]
+
+
+if __name__ == "__main__":
+    for name, chart in images().items():
+        (IMAGES / name).write_text(svg(chart), encoding="utf-8")
+        print(f"docs/images/{name} is written")
