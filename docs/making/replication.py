@@ -32,7 +32,7 @@ AGAIN = "seqloom study paper {} --scale small"
 Verdicts: TypeAlias = Mapping[tuple[Claim, Loss], Sequence[tuple[Study | None, Verdict]]]
 """of each claim, by each loss: one verdict for each file of its study, with what the file holds; the first decides"""
 READ = f"""
-Losses are in nats a token: the training loss is the median over the last stretch of batches, as in the paper, the
+Losses are in nats per token: the training loss is the median over the last stretch of batches, as in the paper, the
 held-out loss that of text which is not trained on, after all batches, which the paper does not report. A mean stands
 with ± half of Student's 95% interval from the model's own seeds, a difference with that of Welch's. Seeds share all
 batches and differ in weights and dropout, so the intervals say nothing of other texts. A claim of several differences
