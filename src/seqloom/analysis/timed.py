@@ -20,7 +20,7 @@ _TOKEN = uuid4().hex
 
 
 def process() -> str:
-    """This process, and no other; a fork is another."""
+    """A name of this process, which no fork and no later process shares."""
     return f"{os.getpid()}-{_TOKEN}"
 
 

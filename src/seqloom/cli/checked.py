@@ -99,7 +99,7 @@ def _model(setting: dict[str, Any], values: Any) -> Any:
 
 def _field(setting: dict[str, Any]) -> Any:
     bounds = {} if setting.get("converted") else setting.get("bounds", {})
-    if "settings" in setting and "default" in setting:  # made of its own settings' defaults
+    if "settings" in setting and "default" in setting:  # its default consists of those of its settings
         return Field(None, **bounds)
     if "kinds" in setting:
         return Field(None, discriminator="kind")

@@ -69,7 +69,7 @@ class Objective(nn.Module, ABC):
         """The row of `score` in a few words."""
 
     def resize(self, context: int) -> None:
-        """Makes batches of rows of so many tokens from now on. ValueError, as by default, where rows are given."""
+        """Sets the tokens of a row in later batches. ValueError, the default, where the rows have a fixed length."""
         raise ValueError("the rows of this objective have one length: leave context out of training.stages")
 
     def targets(self, batch: Batch) -> int:

@@ -64,7 +64,7 @@ class Windows:
         return self._read(permute(index, epoch, self.starts, self._seed))
 
     def _read(self, start: npt.NDArray[np.int64]) -> Tensor:
-        """The windows of some numbers below `starts`."""
+        """The windows with these numbers, each below `starts`."""
         if self._firsts is not None:
             document = np.searchsorted(self._before, start, side="right") - 1
             start = self._firsts[document] + start - self._before[document]

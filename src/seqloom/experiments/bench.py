@@ -117,7 +117,7 @@ class Bench(Cell):
         return sorted(rows, key=lambda row: row.ms_median)
 
     def text(self, rows: Sequence[Timed]) -> str:
-        """The quickest."""
+        """The quickest mixer and its time."""
         return f"{rows[0].mixer} is the quickest, {rows[0].ms_median:.4g} ms"
 
     def _row(self, name: str, times: Mapping[str, Timing], used: dict[str, list[str]], busy: bool | None) -> Timed:

@@ -104,7 +104,7 @@ def require_lengths(lengths: Sequence[int]) -> None:
 
 
 def _model(sizes: LayeredConfig, tokens: int, device: torch.device) -> Model:
-    """The model with a context of N; of a few more where it reads no further. ValueError where it has no room."""
+    """The model with a context of `tokens`, or a few more where that is its longest text. ValueError without room."""
     for context in (tokens, tokens + TOKENS):
         here = sizes.model_copy(update={"context": context, "position": NoPositionConfig()})
         with torch.device("meta"):

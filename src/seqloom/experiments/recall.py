@@ -92,7 +92,7 @@ class Recall:
             before = difficulty
 
     def _solved(self, results: Results, difficulty: int) -> set[tuple[str, str, int]]:
-        """The mixers, probes and widths that were solved at a difficulty; all while nothing is known, for the plan.
+        """The mixers, probes and widths that were solved at a difficulty; while there are no rows, all, for the plan.
 
         A training that ended before its last batch had solved its probe (`ProbeObjective.check`).
         """

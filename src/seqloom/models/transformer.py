@@ -58,7 +58,7 @@ class Transformer(Model, ABC):
         self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
         shared = config.shared()
-        self.shared = nn.ModuleDict(shared)  # here alone: the layers' mixers refer to it, and do not hold it
+        self.shared = nn.ModuleDict(shared)  # the only owner: the layers' mixers refer to it
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
         built = [config.position.build(config.dim, config.context) for _ in range(depth if in_layers else 0)]

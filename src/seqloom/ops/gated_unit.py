@@ -19,5 +19,5 @@ def gated(both: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
 
 
 def price(numbers: int) -> Cost:
-    """The gate of so many numbers."""
+    """The price of gating so many numbers."""
     return sigmoid(numbers) + Cost(mul=numbers, path=("multiplication",))

@@ -48,7 +48,7 @@ class ShortConvolution(nn.Module):
         if state is None:
             return convolve(x, self.weight, self.bias, silu=self.silu), {}
         window = state["window"]
-        if x.shape[1] == 1 and lengths is None:  # what is not in the window yet is skipped
+        if x.shape[1] == 1 and lengths is None:  # one token: lags before the first token are skipped
             given = x[:, 0], self.weight, self.bias, window, length_of(state)
             y, after = convolve_token(*given, reuse=False) if self.silu else after_one(*given, silu=False)
             return y[:, None], {"window": after}

@@ -40,7 +40,7 @@ class TransformerXL(RelativePosition):
         keys = None if alone else self.w_r(r).unflatten(1, (self.heads, self.width)).permute(1, 2, 0)  # (H, K, R)
 
         def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            at = (i - j + ahead).clamp(0, len(r) - 1)  # beyond are pairs that the pattern hides
+            at = (i - j + ahead).clamp(0, len(r) - 1)  # pairs beyond are hidden by the pattern
             asked = q + (self.v - self.u)[:, None].to(q.dtype)  # q has u already
             if keys is None:
                 by_distance = asked @ by_head.to(q.dtype) @ r.T.to(q.dtype)

@@ -100,7 +100,7 @@ def levels(rows: Comparison) -> list[tuple[str, float]]:
 
 
 def borders(shown: Sequence[Contender], amount: Amount) -> list[tuple[str, float]]:
-    """Where each stage of a training begins, for those that have stages; equal borders are one."""
+    """Where each stage of a training begins, for those that have stages; equal borders are listed once."""
     stages: dict[tuple[str, float], None] = {}
     for contender in shown:
         factor = amount.per_batch(contender)

@@ -37,7 +37,7 @@ def tradeoffs(rows: Comparison) -> list[Chart]:
 def chart(
     column: str, words: str, points: Mapping[str, Point], looks: Mapping[str, Look], meaning: str, name: str = ""
 ) -> Chart:
-    """Held-out loss against one price, whose column is called so; `words` are along its axis."""
+    """Held-out loss against one price, that of `column`; `words` label its axis."""
     front = pareto({model: (price, loss) for model, (price, loss, *_) in points.items()})
     head = ["model", column, "held-out loss", "lowest seed", "highest seed", "on the Pareto front"]
     table = Table(

@@ -54,7 +54,7 @@ class Reports:
         except RuntimeError:  # rank 0 held the store and died, or the launcher did
             reports = {self._rank: report}
         if not (lost or isinstance(error, ValueError | OSError)):
-            return error  # a fault of our own, or Ctrl-C: it is shown where it happened
+            return error  # a fault of our own, whose traceback is printed, or Ctrl-C
         if self._rank != min(reports):
             return Ended("")
         causes = {rank: report["text"] for rank, report in reports.items() if not report["lost"]}

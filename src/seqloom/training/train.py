@@ -115,7 +115,7 @@ def _train(
                 if training.step > first:
                     training.save(rows)
             elif group.of_main(lambda: not _scored(run, training.step)):
-                training.evaluate(rows)  # a longer run was cut to what it had done
+                training.evaluate(rows)  # its batches were reduced to those done: only the score is missing
                 training.save(rows)
     score = training.score
     summary = "" if score is None else learner.objective.summary(score)

@@ -67,7 +67,7 @@ class Hyena(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        rest = [self.in_proj.weight, self.short, self.out_proj.weight]  # what makes the filters is not decayed
+        rest = [self.in_proj.weight, self.short, self.out_proj.weight]  # the network of the filters is not decayed
         return [{"params": rest}, {"params": self._made, "weight_decay": 0.0}]
 
     @property

@@ -42,7 +42,7 @@ class FNet(BidirectionalMixer):
     def __init__(self, dim: int, scaled: bool) -> None:
         super().__init__()
         self.dim, self.scaled = dim, scaled
-        self.register_buffer("like", torch.empty(0))  # which says the dtype and the device
+        self.register_buffer("like", torch.empty(0))  # holds the dtype and the device
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:

@@ -88,7 +88,7 @@ class Linformer(BidirectionalMixer):
     def reset(self, std: float) -> None:
         super().reset(std)
         for module in self.children():
-            if isinstance(module, Landmarks):  # those of all layers are the model's
+            if isinstance(module, Landmarks):  # those that all layers share are the model's to initialize
                 module.init()
 
     @override

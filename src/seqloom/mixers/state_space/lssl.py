@@ -106,7 +106,7 @@ class LSSL(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N, M = span.rows, self.dim, self.state_dim, self.outputs
-        step = Cost(exp=rows * D, path=("exponentiation",))  # Δ; priced per token, as in a step, and Ā and B̄
+        step = Cost(exp=rows * D, path=("exponentiation",))  # Δ, Ā and B̄, priced per token as in a step
         skip = Cost(mul=rows * D * M, add=rows * D * M, path=("addition",))
         return step, price.single(rows, D, N, M, "bilinear"), skip, price_gelu(rows * D * M), self.w_out
 

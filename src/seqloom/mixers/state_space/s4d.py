@@ -138,6 +138,7 @@ class S4D(PackedMixer):
         self.d.normal_()
 
     def _turns(self) -> Tensor:
+        """The turns of each wave per token (D, N)."""
         step = self.log_step.exp()[:, None]
         return (step * self.frequency / (2 * math.pi)).detach()
 

@@ -98,7 +98,7 @@ class Spade(ComposedMixer):
 
 
 def weaker(far: Traits, near: Traits) -> Traits:
-    """What two mixers can do together."""
+    """The traits of two mixers side by side: what both can do."""
     both, streams = (far, near), far.streams and near.streams
     longest = [traits.longest for traits in both if traits.longest is not None]
     return Traits(

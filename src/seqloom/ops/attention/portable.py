@@ -85,7 +85,7 @@ def _scores(
 
 
 def _picked(blocks: Tensor, numbers: Tensor) -> Tensor:
-    """These blocks of (P, N, b, K): of numbers (n,) as (P n, b, K), of (n, m) as (P n, m b, K)."""
+    """The blocks of (P, N, b, K) with these numbers: (P n, b, K) for numbers (n,), (P n, m b, K) for (n, m)."""
     result = blocks.index_select(1, numbers.flatten().to(blocks.device))
     return result.view(len(blocks) * len(numbers), -1, blocks.shape[3])
 

@@ -28,7 +28,7 @@ def shape(dim: int, groups: Groups) -> tuple[int, ...]:
 
 def declared(signatures: Mapping[int, Signature], w: Any) -> Signature:
     """The signature for taps of so many dimensions. ValueError where there is none."""
-    signature = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]  # which says what w is instead
+    signature = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]  # whose check names the type of w
     if signature is None:
         raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
     return signature

@@ -17,5 +17,5 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     matrix = torch.where((lag >= 0) & (lag < len(w)), w[lag.clamp(0, len(w) - 1)], 0.0)
     matrix = matrix.to(x.dtype)
     if onednn.faster() and not torch.compiler.is_compiling() and onednn.able(x, matrix, None):
-        return conv1d(x, matrix[:, :, None])  # times are its channels: the same product, by the faster library
+        return conv1d(x, matrix[:, :, None])  # with times as channels: the same product, by a faster library
     return matrix @ x

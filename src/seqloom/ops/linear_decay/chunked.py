@@ -30,5 +30,5 @@ def decay(
 
 
 def parallel(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same with one chunk: the T² pairs at once."""
+    """`decay` with one chunk: all T² pairs at once."""
     return decay(q, k, v, g, state, chunk=q.shape[2])

@@ -35,7 +35,7 @@ def held(
     """
     B, T, N = v.shape
     rows = T if OP.choose(v) == "reference" else 1
-    if state is None:  # so that the first token costs what each token costs
+    if state is None:  # so that the first token has the price of any other
         state = v.new_zeros(B, N)
     rates, step = continuous(log_step.expand(rows, N), eigenvalues.expand(rows, N, 2), scale)
     decay, gain = diagonal_zoh(rates, step)

@@ -69,7 +69,7 @@ def after_one(
     exact = torch.promote_types(x.dtype, torch.float32)
     u, w = x.to(exact), taps.to(exact)
     y = u * w[0]
-    if held:  # what is not there yet costs nothing
+    if held:  # an empty window is skipped
         y = y + (window[:, size - held :].to(exact) * w[1 : held + 1].flip(0)).sum(1)
     after = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
     return _shifted(y, bias, silu).to(x.dtype), after

@@ -44,7 +44,7 @@ class MaskedTokenConfig(ObjectiveConfig):
 
     @override
     def vocab(self, tokens: int) -> int:
-        """The tokens and the mask."""
+        """The number of tokens, and one more for the mask."""
         return tokens + 1
 
     @override

@@ -48,7 +48,7 @@ OF_MATRICES = {(name, ndim): _entry(name, ndim) for name in ("forward", "backwar
 
 
 def points(L: int) -> int:
-    """Positions of a transform: the power of two from L on."""
+    """The number of positions of a transform: the least power of two that is no less than L."""
     return max(LEAST, 1 << (L - 1).bit_length())
 
 
