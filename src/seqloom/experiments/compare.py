@@ -202,9 +202,8 @@ class Compare:
     def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
         assert run is not None
         held, context = self.corpus.held.ids, self.base.model.context
-        first = max(
-            0, min(len(held) // 2, len(held) - context)
-        )  # not from the start: documents begin with titles in capitals
+        # Not from the start: documents begin with titles in capitals.
+        first = max(0, min(len(held) // 2, len(held) - context))
         return PortraitCell(
             name=f"{contender.name}/portrait",
             contender=contender.name,

@@ -78,7 +78,7 @@ class RWKV(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; C averages a token in one call, and the token before is there already.
+        # As `read`; C averages a token in one call, and the previous token is in the state.
         earlier = state["last"].to(x.dtype)
         moved = x - earlier
         r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))
