@@ -151,7 +151,7 @@ def _recalled(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 @register
 class AFTFullConfig(MixerConfig):
-    """AFT with a bias for each pair of positions. It reads at most `context` tokens."""
+    """AFT with a bias per pair of positions. It reads at most `context` tokens."""
 
     kind: Literal["aft_full"] = "aft_full"
     bias_dim: int = Field(128, ge=0, description="width of the factors of the biases; 0 for a plain table of them")
