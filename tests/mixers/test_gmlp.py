@@ -110,7 +110,8 @@ def test_what_does_not_fit(settings: dict[str, Any], dim: int, context: int | No
         mixer_config({"kind": "gmlp", **settings}).build(dim, context, causal)
 
 
+@pytest.mark.parametrize("settings", [{}, {"toeplitz": True, "attention": A}], ids=str)
 @pytest.mark.parametrize("causal", [True, False])
-def test_a_text_beyond_the_context(causal: bool) -> None:
+def test_a_text_beyond_the_context(causal: bool, settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="gmlp has weights for 6 positions, not for 7"):
-        build(causal)(draw(1, L + 1, D))
+        build(causal, **settings)(draw(1, L + 1, D))

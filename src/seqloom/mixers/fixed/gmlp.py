@@ -6,8 +6,8 @@
     a = softmax(q kᵀ / √A) v' W_a,   [q k v'] = x W_qkv           tiny attention of A = `attention` channels; 0: none
 
 w is L × L and b has L numbers, L = `context`. With `toeplitz` w_tj is w_{t-j} and b one number: `me`'s taps under a
-gate, which read any length. Causal, the sums and attention run over j ≤ t. Before training w is uniform in ±10⁻³/L and
-b is 1, so that a layer begins as a network of each token alone.
+gate, which without attention read any length. Causal, the sums and attention run over j ≤ t. Before training w is
+uniform in ±10⁻³/L and b is 1, so that a layer begins as a network of each token alone.
 
 It holds its own network over channels: in the paper no feed-forward network follows (`model.channel: none`).
 
@@ -66,6 +66,7 @@ class SpatialGate(Mixer, ABC):
         self.dim, self.width, self.context, self.A = D, E // 2, layer.context, A
         self.w_in, self.norm, self.w_out = Linear(D, E), nn.LayerNorm(E // 2), Linear(E // 2, D)
         self.toeplitz = config.toeplitz
+        self.longest = None if self.toeplitz and not A else self.context
         self.w = nn.Parameter(torch.empty((lags,) if self.toeplitz else (self.context, self.context)))
         self.b = nn.Parameter(torch.empty(1 if self.toeplitz else self.context))
         self.w_qkv = Linear(D, 3 * A, bias=False) if A else None
@@ -120,24 +121,22 @@ class GMLP(SpatialGate, PackedMixer):
 
     def __init__(self, config: "GMLPConfig", layer: Layer) -> None:
         super().__init__(config, layer, layer.context or 0)
-        self.traits = replace(TRAITS, longest=None if self.toeplitz else self.context)
-        if self.toeplitz and not self.A:
-            self.traits = replace(self.traits, state="window")
-        self.most = None if self.toeplitz else self.context
+        window = replace(TRAITS, state="window")
+        self.traits = window if self.longest is None else replace(TRAITS, longest=self.longest)
 
     @property
     @override
     def memory(self) -> Memory:
-        gate = Entry((0, self.width), grows=True, most=self.most)
+        gate = Entry((0, self.width), grows=True, most=self.context)
         sums = online.entries(self.context, self.width) if self.toeplitz else {"gate": gate}
-        cache = Entry((0, self.A), grows=True, most=self.most)
+        cache = Entry((0, self.A), grows=True, most=self.context)
         return {**sums, **({"k": cache, "v": cache} if self.A else {})}
 
     @override
     def read(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
-        """Raises ValueError beyond `context` positions, unless it is `toeplitz`; without a state dropped ones count."""
+        """Raises ValueError beyond `longest` positions; without a state dropped ones count as well."""
         u, v = self.halves(x)
         s, entries = self._summed(v, state, lengths, reuse)
         if self.A:
@@ -169,19 +168,19 @@ class GMLP(SpatialGate, PackedMixer):
             s, entries = online.carry(v, self.w, state, lengths)
             return s + self.b, entries
         t = positions("gmlp", self.context, v, state, lengths).clamp(max=self.context - 1)
-        cached, entries = with_past(state, {"gate": v}, self.most, lengths, reuse)
+        cached, entries = with_past(state, {"gate": v}, self.context, lengths, reuse)
         s = triangular(cached["gate"][:, :, None], self.w[:, None, :, None], None if state is None else t)[:, :, 0]
         return s + self.b[t][..., None], entries
 
     def _attended(self, x: Stream, state: State | None, lengths: Lengths | None, reuse: bool) -> tuple[Tensor, Entries]:
         """a (B, T, E/2), and what it remembers."""
+        t = positions("gmlp", self.context, x, state, lengths)
         q, k, v = self.heads(x)
         if state is None:
             return self.attended(q, k, v), {}
-        cached, entries = with_past(state, {"k": k, "v": v}, self.most, lengths, reuse)
-        now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
+        cached, entries = with_past(state, {"k": k, "v": v}, self.context, lengths, reuse)
         then = torch.arange(cached["k"].shape[1], device=x.device).expand(len(x), -1)
-        return self.attended(q, cached["k"], cached["v"], pattern=causal, query_time=now, key_time=then), entries
+        return self.attended(q, cached["k"], cached["v"], pattern=causal, query_time=t, key_time=then), entries
 
 
 @final
@@ -190,20 +189,19 @@ class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
 
     def __init__(self, config: "GMLPConfig", layer: Layer) -> None:
         super().__init__(config, layer, 2 * (layer.context or 0) - 1)
-        self.traits = replace(NEVER, longest=None if self.toeplitz else self.context)
+        self.traits = replace(NEVER, longest=self.longest)
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        """Raises ValueError beyond `context` positions, unless it is `toeplitz`; dropped ones count as well."""
+        """Raises ValueError beyond `longest` positions; dropped ones count as well."""
+        if self.longest is not None:
+            positions("gmlp", self.longest, x)
         T = x.shape[1]
         u, v = self.halves(x)
         if lengths is not None:
             v = torch.where(within(lengths, T)[:, :, None], v, 0.0)
-        if self.toeplitz:
-            s = centered.centered(v, self.w) + self.b
-        else:
-            positions("gmlp", self.context, x)
-            s = self.w[:T, :T] @ v + self.b[:T, None]
+        summed = centered.centered(v, self.w) if self.toeplitz else self.w[:T, :T] @ v
+        s = summed + self.b[:T, None]  # one number where it is toeplitz
         if self.A:
             time = torch.arange(T, device=x.device)
             then = None if lengths is None else torch.where(within(lengths, T), time, -1)
@@ -228,7 +226,7 @@ def _view(w: Tensor) -> View:
 
 @register
 class GMLPConfig(MixerConfig):
-    """A network with a spatial gate. It reads at most `context` tokens, or any number of them with `toeplitz`."""
+    """A network with a spatial gate. It reads `context` tokens, or any number with `toeplitz` and no attention."""
 
     kind: Literal["gmlp"] = "gmlp"
     expand: int = Field(6, ge=1, description="channels of the network, times dim; half of them are the gate's")
