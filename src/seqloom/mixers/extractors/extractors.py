@@ -9,13 +9,17 @@
 
 Bidirectional, the sum reaches as far ahead: k = -(L-1) … L-1, with 2L-1 taps.
 
+`extractor` may divide e by the root of its number of terms, e_i ← e_i / √min(i, L) (`scale: rsqrt_position`), so that
+e has the same variance at every position.
+
 `groups` between 1 and D is a spectrum from SHE to WE that the paper does not have: channels mix inside a group only.
 Taps beyond the context are zero, so that any length is read.
 
 Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 24, 25, ME 29), HE's extraction section
 5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights begin at N(0, 0.01²) as in the paper; a mixer that stands
 alone begins at 1/√fan-in instead, so that it preserves the variance of its input. The bidirectional form is ours.
-Nothing else differs.
+`rsqrt_position` is inferred from one public program that cites the author's sequel, arXiv:2311.12678, and divides by
+√i; the sequel's text was not read, and that sums of L terms are divided by √L is ours. Nothing else differs.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +29,7 @@ from typing import Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.arguments import deviation
@@ -91,6 +95,8 @@ class Extractor(Extraction, PackedMixer):
 
     traits = TRAITS
     sides = 1
+    scaled = False
+    """whether a sum is divided by the root of its number of terms"""
 
     @property
     @override
@@ -101,6 +107,7 @@ class Extractor(Extraction, PackedMixer):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         z = x if self.w_in is None else self.w_in(x)
         e, entries = online.carry(z, self.w_ext, state, lengths)
+        e = e / self._root(e.shape[1], state, e.dtype) if self.scaled else e
         y = e if self.w_adj is None else self.w_adj(x) * e
         out = y if self.w_out is None else self.w_out(y)
         return out, entries
@@ -111,13 +118,22 @@ class Extractor(Extraction, PackedMixer):
         w_in, w_adj, w_out = self.w_in, self.w_adj, self.w_out
         z = x if w_in is None else w_in.token(x)
         e, entries = online.advance(z, self.w_ext, state, reuse)
+        e = e / self._root(1, state, e.dtype)[:, 0] if self.scaled else e
         y = e if w_adj is None else w_adj.token(x) * e
         out = y if w_out is None else w_out.token(y)
         return out, entries
 
+    def _root(self, T: int, state: State | None, dtype: torch.dtype) -> Tensor:
+        """√min(i, L) of the next T positions, (T, 1) or (B, T, 1)."""
+        i = torch.arange(1, T + 1, device=self.device)
+        position = i if state is None else state["length"][:, None] + i
+        return position.clamp(max=self.context)[..., None].to(dtype).sqrt()
+
     @override
     def _extraction(self, span: Span, inside: int) -> Cost:
-        return taps.price(span, self.dim, self.context, inside)
+        summed = taps.price(span, self.dim, self.context, inside)
+        divided = Cost(div=span.rows * self.dim, other=span.rows, path=("division",))
+        return summed + divided if self.scaled else summed
 
 
 @final
@@ -160,7 +176,7 @@ class _ExtractorConfig(MixerConfig):
             raise ValueError(f"context must be at least 1, not {layer.context}")
         paper = {"groups": layer.dim, "in_proj": False, "adjust": True}
         form = Extractor if layer.causal else BidirectionalExtractor
-        return form(layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind"})})
+        return form(layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind", "scale"})})
 
 
 @register
@@ -215,4 +231,24 @@ class AnyExtractor(_ExtractorConfig):
     in_proj: bool = Field(False, description="whether the input projection W_in comes first")
     adjust: bool = Field(True, description="whether the current token adjusts the extraction, through W_adj")
     out_proj: bool = OUT
-    examples: ClassVar = ({"groups": 4, "in_proj": True}, {"groups": "shared", "in_proj": True})
+    scale: Literal["none", "rsqrt_position"] = Field(
+        "none", description="rsqrt_position: divide a sum by the root of its number of terms; causal alone; inferred"
+    )
+    later: ClassVar = ("scale",)
+    examples: ClassVar = (
+        {"groups": 4, "in_proj": True},
+        {"groups": "shared", "in_proj": True},
+        {"groups": 2, "scale": "rsqrt_position"},
+    )
+
+    @property
+    @override
+    def has_bidirectional(self) -> bool:
+        return self.scale == "none"
+
+    @override
+    def make(self, layer: Layer) -> Extraction:
+        built = super().make(layer)
+        if isinstance(built, Extractor):
+            built.scaled = self.scale == "rsqrt_position"
+        return built
