@@ -16,16 +16,16 @@ def test_a_report_of_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("seqloom.experiments.race.ROUNDS", 1)
     found = compare([contender("attention:heads=2"), contender("attention:heads=4")], "tiny", ENCODER, tmp_path)
     columns = {column.name for column in found.columns}
-    assert "masked right" in columns
+    assert "right" in columns
     assert not columns & {"bits a byte", "ms a generated token", "grammatical", "agreeing"}
     assert found.text.floor is None
     for each in found.contenders:
-        assert 0 <= each.row["masked right"] <= 1
+        assert 0 <= each.row["right"] <= 1
         assert each.row["ms a step"] > 0
         assert each.row["state bytes"] is None
         assert each.samples == each.by_position == []
         assert {view.layer for view in each.views} == {0}
-    assert "masked right" in printed(found)
+    assert "right" in printed(found)
     page = write(tmp_path).read_text(encoding="utf-8")
-    assert "masked right" in page
+    assert "right" in page
     assert "attention-heads=4" in page

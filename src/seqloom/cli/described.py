@@ -113,7 +113,7 @@ def _models(config: type[BaseModel]) -> dict[str, Any] | None:
         return None
     tree = settings(SHARED)
     shared = {each["name"]: each for each in tree if each["name"] != "kind"}
-    next(each for each in tree if each["name"] == "kind")["choices"] = list(KINDS)
+    next(each for each in tree if each["name"] == "kind").update(types=["choice"], choices=list(KINDS))
     kinds = {}
     for kind, member in KINDS.items():
         own = {each["name"]: each for each in _without_kind(settings(member))}

@@ -10,6 +10,8 @@ from seqloom.core.model import Model
 from seqloom.core.table import table
 from seqloom.data.config import DataConfig
 from seqloom.data.corpora import read
+from seqloom.data.labelled import encode_examples
+from seqloom.data.labels import examples_of
 from seqloom.data.prepare import encode_documents
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
@@ -36,12 +38,22 @@ def scored(
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     settings = find_run(run).data  # the text is read as the run's own text was
+    config: Any = model.config
+    if objective_of(find_run(run)).labelled:
+        examples = examples_of(
+            data,
+            settings.get("labels", "given"),
+            column=column or settings.get("column", "text"),
+            words=settings.get("passage", 64),
+            seed=settings.get("seed", 0),
+        )
+        _require_windows(model, stride, memory)
+        tokens = encode_examples(examples, config.labels, model.tokenizer, config.context)
+        return _by_objective(run, model, tokens, data, batch, as_json)
     documents = read(data, column=column or settings.get("column", "text"))
     tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
     if not model.traits.generates:
-        for option, given in (("--stride", stride), ("--memory", memory)):
-            if given is not None:
-                raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave {option} out")
+        _require_windows(model, stride, memory)
         return _by_objective(run, model, tokens, data, batch, as_json)
     carried = (memory or _trained_with(run)) == "carry"
     if carried and stride is not None:
@@ -67,6 +79,13 @@ def scored(
     for position in sorted({1, 2, 8, 32, 128, last} & set(range(1, last + 1))):
         rows.append((f"loss after {position} tokens of the window", scores.by_position[position - 1]))
     return table((str(run), data), rows)
+
+
+def _require_windows(model: Model, stride: int | None, memory: str | None) -> None:
+    """ValueError where what is for a text's likelihood is given for a model that has none."""
+    for option, given in (("--stride", stride), ("--memory", memory)):
+        if given is not None:
+            raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave {option} out")
 
 
 def _trained_with(run: Path) -> Any:

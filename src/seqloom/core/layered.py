@@ -58,10 +58,15 @@ class LayeredConfig(ModelConfig, ABC):
     scaled_init: bool = Field(
         False, description="the last linear layer of each sublayer begins divided by √(number of sublayers) (GPT-2)"
     )
-    later: ClassVar = (
+    later: ClassVar[tuple[str, ...]] = (
         *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "norm_place", "sublayers"),
         *("embed_scale", "tie", "head_bias", "scaled_init"),
     )
+
+    @property
+    def outputs(self) -> int:
+        """What the output layer has an entry for: by default the vocabulary."""
+        return self.vocab
 
     @property
     def pattern(self) -> tuple[MixerConfig, ...]:

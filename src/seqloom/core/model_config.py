@@ -22,6 +22,8 @@ class ModelConfig(Config, ABC):
     """whether a position is predicted from those before it alone"""
     fits: ClassVar[bool] = False
     """whether the model learns by `Model.fit` and `Model.end_pass`, without gradients and without an optimizer"""
+    objective: ClassVar[str | None] = None
+    """the only objective that the kind is trained under, where there is one"""
     grows: ClassVar[bool] = False
     """whether the sizes of the model's buffers follow from what it has learned, and so from its checkpoint alone"""
 

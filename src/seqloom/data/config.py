@@ -45,7 +45,14 @@ class DataConfig(Config):
     )
     disjoint: bool = Field(False, description="training windows lie side by side, so that no token is read twice")
     column: str = Field("text", min_length=1, description="column of Parquet and datasets, field of .jsonl: the text")
-    later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint")
+    labels: Literal["given", "book", "later", "same"] = Field(
+        "given",
+        description="the labels of training.objective.kind=labels: given by a .tsv file (label, text, perhaps a second "
+        "text) or .jsonl; or implied by passages of documents: book: which one it is from, later: which of two comes "
+        "later, same: whether two are from one",
+    )
+    passage: int = Field(64, ge=1, le=2**20, description="words of a passage, where data.labels are implied")
+    later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage")
 
     @model_validator(mode="before")
     @classmethod

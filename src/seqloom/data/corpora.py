@@ -53,7 +53,7 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
         return _json_lines(path, column)
     if path.suffix.lower() == _PARQUET:
         return columns.parquet([path], column, name, _plain)
-    return Documents.of([Document(path.name, _text(path))], name)
+    return Documents.of([Document(path.name, read_text_file(path))], name)
 
 
 def _path(name: str) -> Path:
@@ -75,7 +75,7 @@ def _folder(folder: Path, column: str) -> Documents:
         documents = columns.parquet(tables, column, str(folder), _plain)
     elif texts:
         skipped.update(f"{_PARQUET} files, next to texts" for _ in tables)
-        listed = [Document(path.relative_to(folder).as_posix(), _text(path)) for path in texts]
+        listed = [Document(path.relative_to(folder).as_posix(), read_text_file(path)) for path in texts]
         documents = Documents.of(listed, str(folder))
     else:
         raise ValueError(f"{folder}: no text in this folder (looked for {', '.join((*_SUFFIXES, _PARQUET))})")
@@ -110,7 +110,8 @@ def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
     return sorted(files, key=lambda path: path.relative_to(folder).as_posix()), skipped
 
 
-def _text(path: Path) -> str:
+def read_text_file(path: Path) -> str:
+    r"""The text of a file, with `\n` line ends. ValueError where it is binary, not UTF-8 or empty."""
     raw = _bytes(path)
     if (nul := raw.find(0)) >= 0:
         raise ValueError(f"{path}: binary or UTF-16, not UTF-8 text (a NUL byte at offset {nul})")
@@ -137,7 +138,7 @@ def _plain(text: str) -> str:
 
 def _json_lines(path: Path, column: str) -> Documents:
     documents: list[Document] = []
-    for number, line in enumerate(_text(path).split("\n"), 1):
+    for number, line in enumerate(read_text_file(path).split("\n"), 1):
         if not line.strip():
             continue
         try:

@@ -64,6 +64,8 @@ class Corpus:
     test: Tokens | None = None
     """of a text that is divided by author, whose `held` is for validation"""
     division: Division | None = None
+    labels: tuple[str, ...] | None = None
+    """the names of the labels, where each example has one: `labelled`"""
 
 
 def prepare(
@@ -91,7 +93,7 @@ def prepare(
     # context is left out: it changes how the ids are read, not the ids
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
     if tokenizer is not None:
-        settings["tokenizer"] = _digest(tokenizer)
+        settings["tokenizer"] = digest(tokenizer)
     elif vocab is None:
         raise ValueError("give vocab, the size of the tokenizer to train, or a tokenizer")
     else:
@@ -102,7 +104,7 @@ def prepare(
     if divided is not None:
         del settings["seed"]
         settings["parts"] = divided.parts.hex()
-    survey = _surveyed(documents, settings)
+    survey = surveyed(documents, settings)
     home = cached.folder(cache) / "corpora" / survey.identity
 
     @functools.cache
@@ -116,14 +118,14 @@ def prepare(
 
     if tokenizer is None:
         assert vocab is not None
-        tokenizer = _trained(home / "tokenizer.json", lambda: sides()[0], vocab)
+        tokenizer = trained_tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab)
     if vocab is not None and tokenizer.vocab < vocab:
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
     # the tokenizer's hash in the name: ids are never read with another tokenizer than the one that made them
-    mark = _digest(tokenizer)[:16]
-    train = _tokens(home / f"train-{mark}.tokens", lambda: sides()[0], tokenizer)
-    held = _tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
-    test = None if divided is None else _tokens(home / f"test-{mark}.tokens", lambda: sides()[2], tokenizer)
+    mark = digest(tokenizer)[:16]
+    train = mapped_tokens(home / f"train-{mark}.tokens", lambda: sides()[0], tokenizer)
+    held = mapped_tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
+    test = None if divided is None else mapped_tokens(home / f"test-{mark}.tokens", lambda: sides()[2], tokenizer)
     if len(train) < context + 1:
         need = f"one window of context {context} needs {context + 1}; add text or lower the context"
         raise ValueError(f"{source}: the training text has {len(train)} tokens, and {need}")
@@ -164,15 +166,16 @@ def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, i
                 advance(len(text))
 
 
-def _surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
+    """The first pass over a source; the settings that shape its ids are part of its identity."""
+    hashed = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     count = total = 0
     longest: list[tuple[int, int, str]] = []  # a heap: bytes, the earlier first where equal, name
     with progress("reading", documents.rows, f"{documents.unit}s") as advance:
         for document in documents:
             raw = document.text.encode()
-            digest.update(len(raw).to_bytes(8, "little"))
-            digest.update(raw)
+            hashed.update(len(raw).to_bytes(8, "little"))
+            hashed.update(raw)
             count += 1
             total += len(raw)
             heapq.heappush(longest, (len(raw), -count, document.name))
@@ -180,14 +183,16 @@ def _surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
                 heapq.heappop(longest)
             advance()
     names = tuple((name, size) for size, _, name in sorted(longest, reverse=True))
-    return Survey(digest.hexdigest(), count, total, names, dict(documents.skipped))
+    return Survey(hashed.hexdigest(), count, total, names, dict(documents.skipped))
 
 
-def _digest(tokenizer: Tokenizer) -> str:
+def digest(tokenizer: Tokenizer) -> str:
+    """sha256 of the text of its tokenizer.json."""
     return hashlib.sha256(tokenizer.json.encode()).hexdigest()
 
 
-def _trained(path: Path, documents: Callable[[], Documents], vocab: int) -> Tokenizer:
+def trained_tokenizer(path: Path, documents: Callable[[], Documents], vocab: int) -> Tokenizer:
+    """The tokenizer of a file, or one that is trained on documents and put there."""
     check = path.with_suffix(".sha256")
     if path.is_file():
         if check.is_file() and hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode() == read_bytes(check):
@@ -195,7 +200,7 @@ def _trained(path: Path, documents: Callable[[], Documents], vocab: int) -> Toke
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
     tokenizer = Tokenizer.train(_watched(documents()), vocab)
     # the checksum first: a tokenizer without one would look damaged to another run that starts meanwhile
-    cached.write(check, _digest(tokenizer).encode())
+    cached.write(check, digest(tokenizer).encode())
     tokenizer.save(path)
     return tokenizer
 
@@ -208,7 +213,8 @@ def _watched(documents: Documents) -> Iterator[str]:
                 advance(len(piece))
 
 
-def _tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
+def mapped_tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
+    """The tokens of a file, or those of documents, which are put there."""
     if path.is_file():
         try:
             return Tokens.open(path)

@@ -49,6 +49,9 @@ class Tokens:
     ids: Ids
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64] | None = None
+    """the number of the label of each example, which is `texts` documents, one after the other"""
+    texts: int = 1
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -6,7 +6,7 @@ from seqloom.data.probes import probe
 
 STATISTICS = ("± held-out", "to baseline", "± to baseline", "adjusted p", "could settle")
 """columns of statistics over the seeds; a table with one seed does not have them"""
-OPTIONAL = (*STATISTICS, "bits a byte", "masked right", "ms a generated token")
+OPTIONAL = (*STATISTICS, "bits a byte", "right", "ms a generated token")
 """columns that a table omits where no contender has a value"""
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "held-out loss": (
@@ -20,7 +20,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     "adjusted p": ("", "", "that the difference is 0, two-sided, by Holm over the table; below 0.05 it is settled"),
     "could settle": ("nats a token", "", "the smallest difference of this contender that would have been settled"),
     "bits a byte": ("bits", "lower", "held-out loss for each byte of text, whatever the tokenizer"),
-    "masked right": ("share", "higher", "hidden tokens of the held-out text that were predicted rightly"),
+    "right": ("share", "higher", "hidden tokens, or examples, of the held-out data that were predicted rightly"),
     "training loss": ("nats a token", "lower", "median over the last tenth of the training batches"),
     "parameters": ("numbers", "lower", "trainable numbers of the whole model"),
     "operations a token": (

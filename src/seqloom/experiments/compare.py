@@ -31,7 +31,7 @@ from seqloom.experiments.recall import Recall
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Study, scoring
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, with_text
+from seqloom.training.preparation import identity, of_corpus, with_text
 from seqloom.training.settings import resolve
 from seqloom.training.stages import LARGEST
 
@@ -123,13 +123,8 @@ class Compare:
 
         if contender not in self._configs:
             self._configs[contender] = resolve(self.preset, [*self.changes, *contender.changes], self.source, log=log)
-        config = self._configs[contender]
-        return config.model_copy(
-            update={
-                "model": config.model.model_copy(update={"vocab": self.base.model.vocab}),
-                "training": config.training.model_copy(update={"seed": seed}),
-            }
-        )
+        config = of_corpus(self._configs[contender], self.corpus)
+        return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
         """Sizes that have to be measured, then runs, then measurements of the trained models."""

@@ -65,7 +65,7 @@ def quality(run: Trained) -> Values:
     return {
         "held-out loss": run.held_out,
         "bits a byte": run.bits_per_byte,
-        "masked right": run.accuracy,
+        "right": run.accuracy,
         "training loss": run.training,
     }
 

@@ -16,6 +16,16 @@ from seqloom.training.memory import require_room
 from seqloom.training.optimizers import optimizer
 
 
+def labelled_noise(context: int, vocab: int, texts: int) -> Tokens:
+    """Examples that fill the context, of random ids and one label; the same in each process."""
+    width = (context - 1) // texts
+    ids = np.random.default_rng(0).integers(1, max(vocab, 2), size=(64 * texts, width), dtype=id_type(vocab))
+    ids[:, -1] = 0  # each text ends with `<eos>`
+    count = len(ids)
+    starts = np.arange(count, dtype=np.int64) * width
+    return Tokens(ids.reshape(-1), starts, np.full(count, width), np.zeros(count // texts, np.int64), texts)
+
+
 def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
     """A text of `tokens` ids and one window, all ids equally likely; the same in each process."""
     ids = np.random.default_rng(0).integers(vocab, size=tokens + context, dtype=id_type(vocab))
@@ -30,7 +40,9 @@ def training_step(model: LayeredConfig, training: TrainConfig) -> Callable[[], o
     device = chosen(training.device)
     require_room(model, device, training)
     built = model.build().to(device, training.dtype).train()
-    text = noise(model.context, model.vocab)
+    labelled = training.objective.labelled
+    texts = getattr(model, "texts", 1)
+    text = labelled_noise(model.context, model.vocab, texts) if labelled else noise(model.context, model.vocab)
     objective = training.objective.build(model, DataConfig(source="noise"), training.batch, text)
     updates = Updates(Learner(built, objective), optimizer(built, training), training, seed=0)
     numbers = count()

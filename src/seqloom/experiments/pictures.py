@@ -3,10 +3,11 @@
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.analysis import reach
 from seqloom.core.layered import layered
+from seqloom.core.mixer import Mixer
 from seqloom.core.model import Model
 from seqloom.core.view import View
 from seqloom.data.tokenizer import Tokenizer
@@ -56,14 +57,23 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
     return plain
 
 
-def _read_by(model: Model, mixer: nn.Module, text: Tensor) -> Tensor:
+def _read_by(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
     """What the mixer reads (1, T, D) when the model reads the text."""
     caught: list[Tensor] = []
+    # a mixer with extras of its own is read without a call of its forward
+    reading = mixer.forward_with_extras
+
+    def watched(x: Tensor, *others: Any) -> Any:
+        caught.append(x)
+        return reading(x, *others)
+
+    mixer.forward_with_extras = watched  # type: ignore[method-assign, assignment]
     hook = mixer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
     try:
         model.features(text)
     finally:
         hook.remove()
+        del mixer.forward_with_extras
     return caught[0]
 
 

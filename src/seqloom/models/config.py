@@ -2,7 +2,7 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 from torch import nn
@@ -28,8 +28,10 @@ FFN_ONLY = ("activation", "glu", "ffn_bias")
 class TransformerConfig(LayeredConfig, ABC):
     """The sizes of a model and the mixers of its layers."""
 
-    kind: Literal["decoder", "encoder"] = Field(
-        "decoder", description="decoder: reads from left to right and generates; encoder: reads in both directions"
+    kind: str = Field(
+        "decoder",
+        description="decoder: reads from left to right and generates; encoder: reads in both directions; classifier: "
+        "gives one text or two a label",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")

@@ -1,59 +1,77 @@
 """An encoder around any bidirectional mixers: every position is read from all others; `transformer` has the equations.
 
-A mixer without a bidirectional form of its own reads both ways: `both_ways` with the sum of the two.
+    logits = W norm(x) + b
+    logits = W norm'(gelu(V norm(x) + c)) + b              with `head_layer`: BERT's, V of (D, D)
 
-Source: Devlin et al., BERT, arXiv:1810.04805. What differs: the layers are the Extractor paper's (norm before each
-sublayer, untied output, N(0, 0.01²)), there are no segments, and the head is one linear layer.
+Source: Devlin et al., BERT, arXiv:1810.04805. What differs: by default the layers are the Extractor paper's (norm
+before each sublayer, untied output, N(0, 0.01²)) and the head is one linear layer; the recipe bert/small has BERT's. No
+segments, whose embedding of the first is a constant here.
 """
 
 from typing import ClassVar, Literal, final
 
-from pydantic import field_validator, model_validator
+from pydantic import Field
+from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core.mixer_config import MixerConfig
+from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.model import ModelTraits
-from seqloom.mixers import mixer_config
-from seqloom.models.config import TransformerConfig
+from seqloom.core.parts import plain
+from seqloom.core.shapes import Stream
+from seqloom.models.bidirectional import BidirectionalConfig
+from seqloom.models.cost import norm_cost
+from seqloom.models.norm import normalisation
 from seqloom.models.transformer import Transformer
+from seqloom.ops.activations import PRICES
+from seqloom.ops.projection import Linear
 
 
 @final
-class EncoderConfig(TransformerConfig):
+class EncoderConfig(BidirectionalConfig):
     """The sizes of an encoder and the bidirectional mixers of its layers."""
 
     kind: Literal["encoder"] = "encoder"
-    causal: ClassVar = False
-
-    @field_validator("mixer", mode="after")
-    @classmethod
-    def _in_both_directions(cls, value: MixerConfig | tuple[MixerConfig, ...]) -> MixerConfig | tuple[MixerConfig, ...]:
-        return tuple(read_both_ways(mixer) for mixer in value) if isinstance(value, tuple) else read_both_ways(value)
-
-    @model_validator(mode="after")
-    def _both_directions(self) -> "EncoderConfig":
-        if self.channel in ("channel_mix", "channel_mix7"):
-            raise ValueError(
-                f"channel={self.channel} is causal, and an encoder reads in both directions: choose ffn or none"
-            )
-        return self
+    head_layer: bool = Field(False, description="a linear layer with GELU and a norm before the output (BERT)")
+    later: ClassVar = (*BidirectionalConfig.later, "head_layer")
 
     @override
     def build(self, layers: int | None = None) -> "Encoder":
         return Encoder(self, layers)
 
 
-def read_both_ways(mixer: MixerConfig) -> MixerConfig:
-    """The settings themselves where they have a bidirectional form, else those of `both_ways` around them."""
-    return mixer if mixer.has_bidirectional else mixer_config({"kind": "both_ways", "mixer": mixer})
-
-
 @final
 class Encoder(Transformer):
     """Predicts the token of every position from the whole row."""
+
+    config: EncoderConfig
+
+    def __init__(self, config: EncoderConfig, layers: int | None = None) -> None:
+        super().__init__(config, layers)
+        self.head_layer: nn.Sequential | None = None
+        if config.head_layer:
+            self.head_layer = nn.Sequential(
+                Linear(config.dim, config.dim), nn.GELU(), normalisation(config.norm, config.dim)
+            )
+            if not self.token.weight.is_meta:
+                plain(self.head_layer, config.std)
 
     @property
     @override
     def traits(self) -> ModelTraits:
         """It neither generates nor streams."""
         return ModelTraits(False, False, self.longest)
+
+    @override
+    def output(self, x: Stream) -> Tensor:
+        h: Tensor = self.norm(x)
+        logits: Tensor = self.head(h if self.head_layer is None else self.head_layer(h))
+        return logits
+
+    @override
+    def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
+        price = super().cost(T, per, outputs)
+        if self.head_layer is None:
+            return price
+        rows, D = T if outputs is None else outputs, self.config.dim
+        layer = linear(rows, D, D, bias=True) + PRICES["gelu"](rows * D)
+        return price + layer + norm_cost(rows, D, self.config.norm)

@@ -6,6 +6,7 @@ from pydantic import SerializeAsAny
 
 from seqloom.core.config import near, read_inside
 from seqloom.core.model_config import ModelConfig
+from seqloom.models.classifier import ClassifierConfig
 from seqloom.models.config import TransformerConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig
@@ -13,7 +14,7 @@ from seqloom.models.encoder import EncoderConfig
 AnyModel: TypeAlias = SerializeAsAny[ModelConfig]
 """a field of settings that holds those of a model of any kind"""
 KINDS: dict[str, type[ModelConfig]] = {
-    config.model_fields["kind"].default: config for config in (DecoderConfig, EncoderConfig)
+    config.model_fields["kind"].default: config for config in (DecoderConfig, EncoderConfig, ClassifierConfig)
 }
 SHARED = TransformerConfig
 """the settings that most kinds have"""

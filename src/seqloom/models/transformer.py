@@ -70,7 +70,7 @@ class Transformer(Model, ABC):
         if config.tie:
             self.head = TiedHead(self.token, config.head_bias)
         else:
-            self.head = Linear(config.dim, config.vocab, bias=config.head_bias)
+            self.head = Linear(config.dim, config.outputs, bias=config.head_bias)
         if not self.token.weight.is_meta:  # there is nothing to draw, and a search of sizes builds hundreds
             self.reset()
 
@@ -145,11 +145,13 @@ class Transformer(Model, ABC):
         return self.logits(x, keep), extras
 
     @override
-    def features_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        """`features`, and the layers' auxiliary losses and statistics."""
+    def features_with_extras(
+        self, ids: Ids, keep: Keep | None = None, added: Stream | None = None
+    ) -> tuple[Stream, Extras]:
+        """`features`, and the layers' auxiliary losses and statistics; `added` (B, T, D) is added to the embeddings."""
         self._check_piece(ids, keep)
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
-        x = self._embed(ids, time, keep)
+        x = self._embed(ids, time, keep, added)
         parts: list[Extras] = []
         handed: Handed = {}
         for number, block in enumerate(self.blocks):
@@ -186,8 +188,13 @@ class Transformer(Model, ABC):
             x = x.to(self.token.weight.dtype)
         if keep is not None:
             mask(keep, x)
-        logits: Tensor = self.head(self.norm(x))
+        logits = self.output(x)
         return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
+
+    def output(self, x: Stream) -> Tensor:
+        """The output layer over the stream x (B, T, D) after the last layer."""
+        logits: Tensor = self.head(self.norm(x))
+        return logits
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
@@ -220,13 +227,15 @@ class Transformer(Model, ABC):
             return first if ids.shape[1] == 1 else first + torch.arange(ids.shape[1], device=ids.device)
         return (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
 
-    def _embed(self, ids: Tensor, time: Tensor | None, keep: Tensor | None) -> Tensor:
+    def _embed(self, ids: Tensor, time: Tensor | None, keep: Tensor | None, added: Tensor | None = None) -> Tensor:
         if keep is not None:
             ids = torch.where(keep, ids, 0)  # the id of a dropped position is ignored
         x = arguments.embedded(self.token, ids)
         position = self.position if isinstance(self.position, EmbeddingPosition) else None
         if position is not None and position.scaled:
             x = x + position(time)
+        if added is not None:
+            x = x + added
         if self.config.embed_scale:
             x = x * self.config.dim**0.5
         if position is not None and not position.scaled:

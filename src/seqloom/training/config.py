@@ -125,12 +125,38 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _fits(self) -> "RunConfig":
         objective = self.training.objective
+        only = self.model.objective
+        if only is not None and objective.kind != only:
+            raise ValueError(
+                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
+                f"choose training.objective.kind={only}"
+            )
+        if objective.labelled and only is None:
+            raise ValueError(
+                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
+                "choose model.kind=classifier"
+            )
         if objective.causal != self.model.causal:
             kind = "masked_token" if objective.causal else "next_token"
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 f"choose training.objective.kind={kind}, or another model.kind"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _labelled(self) -> "RunConfig":
+        """What is of labels alone, and what labelled examples have no use for."""
+        data, fields = self.data, DataConfig.model_fields
+        labelled = self.training.objective.labelled
+        idle: tuple[str, ...]
+        idle = ("division", "disjoint", "packed", "within_documents", "unwrap") if labelled else ("labels", "passage")
+        if labelled and data.labels == "given":
+            idle += ("passage",)
+        for name in idle:
+            if getattr(data, name) != fields[name].default:
+                what = "labelled examples have" if labelled else "an objective without labels has"
+                raise ValueError(f"{what} no use for data.{name}: leave it out")
         return self
 
     @model_validator(mode="after")

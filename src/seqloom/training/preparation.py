@@ -7,6 +7,7 @@ import torch
 from seqloom.core.device import chosen
 from seqloom.core.objective import Objective
 from seqloom.data.given_tokenizer import given_tokenizer
+from seqloom.data.labelled import prepare_labelled
 from seqloom.data.packing import require_documents
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.tokenizer import Tokenizer
@@ -30,6 +31,19 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     require_room(config.model, chosen(training.device), training)
     if not training.objective.reads_text:
         return config, None
+    if training.objective.labelled:
+        corpus = prepare_labelled(
+            data.source,
+            task=data.labels,
+            words=data.passage,
+            vocab=data.vocab,
+            context=config.model.context,
+            held_out=data.held_out,
+            seed=data.seed,
+            column=data.column,
+            tokenizer=tokenizer,
+        )
+        return of_corpus(config, corpus), corpus
     corpus = prepare(
         data.source,
         vocab=data.vocab,
@@ -43,7 +57,15 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     )
     if data.packed:
         require_documents(corpus.train, data.source)
-    return _sized(config, corpus.tokenizer), corpus
+    return of_corpus(config, corpus), corpus
+
+
+def of_corpus(config: RunConfig, corpus: Corpus) -> RunConfig:
+    """The settings with what follows from a corpus: the vocabulary, and labels where its examples have them."""
+    if corpus.labels is not None:
+        known = {"labels": corpus.labels, "texts": corpus.train.texts}
+        config = config.model_copy(update={"model": config.model.model_copy(update=known)})
+    return _sized(config, corpus.tokenizer)
 
 
 def _sized(config: RunConfig, tokenizer: Tokenizer) -> RunConfig:

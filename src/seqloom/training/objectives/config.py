@@ -20,6 +20,8 @@ class ObjectiveConfig(Config, ABC):
     """whether it is for models that predict a position from those before it alone, or for those that read all"""
     packs: ClassVar[bool] = False
     """whether it reads packed documents: `data.packed`"""
+    labelled: ClassVar[bool] = False
+    """whether it reads examples with labels: `data.labels`"""
     resizes: ClassVar[bool] = False
     """whether its rows can be of any length: `Objective.resize`"""
     uses_length: ClassVar[bool] = False

@@ -1,0 +1,108 @@
+"""Labelled examples into what training reads: tokens of both sides with a label for each example, built once.
+
+    examples → held out by content → tokenizer from the training side alone → ids in a mapped file, labels next to them
+
+Labels are numbered in the order of their names. A row of an example is `<eos>` text `<eos>` [second text `<eos>`].
+"""
+
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from seqloom.data import cache as cached
+from seqloom.data.corpora import read
+from seqloom.data.documents import Document, Documents
+from seqloom.data.labels import Example, Task, given, implied, require_fit, require_known
+from seqloom.data.prepare import Corpus, digest, encode_documents, mapped_tokens, surveyed, trained_tokenizer
+from seqloom.data.split import hold_out
+from seqloom.data.tokenizer import Tokenizer
+from seqloom.data.tokens import Tokens
+
+_FORMAT = 1  # raise it when the way from examples to ids changes
+
+
+def prepare_labelled(
+    source: str,
+    *,
+    task: Task,
+    words: int,
+    vocab: int | None,
+    context: int,
+    held_out: float,
+    seed: int,
+    column: str,
+    tokenizer: Tokenizer | None,
+    cache: str | Path | None = None,
+) -> Corpus:
+    """The examples of a source (`labels`) as a corpus whose tokens have labels; from the cache where it was built.
+
+    Given examples, and those of `book`, are held out one by one; those of pairs by whole documents. Raises what
+    `labels.given` and `corpora.read` raise, and ValueError where there is one label alone, or an example exceeds the
+    context.
+    """
+    train, held = _sides(source, task, words, held_out, seed, column)
+    names = tuple(sorted({example.label for example in train}))
+    if len(names) < 2:
+        raise ValueError(f"{source}: all examples for training have the label {names[0]!r}: at least two are needed")
+    require_known(held, names)
+    settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "labels": task}
+    settings |= {"passage": words} if task != "given" else {}
+    settings |= {"vocab": vocab} if tokenizer is None else {"tokenizer": digest(tokenizer)}
+    whole = [Document(each.name, "\t".join((each.label, *each.texts))) for each in (*train, *held)]
+    survey = surveyed(Documents.of(whole, source, unit="example"), settings)
+    home = cached.folder(cache) / "labels" / survey.identity
+    if tokenizer is None:
+        assert vocab is not None
+        tokenizer = trained_tokenizer(home / "tokenizer.json", functools.partial(_texts, train), vocab)
+    mark = digest(tokenizer)[:16]
+    sides = []
+    for name, examples in (("train", train), ("held", held)):
+        tokens = mapped_tokens(home / f"{name}-{mark}.tokens", functools.partial(_texts, examples), tokenizer)
+        sides.append(_with_labels(tokens, examples, names, context))
+    counts = f"training {len(train):,} examples, held out {len(held):,}; {len(names)} labels"
+    description = f"{source}: {counts}; vocabulary {tokenizer.vocab:,}"
+    return Corpus(sides[0], sides[1], tokenizer, survey.identity, description, survey, labels=names)
+
+
+def encode_examples(examples: Sequence[Example], names: Sequence[str], tokenizer: Tokenizer, context: int) -> Tokens:
+    """The tokens of examples with a given tokenizer, in memory. ValueError for a label that is not of `names`."""
+    require_known(examples, names)
+    return _with_labels(encode_documents(_texts(examples), tokenizer, unwrap=False), examples, names, context)
+
+
+def _sides(
+    source: str, task: Task, words: int, held_out: float, seed: int, column: str
+) -> tuple[list[Example], list[Example]]:
+    """The examples for training and those that are held out."""
+    if task in ("later", "same"):
+        train, held = hold_out(read(source, column=column), held_out, seed)
+        return implied(list(train), task, words, seed), implied(list(held), task, words, seed)
+    documents = [] if task == "given" else list(read(source, column=column))
+    examples = given(source, column) if task == "given" else implied(documents, task, words, seed)
+    keys = [hashlib.sha256("\n".join((str(seed), *each.texts)).encode()).digest() for each in examples]
+    limit = sorted(keys)[min(max(round(held_out * len(keys)), 1), len(keys)) - 1]
+    learned = {example.label for example, key in zip(examples, keys, strict=True) if key > limit}
+    # what no other example has the label of is learned, and not asked
+    chosen = [key <= limit and example.label in learned for example, key in zip(examples, keys, strict=True)]
+    sides = [[each for each, flag in zip(examples, chosen, strict=True) if flag == side] for side in (False, True)]
+    if not all(sides):
+        raise ValueError(f"{source}: {len(examples)} examples cannot be divided into two sides: add examples")
+    return sides[0], sides[1]
+
+
+def _texts(examples: Iterable[Example]) -> Documents:
+    return Documents.of([Document(each.name, text) for each in examples for text in each.texts], unit="text")
+
+
+def _with_labels(tokens: Tokens, examples: Sequence[Example], names: Sequence[str], context: int) -> Tokens:
+    texts = len(examples[0].texts)
+    number = {name: place for place, name in enumerate(names)}
+    labels: npt.NDArray[np.int64] = np.array([number[example.label] for example in examples], np.int64)
+    labelled = replace(tokens, labels=labels, texts=texts)
+    require_fit(examples, 1 + (tokens.ends - tokens.starts).reshape(-1, texts).sum(1), context)
+    return labelled

@@ -1,0 +1,165 @@
+"""Examples with labels: one or two texts each, from a file that gives the labels or from books that imply them.
+
+    given    label <TAB> text [<TAB> second text]                  a line of a .tsv file
+             {"label": …, "text": …, "text_2": …}                  a line of a .jsonl file
+    book     which document a passage is from
+    later    which of two passages of a document comes later: "first" or "second"
+    same     whether two passages are from one document: "same" or "different"
+
+Passages are of equal size in words, side by side. Which are paired is a function of the seed.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, final
+
+import numpy as np
+
+from seqloom.data.corpora import read, read_text_file
+from seqloom.data.documents import Document
+from seqloom.data.permutation import permute
+
+Task: TypeAlias = Literal["given", "book", "later", "same"]
+
+
+@final
+@dataclass(frozen=True)
+class Example:
+    """One or two texts and their label; `name` says where it is from, for messages."""
+
+    name: str
+    label: str
+    texts: tuple[str, ...]
+
+
+def given(source: str | Path, column: str = "text") -> list[Example]:
+    """The examples of a .tsv or .jsonl file, in its order; all have one text, or all two.
+
+    Raises what `corpora.read` raises for a file, and ValueError with the number of a line that is no example.
+    """
+    path = Path(source).expanduser()
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix not in (".tsv", ".jsonl"):
+        raise ValueError(
+            f"{source}: labels are given by a .tsv or .jsonl file; for others set data.labels=book, later or same"
+        )
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    lines = ((number, line) for number, line in enumerate(read_text_file(path).split("\n"), 1) if line.strip())
+    parse = _row if suffix == ".tsv" else _object
+    examples = [parse(f"{path}, line {number}", line, column) for number, line in lines]
+    texts = len(examples[0].texts)
+    for example in examples:
+        if len(example.texts) != texts:
+            raise ValueError(f"{example.name}: {len(example.texts)} texts, where the first line has {texts}")
+    return examples
+
+
+def implied(documents: Sequence[Document], task: Task, words: int, seed: int) -> list[Example]:
+    """The examples that documents imply, by their passages of so many words. ValueError where there are none."""
+    books = [(document.name, _passages(document.text, words)) for document in documents]
+    match task:
+        case "book":
+            examples = [
+                Example(f"{name}, passage {number}", name, (passage,))
+                for name, passages in books
+                for number, passage in enumerate(passages, 1)
+            ]
+        case "later":
+            examples = [example for name, passages in books for example in _later(name, passages, seed)]
+        case _:
+            examples = list(_same(books, seed))
+    if not examples:
+        raise ValueError(f"no document has two passages of data.passage={words} words: lower it, or add text")
+    return examples
+
+
+def examples_of(source: str | Path, task: Task, *, column: str, words: int, seed: int) -> list[Example]:
+    """All examples of a source, as `given` and `implied` make them."""
+    if task == "given":
+        return given(source, column)
+    return implied(list(read(source, column=column)), task, words, seed)
+
+
+def _row(name: str, line: str, column: str) -> Example:
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) not in (2, 3):
+        count = "one column" if len(cells) == 1 else f"{len(cells)} columns"
+        raise ValueError(f"{name}: {count}; a line has a label, a text and perhaps a second text, separated by tabs")
+    return _example(name, cells[0], cells[1:])
+
+
+def _object(name: str, line: str, column: str) -> Example:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: not JSON ({error})") from error
+    row = row if isinstance(row, dict) else {}
+    label, texts = row.get("label"), [row[field] for field in (column, f"{column}_2") if field in row]
+    if not isinstance(label, str | int) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f'{name}: no "label" with a string field "{column}", and perhaps "{column}_2"')
+    return _example(name, str(label), texts)
+
+
+def _example(name: str, label: str, texts: Sequence[str]) -> Example:
+    if not label or not all(text.strip() for text in texts):
+        raise ValueError(f"{name}: an empty {'text' if label else 'label'}")
+    for text in (label, *texts):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name}: half a surrogate pair, which is no UTF-8") from None
+    return Example(name, label, tuple(texts))
+
+
+def _passages(text: str, words: int) -> list[str]:
+    all_words = text.split()
+    return [" ".join(all_words[first : first + words]) for first in range(0, len(all_words) - words + 1, words)]
+
+
+def _shuffled(count: int, seed: int, epoch: int) -> list[int]:
+    order: list[int] = permute(np.arange(count), epoch, count, seed).tolist() if count else []
+    return order
+
+
+def _later(name: str, passages: list[str], seed: int) -> Iterator[Example]:
+    order = _shuffled(len(passages), seed, 0)
+    for first, second in list(pairwise(order))[::2]:
+        label = "second" if second > first else "first"
+        yield Example(f"{name}, passages {first + 1} and {second + 1}", label, (passages[first], passages[second]))
+
+
+def _same(books: Sequence[tuple[str, list[str]]], seed: int) -> Iterator[Example]:
+    """Pairs of one document and pairs of two in turn; the other document is the next, by a shuffle for each turn."""
+    orders = [_shuffled(len(passages), seed, 0) for _, passages in books]
+    for number, (name, passages) in enumerate(books):
+        for turn, (first, second) in enumerate(list(pairwise(orders[number]))[::2]):
+            place = f"{name}, passage {first + 1}"
+            other = _shuffled(len(books), seed, turn + 1)
+            following = other[(other.index(number) + 1) % len(books)]
+            theirs = books[following][1]
+            if turn % 2 == 0:
+                yield Example(place, "same", (passages[first], passages[second]))
+            elif following != number and theirs:
+                yield Example(place, "different", (passages[first], theirs[orders[following][turn % len(theirs)]]))
+
+
+def require_known(examples: Sequence[Example], labels: Sequence[str]) -> None:
+    """ValueError, which names its line, for an example of another label."""
+    for example in examples:
+        if example.label not in labels:
+            seen = ", ".join(labels[:20]) + (", …" if len(labels) > 20 else "")
+            raise ValueError(f"{example.name}: the label {example.label!r} was never seen in training; there is {seen}")
+
+
+def require_fit(examples: Sequence[Example], lengths: "np.ndarray[Any, Any]", context: int) -> None:
+    """ValueError, which names the first of them, where rows of so many tokens exceed the context."""
+    long = np.flatnonzero(lengths > context)
+    if long.size:
+        raise ValueError(
+            f"{examples[long[0]].name}: {lengths[long[0]]:,} tokens with its ends, above model.context={context:,}: "
+            f"raise it to {lengths.max():,}, or shorten the texts"
+        )

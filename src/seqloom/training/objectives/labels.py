@@ -1,0 +1,114 @@
+"""Labels: the label of each example, predicted from its one or two texts (`seqloom.data.labels`).
+
+    loss = -1/B Σ over the B examples of a batch of ln p(label | texts)                     nats per example
+
+Every example is read once an epoch, in an order of its own; rows are padded to the longest of their batch.
+
+Source: Devlin et al., BERT, arXiv:1810.04805, section 4, where all weights are trained. Nothing differs.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from typing_extensions import override
+
+from seqloom.core.model_config import ModelConfig
+from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.table import written
+from seqloom.data.config import DataConfig
+from seqloom.data.permutation import permute
+from seqloom.data.tokens import Tokens
+from seqloom.evaluation.scores import require_tokens, widened
+from seqloom.training.objectives.config import ObjectiveConfig
+
+
+@final
+class LabelsConfig(ObjectiveConfig):
+    """Predicts the label of each example from its texts."""
+
+    kind: Literal["labels"] = "labels"
+    causal: ClassVar = False
+    labelled: ClassVar = True
+
+    @override
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Labels":
+        return Labels(tokens, rows)
+
+
+@final
+class Labels(Objective):
+    """Examples of a labelled text, `rows` per step."""
+
+    def __init__(self, tokens: Tokens | None, rows: int) -> None:
+        super().__init__()
+        self.tokens, self.rows = tokens, rows
+
+    @override
+    def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
+        """The tensors of `examples`, of the examples of a step."""
+        assert self.tokens is not None, "it was built to score"
+        count = len(_labels(self.tokens))
+        epoch, index = np.divmod(np.arange(step * self.rows, (step + 1) * self.rows), count)
+        return examples(self.tokens, permute(index, epoch, count, seed))
+
+    @override
+    def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
+        """The mean loss of an example."""
+        logits, extras = model.classify(batch["ids"], batch["keep"], batch.get("second"))
+        return Pass({"loss": cross_entropy(widened(logits), batch["label"])}, extras)
+
+    @override
+    def score(self, model: Any, held_out: Any) -> Row:
+        """The mean loss of the held-out examples, and the share of right labels."""
+        require_tokens(held_out, model.config.vocab)
+        if held_out.texts != model.config.texts:
+            raise ValueError(
+                f"examples of {held_out.texts} texts do not fit a model that was trained on {model.config.texts}"
+            )
+        labels = _labels(held_out)
+        nats, right = 0.0, 0
+        learning = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                for first in range(0, len(labels), self.rows):
+                    batch = examples(held_out, np.arange(first, min(first + self.rows, len(labels))))
+                    on = {name: tensor.to(model.device) for name, tensor in batch.items()}
+                    logits = widened(model(on["ids"], on["keep"], on.get("second"))).cpu()
+                    nats += float(cross_entropy(logits.double(), batch["label"], reduction="sum"))
+                    right += int((logits.argmax(1) == batch["label"]).sum())
+        finally:
+            model.train(learning)
+        return {"held_out": nats / len(labels), "accuracy": right / len(labels), "examples": len(labels)}
+
+    @override
+    def summary(self, row: Row) -> str:
+        """Loss and accuracy."""
+        loss, accuracy = written(row["held_out"]), f"{row['accuracy']:.1%}"
+        return f"held-out loss {loss} nats per example, {accuracy} of {row['examples']:,} right"
+
+
+def examples(tokens: Tokens, chosen: "np.ndarray") -> Batch:
+    """Examples of a text: `ids` and `keep` (B, T), `label` (B,), and `second` (B, T) where there are two texts.
+
+    A row begins with `<eos>`; `second` is 1 at the tokens of the second text and its `<eos>`.
+    """
+    texts, labels = tokens.texts, _labels(tokens)
+    firsts = tokens.starts[chosen * texts]
+    ends = tokens.ends[chosen * texts + texts - 1]
+    offset = np.arange(1 + int((ends - firsts).max()))
+    positions = firsts[:, None] + offset - 1
+    keep = positions < ends[:, None]
+    ids = np.where(keep & (offset > 0), tokens.ids[np.clip(positions, 0, len(tokens) - 1)], tokens.eos)
+    arrays = {"ids": ids.astype(np.int64), "keep": keep, "label": labels[chosen]}
+    if texts == 2:
+        arrays["second"] = (keep & (positions >= tokens.starts[chosen * texts + 1][:, None])).astype(np.int64)
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _labels(tokens: Tokens) -> Any:
+    assert tokens.labels is not None, "the text has no labels"
+    return tokens.labels
