@@ -51,3 +51,23 @@ def test_only_kept_tokens_are_hidden() -> None:
     assert not chosen[~keep].any()
     assert chosen.sum(1).tolist() == [3, 1, 1]
     assert (inputs[~keep] == 0).all()
+
+
+def test_spans_hide_as_many_tokens_together() -> None:
+    ids = np.arange(400 * 128).reshape(400, 128) % VOCAB
+    keep = np.ones_like(ids, bool)
+    keep[:, 120:] = False
+    settings = {"share": 0.15, "vocab": VOCAB, "mask": MASK, "seed": 0}
+    inputs, chosen = hidden(ids, keep, **settings, first=0, span=5.0)
+    assert (chosen.sum(1) == 18).all()
+    assert not chosen[:, 120:].any()
+    assert (inputs[~chosen] == ids[~chosen]).all()
+    runs = (chosen & ~np.pad(chosen, ((0, 0), (1, 0)))[:, :-1]).sum(1)
+    alone = hidden(ids, keep, **settings, first=0)[1]
+    assert runs.mean() < 6 < 14 < (alone & ~np.pad(alone, ((0, 0), (1, 0)))[:, :-1]).sum(1).mean()
+    masked = inputs == MASK
+    assert masked.sum() / chosen.sum() == pytest.approx(0.8, abs=0.04)
+    inside = chosen[:, 1:] & chosen[:, :-1]
+    assert (masked[:, 1:] == masked[:, :-1])[inside].mean() > 0.9, "a span is masked as a whole"
+    part = hidden(ids[7:9], keep[7:9], **settings, first=7, span=5.0)[1]
+    assert (part == chosen[7:9]).all()

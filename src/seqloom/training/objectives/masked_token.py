@@ -39,6 +39,10 @@ class MaskedTokenConfig(ObjectiveConfig):
 
     kind: Literal["masked_token"] = "masked_token"
     share: float = Field(0.15, gt=0, lt=1, description="part of the tokens that are chosen")
+    span: float = Field(
+        1.0, ge=1, le=100, description="mean tokens of a span that is hidden as a whole (SpanBERT: 5); 1: single tokens"
+    )
+    later: ClassVar = ("span",)
     causal: ClassVar = False
     resizes: ClassVar = True
 
@@ -49,17 +53,20 @@ class MaskedTokenConfig(ObjectiveConfig):
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "MaskedToken":
-        return MaskedToken(tokens, model, rows, self.share, data)
+        return MaskedToken(tokens, model, rows, self.share, data, self.span)
 
 
 @final
 class MaskedToken(Objective):
     """Windows of `context` ids of a text, `rows` per step; the last id of the model's vocabulary is the mask."""
 
-    def __init__(self, tokens: Tokens | None, model: ModelConfig, rows: int, share: float, data: DataConfig) -> None:
+    def __init__(
+        self, tokens: Tokens | None, model: ModelConfig, rows: int, share: float, data: DataConfig, span: float = 1.0
+    ) -> None:
         super().__init__()
         self.rows, self.context = rows, model.context
         self.share = share
+        self.span = span
         self.mask = model.vocab - 1
         self.seed = data.seed
 
@@ -136,4 +143,5 @@ class MaskedToken(Objective):
         return {"held_out": nats / count, "accuracy": right / count, "masked": count}
 
     def _hidden(self, ids: Any, keep: Any, seed: int, first: int) -> tuple[Any, Any]:
-        return hidden(ids, keep, share=self.share, vocab=self.mask, mask=self.mask, seed=seed, first=first)
+        chances = {"share": self.share, "span": self.span}
+        return hidden(ids, keep, **chances, vocab=self.mask, mask=self.mask, seed=seed, first=first)
