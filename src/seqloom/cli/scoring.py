@@ -14,8 +14,9 @@ from seqloom.data.labelled import encode_examples
 from seqloom.data.labels import examples_of
 from seqloom.data.prepare import encode_documents
 from seqloom.data.tokens import Tokens
+from seqloom.evaluation.pseudo import score_pseudo
 from seqloom.evaluation.reading import score_reading
-from seqloom.evaluation.scores import score, unigram_entropy
+from seqloom.evaluation.scores import Scores, score, unigram_entropy
 from seqloom.evaluation.stories import floor
 from seqloom.face import load
 from seqloom.runs.layout import find_run
@@ -30,6 +31,7 @@ def scored(
     stride: int | None,
     memory: Literal["none", "carry"] | None,
     column: str | None,
+    pseudo: bool,
     step: int | None,
     as_json: bool,
 ) -> str:
@@ -39,6 +41,11 @@ def scored(
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     settings = find_run(run).data  # the text is read as the run's own text was
     config: Any = model.config
+    if pseudo:
+        documents = read(data, column=column or settings.get("column", "text"))
+        tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
+        _require_windows(model, stride, memory)
+        return _by_pseudo(run, score_pseudo(model, tokens, batch=batch), data, as_json)
     if objective_of(find_run(run)).labelled:
         examples = examples_of(
             data,
@@ -81,8 +88,16 @@ def scored(
     return table((str(run), data), rows)
 
 
+def _by_pseudo(run: Path, scores: Scores, data: str, as_json: bool) -> str:
+    """The scores of an encoder that reads each window once for each of its tokens."""
+    if as_json:
+        return json.dumps(scores.row())
+    rows = [("tokens", scores.tokens), ("pseudo-likelihood: loss, nats a token", scores.loss)]
+    return table((str(run), data), [*rows, ("bits a byte, of that", scores.bits_per_byte)])
+
+
 def _require_windows(model: Model, stride: int | None, memory: str | None) -> None:
-    """ValueError where what is for a text's likelihood is given for a model that has none."""
+    """ValueError where what is for a text's likelihood is given for a score that is none."""
     for option, given in (("--stride", stride), ("--memory", memory)):
         if given is not None:
             raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave {option} out")

@@ -43,15 +43,17 @@ def evaluate(
     column: Annotated[
         str | None, typer.Option(help="the column or field of the text; that of the run's own data unless given")
     ] = None,
+    pseudo: Annotated[
+        bool, typer.Option("--pseudo", help="of an encoder: each token masked alone and predicted from all others")
+    ] = False,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the loss by position")] = False,
 ) -> None:
     """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once."""
     from seqloom.cli.scoring import scored
 
-    print(
-        scored(run, data, batch=batch, stride=stride, memory=memory, column=column, step=step, as_json=as_json),
-    )
+    options: dict[str, Any] = {"stride": stride, "memory": memory, "column": column, "pseudo": pseudo}
+    print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))
 
 
 def data(
