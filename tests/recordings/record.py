@@ -22,7 +22,7 @@ from seqloom.experiments.compare import Compare
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.summary import compare
 from seqloom.models.decoder import Decoder
-from seqloom.training.loop import _seed
+from seqloom.training.loop import seed_step
 from seqloom.training.optimizers import optimizer
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
@@ -47,7 +47,7 @@ def losses(kind: str, dtype: torch.dtype, dropout: float) -> list[float]:
     found = []
     for step in range(STEPS):
         batch = windows.batch(step, config.training.batch)
-        _seed(config.training.seed, step, torch.device("cpu"))
+        seed_step(config.training.seed, step, torch.device("cpu"))
         loss = cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
         loss.backward()
         adam.step()
