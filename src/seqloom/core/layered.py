@@ -49,8 +49,10 @@ class LayeredConfig(ModelConfig, ABC):
         description="the norm of each sublayer: of its input (pre-norm), or of the sum after it (Vaswani, BERT), "
         "where the output has no norm of its own",
     )
-    sublayers: Literal["serial", "parallel"] = Field(
-        "serial", description="parallel: what follows the mixer reads what the mixer reads (GPT-NeoX)"
+    sublayers: Literal["serial", "parallel", "reversible"] = Field(
+        "serial",
+        description="parallel: what follows the mixer reads what the mixer reads (GPT-NeoX); reversible: two streams, "
+        "from which a backward rebuilds what layers read, so that they hold nothing (Reformer)",
     )
     embed_scale: bool = Field(True, description="embeddings are multiplied by √dim")
     tie: bool = Field(False, description="the output layer has the weights of the embedding")

@@ -3,16 +3,19 @@
     h = x + dropout(mixer(norm_1(x))),       y = h + dropout(channel(norm_2(h)))       channel: the feed-forward network
     h = norm_1(x + dropout(mixer(x))),       y = norm_2(h + dropout(channel(h)))       `norm_place` after
     h = x + dropout(mixer(norm_1(x))),       y = h + dropout(channel(norm_2(x)))       `sublayers` parallel
+    y_1 = x_1 + dropout(mixer(norm_1(x_2))), y_2 = x_2 + dropout(channel(norm_2(y_1))) `sublayers` reversible
 
 Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745); after: Vaswani
 et al., arXiv:1706.03762, section 3.1; parallel: Black et al., GPT-NeoX-20B, arXiv:2204.06745, section 2.1, with the two
-norms of its code. Where the paper has the feed-forward network another `Channel` may stand, and remember what it has
-read: RWKV's channel mixing. Or none, and y = h: Mamba.
+norms of its code; reversible: see `reversible`, both streams lie next to each other, (B, T, 2D). Where the paper has
+the feed-forward network another `Channel` may stand, and remember what it has read: RWKV's channel mixing. Or none, and
+y = h: Mamba.
 """
 
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
+import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -43,10 +46,13 @@ class Block(nn.Module):
         dropout: float,
         norm: Norm,
         norm_place: Literal["before", "after"] = "before",
-        sublayers: Literal["serial", "parallel"] = "serial",
+        sublayers: Literal["serial", "parallel", "reversible"] = "serial",
     ) -> None:
         super().__init__()
         self.norm_before, self.parallel = norm_place == "before", sublayers == "parallel"
+        self.reversible = sublayers == "reversible"
+        if self.reversible and isinstance(mixer, Handing):
+            raise ValueError("this mixer hands over to later layers, so that none is reversible: set sublayers=serial")
         self.norm_1, self.mixer, self.kind = normalisation(norm, mixer.dim), mixer, kind
         if channel is not None:
             self.norm_2 = normalisation(norm, mixer.dim)
@@ -74,7 +80,8 @@ class Block(nn.Module):
 
         The extras of the second sublayer are under `channel.`.
         """
-        z = self._input(self.norm_1, x)
+        x, second = self._streams(x)
+        z = self._input(self.norm_1, second)
         if isinstance(self.mixer, Handing):
             y, handed = self.mixer.forward_handed(z, keep, handed)
             extras = Extras()
@@ -84,7 +91,13 @@ class Block(nn.Module):
         if self.channel is None:
             return h, handed, extras
         y, further = self.channel.forward_with_extras(self._input(self.norm_2, x if self.parallel else h), keep)
-        return self._sum(self.norm_2, h, y), handed, merged([extras, further.under("channel")])
+        return self._outputs(h, second, y), handed, merged([extras, further.under("channel")])
+
+    def residual(self, number: int, x: Stream, keep: Keep | None) -> tuple[Stream, Extras]:
+        """What the first (0) or the second (1) sublayer adds after reading x (B, T, D), and its extras."""
+        norm = self.norm_2 if number else self.norm_1
+        y, extras = self.sublayers[number].forward_with_extras(norm(x), keep)
+        return self.dropout(y), extras.under("channel") if number else extras
 
     @property
     def loss_weights(self) -> dict[str, float]:
@@ -106,7 +119,8 @@ class Block(nn.Module):
         self, x: Stream, state: LayerState, handed: Handed, keep: Keep | None = None
     ) -> tuple[Stream, LayerState, Handed, Extras]:
         """See `Mixer.extend_with_extras` and `forward_with_extras`."""
-        z = self._input(self.norm_1, x)
+        x, second = self._streams(x)
+        z = self._input(self.norm_1, second)
         if isinstance(self.mixer, HandingMixer):
             y, after, handed = self.mixer.extend_handed(z, state[0], keep, handed)
             extras = Extras()
@@ -117,7 +131,7 @@ class Block(nn.Module):
             return h, (after,), handed, extras
         z = self._input(self.norm_2, x if self.parallel else h)
         y, then, further = self.channel.extend_with_extras(z, state[1], keep)
-        return self._sum(self.norm_2, h, y), (after, then), handed, merged([extras, further.under("channel")])
+        return self._outputs(h, second, y), (after, then), handed, merged([extras, further.under("channel")])
 
     def step(
         self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
@@ -125,7 +139,8 @@ class Block(nn.Module):
         """See `Mixer.step`, and what earlier and later layers hand over of this token."""
         own: dict[str, Any] = self._modules  # an attribute of a module takes as long as one token's product
         mixer, norm, before = own["mixer"], own["norm_1"], self.norm_before
-        z = of_token(norm, x) if before else x
+        x, second = self._streams(x) if self.reversible else (x, x)
+        z = of_token(norm, second) if before else x
         if isinstance(mixer, HandingMixer):
             y, after, handed = mixer.step_handed(z, state[0], reuse, handed)
         else:
@@ -137,6 +152,8 @@ class Block(nn.Module):
         norm = own["norm_2"]
         z = x if self.parallel else h
         y, then = channel.step(of_token(norm, z) if before else z, state[1], reuse=reuse)
+        if self.reversible:
+            return self._outputs(h, second, y), (after, then), handed
         h = h + y if before and not self.training else self._sum(norm, h, y)
         return h, (after, then), handed
 
@@ -152,6 +169,19 @@ class Block(nn.Module):
         """What a sublayer reads of x."""
         z: Tensor = norm(x) if self.norm_before else x
         return z
+
+    def _streams(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What the first sublayer adds to, and what it reads."""
+        if not self.reversible:
+            return x, x
+        first, second = x.chunk(2, -1)
+        return first, second
+
+    def _outputs(self, h: Tensor, second: Tensor, y: Tensor) -> Tensor:
+        """The layer's output: h, or both streams, and the output y of the second sublayer."""
+        if not self.reversible:
+            return self._sum(self.norm_2, h, y)
+        return torch.cat([h, self._sum(self.norm_2, second, y)], -1)
 
     def _sum(self, norm: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         """The residual x and the output y of a sublayer together."""

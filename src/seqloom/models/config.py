@@ -77,10 +77,12 @@ class TransformerConfig(LayeredConfig, ABC):
         changed = [name for name in FFN_ONLY if getattr(self, name) != fields[name].default]
         if changed and self.channel != "ffn":
             raise ValueError(f"{changed[0]} is of the feed-forward network, and channel={self.channel} has none")
-        if self.sublayers == "parallel" and self.channel == "none":
-            raise ValueError("sublayers=parallel needs two sublayers: choose channel=ffn or a channel mixing")
-        if self.sublayers == "parallel" and self.norm_place == "after":
-            raise ValueError("sublayers=parallel has its norms before them: choose norm_place=before")
+        if self.sublayers != "serial" and self.channel == "none":
+            raise ValueError(f"sublayers={self.sublayers} needs two sublayers: choose channel=ffn or a channel mixing")
+        if self.sublayers != "serial" and self.norm_place == "after":
+            raise ValueError(f"sublayers={self.sublayers} has its norms before them: choose norm_place=before")
+        if self.sublayers == "reversible" and self.position.place == "layers":
+            raise ValueError(f"{self.position.kind} adds to the input of each layer, which sublayers=reversible cannot")
         return self
 
     def shared(self) -> dict[str, nn.Module]:

@@ -83,4 +83,6 @@ def _embed(config: LayeredConfig, rows: int) -> Cost:
     total = Cost(params=D * W) + config.position.price(rows, D, config.context).times(times)
     if config.embed_scale:
         total += Cost(mul=rows * D, path=("multiplication",))
+    if config.sublayers == "reversible":  # the mean of both streams
+        total += Cost(add=rows * D, div=rows * D, path=("addition", "division"))
     return total + norm_cost(rows, D, config.norm) if config.embed_norm else total

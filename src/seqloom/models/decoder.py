@@ -93,7 +93,7 @@ class Decoder(Transformer):
             layers.append(after)
             parts.append(extras.under(f"layers.{number}"))
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
-        return x, ModelState(tuple(layers), counted({}, length)), merged(parts)
+        return self._joined(x), ModelState(tuple(layers), counted({}, length)), merged(parts)
 
     @override
     def step(
@@ -119,7 +119,7 @@ class Decoder(Transformer):
             x, after, handed = block.step(x, memory, handed, reuse=reuse)
             layers.append(after)
         head: Any = self.head
-        x = of_token(self.norm, x)
+        x = of_token(self.norm, self._joined(x))
         logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
         return logits, ModelState(tuple(layers), stepped({}, extra))
 

@@ -6,8 +6,8 @@ Source: the Extractor paper's Eq. 4-9 and 18-22: untied output with a bias, both
 matrix and embedding N(0, 0.01²), biases 0. What else there may be: another `position` or none; embeddings normalized
 before the dropout (`embed_norm`: RWKV) or without √D (`embed_scale`); the output layer's W the embedding (`tie`) and
 without b (`head_bias`); other norms (`norm`: Mamba), or after each sublayer (`norm_place`: Vaswani et al.), where the
-last one is the output's; and, before training, the matrix that ends each of N sublayers divided by √N (`scaled_init`:
-Radford et al., GPT-2, section 2.3).
+last one is the output's; two streams, whose mean is the output (`sublayers` reversible); and, before training, the
+matrix that ends each of N sublayers divided by √N (`scaled_init`: Radford et al., GPT-2, section 2.3).
 """
 
 from abc import ABC
@@ -28,7 +28,7 @@ from seqloom.core.parts import plain
 from seqloom.core.position import EmbeddingPosition
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.mixers.handing import Handed
-from seqloom.models import arguments
+from seqloom.models import arguments, reversible
 from seqloom.models.block import Block
 from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import inner_cost, layers_cost, output_cost
@@ -154,10 +154,21 @@ class Transformer(Model, ABC):
         x = self._embed(ids, time, keep, added)
         parts: list[Extras] = []
         handed: Handed = {}
+        if self._reversible and self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            x, found = reversible.stack(self.blocks, x, keep)
+            return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(found))
         for number, block in enumerate(self.blocks):
             x, handed, extras = block.forward_with_extras(self._input(number, x, time), handed, keep)
             parts.append(extras.under(f"layers.{number}"))
-        return x, merged(parts)
+        return self._joined(x), merged(parts)
+
+    @property
+    def _reversible(self) -> bool:
+        return self.config.sublayers == "reversible"
+
+    def _joined(self, x: Tensor) -> Tensor:
+        """The output of the layers: x, or the mean of both streams (…, 2D)."""
+        return x.unflatten(-1, (2, -1)).mean(-2) if self._reversible else x
 
     @property
     @override
@@ -241,7 +252,7 @@ class Transformer(Model, ABC):
         if position is not None and not position.scaled:
             x = x + position(time).to(x.dtype)
         embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
-        return embedded
+        return torch.cat([embedded, embedded], -1) if self._reversible else embedded
 
     def _input(self, number: int, x: Tensor, time: Tensor | None) -> Tensor:
         """What a layer reads of the stream x (B, T, D): with its own positions, if there are any."""

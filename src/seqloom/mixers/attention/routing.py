@@ -159,7 +159,7 @@ class Routing(Clusters, TextBuckets):
 
 @register
 class RoutingConfig(MixerConfig):
-    """Attention among tokens near the same centroid."""
+    """Attention inside clusters of tokens."""
 
     kind: Literal["routing"] = "routing"
     heads: int = Field(4, ge=1, description="heads; divides dim")

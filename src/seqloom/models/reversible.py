@@ -1,0 +1,128 @@
+"""Reversible layers: a backward that rebuilds what each layer read from what it wrote, so that no layer holds anything.
+
+    y_1 = x_1 + dropout(mixer(norm_1(x_2))),   y_2 = x_2 + dropout(channel(norm_2(y_1)))      x_1 = x_2 = the embedding
+    x_2 = y_2 - dropout(channel(norm_2(y_1))), x_1 = y_1 - dropout(mixer(norm_1(x_2)))        in the backward
+
+The model's output is the mean of both streams. Dropout is drawn from a seed for each sublayer, so that the backward
+draws the same again; buckets are chosen once (`seqloom.ops.bucketing.choices`).
+
+Source: Gomez et al., RevNet, arXiv:1707.04585; Kitaev et al., Reformer, arXiv:2001.04451, section 3. The streams are
+joined by their mean, where the authors' program lays them next to each other.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.extras import Extras
+from seqloom.core.shapes import Keep, Stream
+from seqloom.models.block import Block
+from seqloom.ops import backends
+from seqloom.ops.bucketing import choices
+
+
+def stack(blocks: Sequence[Block], x: Stream, keep: Keep | None) -> tuple[Stream, list[Extras]]:
+    """What all layers make of both streams (B, T, 2D), one after the other, and the extras of each layer."""
+    halves = [Half(block, number, keep) for block in blocks for number in (0, 1)]
+    parameters = list({id(p): p for half in halves for p in half.parameters}.values())
+    names: list[tuple[int, str, bool]] = []
+    seed = int(torch.randint(2**31, ()))
+    y, *values = _Stack.apply(halves, seed, names, x, *parameters)  # type: ignore[no-untyped-call]  # torch leaves it
+    extras = [Extras({}, {}) for _ in blocks]
+    for (number, name, loss), value in zip(names, values, strict=True):
+        own = extras[number // 2]
+        wanted: Any = own.losses if loss else own.statistics
+        wanted[name] = value
+    return y, extras
+
+
+@final
+@dataclass(frozen=True)
+class Half:
+    """One sublayer of a layer, with its norm and its dropout."""
+
+    block: Block
+    number: int
+    keep: Tensor | None
+
+    def __call__(self, x: Tensor, seed: int) -> tuple[Tensor, Extras]:
+        """What it adds to a stream after reading the other."""
+        with seeded(seed, x.device):
+            return self.block.residual(self.number, x, self.keep)
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """Those that want gradients, of what layers share, too."""
+        sublayer = self.block.sublayers[self.number]
+        norm = self.block.norm_2 if self.number else self.block.norm_1
+        modules = [norm, sublayer, *([sublayer.shared] if sublayer.shared is not None else [])]
+        return list({id(p): p for m in modules for p in m.parameters() if p.requires_grad}.values())
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Inside the block random numbers follow from the seed; outside of it nothing changes."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+class _Stack(torch.autograd.Function):
+    """(sublayers in order, seed, names, x, parameters) → y, losses and statistics, of which `names` gets the names."""
+
+    @staticmethod
+    def forward(ctx: Any, halves: list[Half], seed: int, names: list[Any], x: Tensor, *parameters: Tensor) -> Any:
+        a, b = x.chunk(2, -1)
+        values: list[Tensor] = []
+        statistics: list[Tensor] = []
+        made = []
+        for number, half in enumerate(halves):
+            with choices.recorded() as chosen:
+                y, extras = half(b, seed + number)
+            made.append(chosen)
+            a, b = b, a + y  # the sublayers take turns
+            names += [(number, name, True) for name in extras.losses] + [(number, n, False) for n in extras.statistics]
+            statistics += extras.statistics.values()
+            values += [*extras.losses.values(), *extras.statistics.values()]
+        ctx.save_for_backward(a, b)
+        ctx.halves, ctx.seed, ctx.names, ctx.parameters = halves, seed, names, parameters
+        ctx.made, ctx.forced = made, backends.captured()
+        kind = x.device.type
+        ctx.autocast = kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
+        ctx.mark_non_differentiable(*statistics)
+        return torch.cat([a, b], -1), *values
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor, *of_values: Tensor) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("second derivatives of reversible layers are not implemented: choose sublayers=serial")
+        a, b = ctx.saved_tensors
+        da, db = dy.chunk(2, -1)
+        sums: dict[int, Tensor] = {}
+        kind, dtype, enabled = ctx.autocast
+        with torch.autocast(kind, dtype, enabled), backends.restored(ctx.forced):
+            for number in reversed(range(len(ctx.halves))):
+                half = ctx.halves[number]
+                of_losses = [d for (n, _, loss), d in zip(ctx.names, of_values, strict=True) if n == number and loss]
+                a, b = b, a  # what the sublayer wrote to, and what it read
+                da, db = db, da
+                read = b.detach().requires_grad_()
+                with torch.enable_grad(), choices.fixed(ctx.made[number]):
+                    y, extras = half(read, ctx.seed + number)
+                a = a - y.detach()
+                own = half.parameters
+                outputs = [(o, d) for o, d in zip((y, *extras.losses.values()), (da, *of_losses), strict=True)]
+                outputs = [(o, d.to(o.dtype)) for o, d in outputs if o.requires_grad]
+                found = torch.autograd.grad(
+                    [o for o, _ in outputs], [read, *own], [d for _, d in outputs], allow_unused=True
+                )
+                db = db if found[0] is None else db + found[0]
+                for parameter, slope in zip(own, found[1:], strict=True):
+                    if slope is not None:
+                        before = sums.get(id(parameter))
+                        sums[id(parameter)] = slope if before is None else before + slope
+        return None, None, None, torch.cat([da, db], -1), *(sums.get(id(p)) for p in ctx.parameters)
