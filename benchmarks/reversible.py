@@ -2,13 +2,17 @@
 
 python benchmarks/reversible.py
 
-Counted are the tensors that autograd saves, parameters aside, of one row of 512 tokens at dim 128 in float32.
+Counted are the tensors that autograd saves, parameters aside, of one row of 512 tokens at dim 128 in float32; and the
+choices of buckets, which reversible layers keep so that a backward does not choose others.
 """
+
+from unittest import mock
 
 import torch
 from harness import append, gate
 
 from seqloom.core.config import read
+from seqloom.mixers.attention import reformer
 from seqloom.models.decoder import DecoderConfig
 
 DEPTHS, T = (4, 8, 16, 32), 512
@@ -20,7 +24,7 @@ def held(mixer, depth, sublayers):
     settings = {"vocab": 100, "dim": 128, "depth": depth, "context": T, "ffn": 512, "dropout": 0.1}
     model = read(DecoderConfig, {**settings, "mixer": MIXERS[mixer], "sublayers": sublayers}).build().train()
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    saved = {}
+    saved, made = {}, []
 
     def keep(x):
         storage = x.untyped_storage()
@@ -28,10 +32,23 @@ def held(mixer, depth, sublayers):
             saved[storage.data_ptr()] = storage.nbytes()
         return x
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        y = model(torch.zeros(1, T, dtype=torch.long))
+    ids = torch.randint(100, (1, T), generator=torch.Generator().manual_seed(0))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x), watched(made):
+        y = model(ids)
     assert y.requires_grad
-    return sum(saved.values())
+    kept = sum(choice.nbytes for choice in made) if sublayers == "reversible" else 0
+    return sum(saved.values()) + kept
+
+
+def watched(made):
+    """Lists every choice of buckets inside the block, those that the layers record themselves, too."""
+    choose = reformer.LSH.buckets
+
+    def listed(self, q):
+        made.append(choose(self, q))
+        return made[-1]
+
+    return mock.patch.object(reformer.LSH, "buckets", listed)
 
 
 def main():

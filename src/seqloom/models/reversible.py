@@ -1,10 +1,11 @@
-"""Reversible layers: a backward that rebuilds what each layer read from what it wrote, so that no layer holds anything.
+"""Reversible layers: a backward that rebuilds what each layer read from what it wrote, so that no layer holds it.
 
     y_1 = x_1 + dropout(mixer(norm_1(x_2))),   y_2 = x_2 + dropout(channel(norm_2(y_1)))      x_1 = x_2 = the embedding
     x_2 = y_2 - dropout(channel(norm_2(y_1))), x_1 = y_1 - dropout(mixer(norm_1(x_2)))        in the backward
 
 The model's output is the mean of both streams. Dropout is drawn from a seed for each sublayer, so that the backward
-draws the same again; buckets are chosen once (`seqloom.ops.bucketing.choices`).
+draws the same again. Buckets are chosen once (`seqloom.ops.bucketing.choices`); their numbers are all that a layer
+holds.
 
 Source: Gomez et al., RevNet, arXiv:1707.04585; Kitaev et al., Reformer, arXiv:2001.04451, section 3. The streams are
 joined by their mean, where the authors' program lays them next to each other.
