@@ -95,7 +95,7 @@ def test_half_of_the_heads_of_the_last_two_layers() -> None:
 def moved(choice: str) -> tuple[float, float]:
     """Of the outputs of the first half of 128 tokens, when the second half is another text: how many move, how far."""
     torch.manual_seed(0)
-    mixer = mixer_config({"kind": "routing", "choice": choice}).build(32, 128).double()
+    mixer = mixer_config({"kind": "routing", "clusters": 8, "choice": choice}).build(32, 128).double()
     x = draw(8, 128, 32)
     other = torch.cat([x[:, :64], draw(8, 64, 32, seed=2)], 1)
     with torch.no_grad():

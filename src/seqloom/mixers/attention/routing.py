@@ -9,8 +9,8 @@ norm is layer normalization without gain and bias: q has length √K. P(i) are i
 in its cluster. With `choice: text`, as in the paper, clusters are balanced: each
 takes the w = T/n tokens of the largest q · μ_c, and a token looks at the j ≤ i of its clusters: of none, where it reads
 0, or of several. The weights are the same. But later tokens take part in the draw, so that this form reads whole texts
-alone: with another second half of 128 random tokens, 87% of the outputs of the first half move, by 36% of their norm
-(held by a test).
+alone: in 8 clusters, with another second half of 128 random tokens, 87% of the outputs of the first half move, by 36%
+of their norm (held by a test).
 
 `local_heads` look at the w latest tokens of all, and at the token; before the last `layers` layers all heads do.
 
@@ -54,7 +54,8 @@ class Clusters(SharedHeads, ABC):
         super().__init__(layer, config.heads)
         self.config, self.rule, self.rounds = config, config.rule(layer), 1
         self.local = config.local(layer)
-        drawn = normalize(torch.randn(self.heads - self.local, config.clusters, self.K), dim=-1)
+        self.count = config.count(layer)
+        drawn = normalize(torch.randn(self.heads - self.local, self.count, self.K), dim=-1)
         self.register_buffer("centroids", drawn)
 
     @override
@@ -88,7 +89,7 @@ class Clusters(SharedHeads, ABC):
     def _near(self, x: Stream, keep: Keep | None) -> Extras:
         """The sums (H, n, K) and the numbers (H, n) of the tokens nearest to each centroid."""
         q = self.projected(x)[0]
-        near = nn.functional.one_hot(self.scores(q).argmax(-1), self.config.clusters).to(q.dtype)  # (B, H, T, n)
+        near = nn.functional.one_hot(self.scores(q).argmax(-1), self.count).to(q.dtype)  # (B, H, T, n)
         if keep is not None:
             near = near * keep[:, None, :, None]
             q = torch.where(keep[:, None, :, None], q, 0.0)
@@ -107,7 +108,7 @@ class Clusters(SharedHeads, ABC):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        n, routed, clusters = span.rows, span.rows * (self.heads - self.local), self.config.clusters
+        n, routed, clusters = span.rows, span.rows * (self.heads - self.local), self.count
         terms = self.rule.terms(span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
         scaled = Cost(div=n * self.dim, path=("division",)).parallel()
         norm = layernorm(n * self.heads, self.K, gain=False, bias=False)
@@ -146,7 +147,7 @@ class Routing(Clusters, TextBuckets):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        T, L, clusters = span.T, self.local, self.config.clusters
+        T, L, clusters = span.T, self.local, self.count
         routed, slots = T * (self.heads - L), clusters * -(-T // clusters)
         scaled = Cost(div=T * self.dim, path=("division",)).parallel()
         norm = layernorm(T * self.heads, self.K, gain=False, bias=False)
@@ -163,7 +164,7 @@ class RoutingConfig(MixerConfig):
 
     kind: Literal["routing"] = "routing"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    clusters: int = Field(8, ge=1, description="centroids of a head")
+    clusters: int | None = Field(None, ge=1, description="centroids of a head; unset, the root of the context (or 32)")
     window: int = Field(64, ge=1, description="tokens of its cluster that a token looks back on; of all in local heads")
     local_heads: int = Field(0, ge=0, description="heads that look at the latest tokens, of any cluster")
     layers: int | None = Field(
@@ -179,6 +180,10 @@ class RoutingConfig(MixerConfig):
         {"heads": 2, "clusters": 2, "choice": "text"},
         {"heads": 2, "clusters": 2, "window": 2, "local_heads": 1, "choice": "text"},
     )
+
+    def count(self, layer: Layer) -> int:
+        """The centroids of a head."""
+        return self.clusters or (32 if layer.context is None else max(1, round(layer.context**0.5)))
 
     def local(self, layer: Layer) -> int:
         """How many heads of a layer are local."""
@@ -202,8 +207,10 @@ class RoutingConfig(MixerConfig):
     @override
     def make(self, layer: Layer) -> Mixer:
         """Raises ValueError for more clusters than tokens, or more local heads than heads."""
-        if layer.context is not None and self.clusters > layer.context:
-            raise ValueError(f"{self.clusters} clusters are more than the {layer.context} tokens: set fewer clusters")
+        if layer.context is not None and self.count(layer) > layer.context:
+            raise ValueError(
+                f"{self.count(layer)} clusters are more than the {layer.context} tokens: set fewer clusters"
+            )
         if self.local_heads > self.heads:
             raise ValueError(f"{self.local_heads} local heads are more than all {self.heads}: set fewer local_heads")
         return PastRouting(self, layer) if self.choice == "past" and layer.causal else Routing(self, layer)
