@@ -15,7 +15,8 @@ class DataConfig(Config):
     source: str = Field(
         min_length=1,
         description="a UTF-8 text file, a folder of them, a .jsonl or .parquet file, a folder of .parquet files or of "
-        "datasets' save_to_disk, gutenberg-children, or stories[:COUNT[:SEED]]",
+        "datasets' save_to_disk, gutenberg-children, stories[:COUNT[:SEED]], or "
+        "markov:STATES:ORDER:SEED[:variable]",
     )
     vocab: int | None = Field(
         5000,

@@ -2,12 +2,14 @@
 
 gutenberg-children         100 children's books, downloaded once (`gutenberg.py`)
 stories[:COUNT[:SEED]]     generated stories, one a document; 20000 and seed 0 unless said
+markov:STATES:ORDER:SEED   1000 documents of 1000 letters from a Markov chain; :variable after it for variable order
 anything else              a path; write ./stories for a folder of that name
 """
 
 import json
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from seqloom.core.available_memory import require_memory
@@ -19,6 +21,8 @@ from seqloom.data.documents import Document, Documents
 _SUFFIXES = (".txt", ".md", ".text")
 _PARQUET = ".parquet"
 _STORIES = 20000
+_MARKOV = 1000
+"""documents of a Markov chain"""
 _STORY_BYTES = 500
 """of memory that a story takes at least, its name included"""
 
@@ -41,13 +45,13 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
     if name == "gutenberg-children":
         books = gutenberg.books(cache=cache)
         return Documents.of([Document(f"gutenberg {id}", text) for id, text in books], name)
-    if name == "stories" or name.startswith("stories:"):
-        return _stories(name)
+    if (generated := name.partition(":")[0]) in _GENERATED:
+        return _GENERATED[generated](name)
     path = _path(name)
     if path.is_dir():
         return _folder(path, column)
     if not path.exists():
-        names = "gutenberg-children and stories are the named corpora"
+        names = "gutenberg-children, stories and markov are the named corpora"
         raise FileNotFoundError(f"{path}: there is no such file or folder ({names})")
     if path.suffix.lower() == ".jsonl":
         return _json_lines(path, column)
@@ -168,3 +172,18 @@ def _stories(name: str) -> Documents:
         raise ValueError(f"{name}: at least one story is needed")
     require_memory(f"the text of {count:,} stories", _STORY_BYTES * count, "ask for fewer, as stories:20000")
     return Documents.of([Document(f"story {number}", text) for number, text in enumerate(corpus(count, seed))], name)
+
+
+def _markov(name: str) -> Documents:
+    from seqloom.data.markov import chain
+
+    numbers = name.removesuffix(":variable").split(":")[1:]
+    if len(numbers) != 3 or not all(number.isascii() and number.isdigit() and len(number) < 100 for number in numbers):
+        raise ValueError(f"{name[:100]}: say markov:STATES:ORDER:SEED, with whole numbers, and :variable if wanted")
+    states, order, seed = map(int, numbers)
+    source = chain(states, order, seed, variable=name.endswith(":variable"))
+    texts = enumerate(source.documents(_MARKOV))
+    return Documents.of([Document(f"document {number}", text) for number, text in texts], name)
+
+
+_GENERATED: dict[str, Callable[[str], Documents]] = {"stories": _stories, "markov": _markov}

@@ -1,0 +1,153 @@
+"""A Markov chain over letters: p(s | the last k letters), drawn from a seed, and its entropy rate.
+
+    p(s | c) = w_s / Σ w,  w_s = 1 + b_s³,  b = bytes of SHAKE-256("markov/S/k/seed/context")     s of S letters
+    π(c' s) = Σ_a π(a c') p(s | a c'),      H = -Σ_c π(c) Σ_s p(s | c) log p(s | c)               nats per letter
+
+With variable order, a context shorter than k ends the chain's memory where the parity of one more byte is even, and the
+row is that of this shorter context (Bühlmann and Wyner 1999, section 2); of the empty context, and where every earlier
+letter is an a, it is never ended, so that some row needs all k. All weights are positive: π exists and is unique.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import shake_256
+from itertools import accumulate
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64
+
+from seqloom.core.seeds import require_seed
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+LENGTH = 1000
+"""letters of a document"""
+_CONTEXTS = 2**16
+
+
+@final
+@dataclass(frozen=True)
+class Chain:
+    """A chain of order `order` over the first letters of the alphabet; `weights[c]` has the integers of context c.
+
+    c reads its letters as the digits of a number, the latest one last. Row c of `weights` is p(s | c) times its sum.
+    """
+
+    seed: int
+    order: int
+    weights: tuple[tuple[int, ...], ...]
+
+    @property
+    def states(self) -> int:
+        """How many letters it writes: 2 to 26."""
+        return len(self.weights[0])
+
+    @cached_property
+    def probabilities(self) -> Float64[np.ndarray, "contexts states"]:
+        """p(s | c): every row sums to 1."""
+        weights = np.array(self.weights, dtype=np.float64)
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def stationary(self) -> Float64[np.ndarray, " contexts"]:
+        """π(c), how often each context stands in the long run, iterated until it moves by less than 1e-14 in sum."""
+        contexts = len(self.weights)
+        now = np.full(contexts, 1 / contexts)
+        while True:
+            then = (now[:, None] * self.probabilities).reshape(self.states, contexts).sum(axis=0)
+            then /= then.sum()
+            if np.abs(then - now).sum() < 1e-14:
+                return np.asarray(then)
+            now = then
+
+    @property
+    def entropy_rate(self) -> float:
+        """H in nats per letter: the mean of -log p(s | c) over an infinite text, which no model's loss undercuts."""
+        p = self.probabilities
+        return float(-(self.stationary * (p * np.log(p)).sum(axis=1)).sum())
+
+    def documents(self, count: int) -> Iterator[str]:
+        """`count` documents of `LENGTH` letters. Each begins with `order` uniform letters and follows the chain then.
+
+        Document n is a pure function of seed and n. ValueError for a negative count.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ValueError(f"the number of documents must be a whole number from 0, got {count!r}")
+        return (self._document(number) for number in range(count))
+
+    def log_probability(self, text: str) -> float:
+        """Σ log p(letter | the `order` letters before it) in nats, over every letter that has so many before it.
+
+        ValueError where the text is no longer than the order, or has a letter that is not the chain's.
+        """
+        if not isinstance(text, str) or len(text) <= self.order:
+            raise ValueError(f"pass a text of more than {self.order} letters, the order of the chain")
+        letters = LETTERS[: self.states]
+        if strange := next((letter for letter in text if letter not in letters), None):
+            raise ValueError(f"{strange!r} is no letter of the chain, which writes {letters}")
+        digits, context, log_p = [letters.index(letter) for letter in text], 0, []
+        for i, s in enumerate(digits):
+            if i >= self.order:
+                log_p.append(math.log(self.probabilities[context, s]))
+            context = (context * self.states + s) % len(self.weights)
+        return math.fsum(log_p)
+
+    def _document(self, number: int) -> str:
+        contexts, states = len(self.weights), self.states
+        name = f"markov/{states}/{self.order}/{self.seed}/document {number}"
+        draws = np.frombuffer(shake_256(name.encode()).digest(8 * LENGTH), dtype=">u8").tolist()
+        text, context = [], 0
+        for i, draw in enumerate(draws):
+            bounds = self._bounds[context]
+            s = draw * states >> 64 if i < self.order else bisect_right(bounds, draw * bounds[-1] >> 64)
+            text.append(LETTERS[s])
+            context = (context * states + s) % contexts
+        return "".join(text)
+
+    @cached_property
+    def _bounds(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(accumulate(row)) for row in self.weights)
+
+
+def chain(states: int, order: int, seed: int, *, variable: bool = False) -> Chain:
+    """The chain of a seed: 2 to 26 letters, of `order` letters at most (exactly, unless `variable`).
+
+    ValueError for no such numbers and where states^order exceeds 65,536 contexts.
+    """
+    for value, least, most, word in ((states, 2, len(LETTERS), "states"), (order, 0, 16, "order")):
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"{word} of a Markov chain must be a whole number of {least} … {most}, got {value!r}")
+    require_seed(seed)
+    if not isinstance(variable, bool):
+        raise ValueError(f"variable must be true or false, got {variable!r}")
+    if states**order > _CONTEXTS:
+        raise ValueError(f"{states} states of order {order} have {states**order:,} contexts; at most {_CONTEXTS:,}")
+    rows = {}
+    for context in range(states**order):
+        letters = _letters(context, states, order)
+        rows[context] = _row(states, order, seed, _kept(states, order, seed, letters) if variable else letters)
+    return Chain(seed, order, tuple(rows.values()))
+
+
+def _letters(context: int, states: int, order: int) -> str:
+    return "".join(LETTERS[context // states**back % states] for back in reversed(range(order)))
+
+
+def _bytes(states: int, order: int, seed: int, letters: str) -> bytes:
+    return shake_256(f"markov/{states}/{order}/{seed}/{letters}".encode()).digest(states + 1)
+
+
+def _row(states: int, order: int, seed: int, letters: str) -> tuple[int, ...]:
+    return tuple(1 + byte**3 for byte in _bytes(states, order, seed, letters)[:states])
+
+
+def _kept(states: int, order: int, seed: int, letters: str) -> str:
+    """The latest letters, of those of a whole context, that the chain looks at."""
+    for length in range(1, order):
+        latest = letters[order - length :]
+        if set(latest) != {LETTERS[0]} and _bytes(states, order, seed, latest)[states] % 2 == 0:
+            return latest
+    return letters
