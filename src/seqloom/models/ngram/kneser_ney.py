@@ -1,0 +1,156 @@
+"""Interpolated modified Kneser-Ney, counted and queried with sorted integer tables.
+
+    p_m(w | h) = max(c(h w) - D(c(h w)), 0) / c(h ·) + γ(h) p_{m-1}(w | h'),    h' = h without its first token
+    γ(h) = (D_1 N_1(h ·) + D_2 N_2(h ·) + D_3 N_3+(h ·)) / c(h ·),              p_0(w) = 1 / W
+    D_j = j - (j + 1) Y n_{j+1} / n_j,  Y = n_1 / (n_1 + 2 n_2),  j = 1, 2, 3;  D(c) = D_min(c, 3)
+
+c counts tokens at the highest order n, and below it the distinct tokens that stand before the m-gram. n - 1 begin
+symbols (id W) stand before the text, so that every m-gram has one before it; they are never predicted.
+
+Source: Chen and Goodman, An Empirical Study of Smoothing Techniques for Language Modeling, TR-10-98 (1998), sections 3
+and 4.1. Differs from it: where an order has too few counts for D_1 … D_3 to lie in 0 … j, they are 0.5, 1, 1.5.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+MOST = 8
+FALLBACK = (0.5, 1.0, 1.5)
+
+
+@final
+@dataclass(frozen=True)
+class Order:
+    """The m-grams of one order. Entry g is prefix · (W + 1) + last token, prefix an entry of the order below."""
+
+    keys: Int64[np.ndarray, " grams"]
+    probabilities: Float64[np.ndarray, " grams"]
+    backoffs: Float64[np.ndarray, " grams"]
+    discounts: tuple[float, float, float]
+
+
+@final
+@dataclass(frozen=True)
+class KneserNey:
+    """The estimates of orders 1 to n: `orders[0]` has every token of the vocabulary and the begin symbol."""
+
+    vocab: int
+    orders: tuple[Order, ...]
+
+    def log_probabilities(self, ids: Int64[np.ndarray, " T"], begin: bool = True) -> Float64[np.ndarray, " T"]:
+        """Natural log p(token | the n - 1 before it); with `begin`, begin symbols stand before the first.
+
+        ValueError for ids outside the vocabulary.
+        """
+        _require_ids(ids, self.vocab)
+        before = len(self.orders) - 1 if begin else 0
+        text = np.concatenate([np.full(before, self.vocab), ids]).astype(np.int64)
+        entries, p = text, self.orders[0].probabilities[text]
+        for below, order in zip(self.orders, self.orders[1:], strict=False):
+            contexts = np.concatenate([[-1], entries[:-1]])
+            entries = _find(order.keys, np.where(contexts < 0, -1, contexts * (self.vocab + 1) + text))
+            shorter = np.where(contexts < 0, 1.0, below.backoffs[contexts]) * p
+            p = np.where(entries < 0, shorter, order.probabilities[entries])
+        return np.asarray(np.log(p[before:]))
+
+    def arpa(self, words: Sequence[str]) -> Iterator[str]:
+        """The lines of an ARPA file, logarithms to base 10; `words` has the text of every token, without spaces.
+
+        ValueError for as many words as the vocabulary has not, and for an empty, repeated or spaced one.
+        """
+        if len(words) != self.vocab or len(set(words)) != self.vocab:
+            raise ValueError(f"an ARPA file needs {self.vocab} different words, got {len(set(words))} of {len(words)}")
+        if wrong := [word for word in words if word.split() != [word]]:
+            raise ValueError(f"{wrong[0]!r} is empty or has a space, so an ARPA file cannot hold it")
+        yield "\\data\\"
+        for m, order in enumerate(self.orders, 1):
+            yield f"ngram {m}={len(order.keys) + 2 * (m == 1)}"
+        grams = ends = [*words, "<s>"]
+        for m, order in enumerate(self.orders, 1):
+            yield f"\n\\{m}-grams:"
+            if m == 1:
+                yield from ("-99\t<unk>", "-99\t</s>")
+            else:
+                prefixes, last = np.divmod(order.keys, self.vocab + 1)
+                grams = [f"{grams[i]} {ends[j]}" for i, j in zip(prefixes.tolist(), last.tolist(), strict=True)]
+            with np.errstate(divide="ignore"):
+                logs = np.maximum(np.log10(order.probabilities), -99).tolist()
+            backs = np.log10(order.backoffs).tolist()
+            for gram, log, back in zip(grams, logs, backs, strict=True):
+                yield f"{log:.9g}\t{gram}" + (f"\t{back:.9g}" if m < len(self.orders) else "")
+        yield "\n\\end\\"
+
+
+def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNey:
+    """Counts a text once and estimates orders 1 to `order` (at most 8); time T log T per order.
+
+    ValueError for an order that is none or above the text, and for ids outside the vocabulary.
+    """
+    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MOST:
+        raise ValueError(f"order of Kneser-Ney must be a whole number of 1 … {MOST}, got {order!r}")
+    if isinstance(vocab, bool) or not isinstance(vocab, int) or not 1 <= vocab < 2**31:
+        raise ValueError(f"vocab must be a whole number of 1 … 2^31 - 1, got {vocab!r}")
+    _require_ids(ids, vocab)
+    if len(ids) < order:
+        raise ValueError(f"order {order} is above the text, which has {len(ids)} tokens; lower the order")
+    text = np.concatenate([np.full(order - 1, vocab), ids]).astype(np.int64)
+    keys, suffixes = [np.arange(vocab + 1)], []
+    entries = text
+    top = np.bincount(ids, minlength=vocab + 1)
+    for m in range(2, order + 1):
+        pairs = entries[:-1] * (vocab + 1) + text[m - 1 :]
+        found, first, longer = np.unique(pairs, return_index=True, return_inverse=True)
+        keys.append(found)
+        suffixes.append(entries[1:][first])
+        entries = longer.reshape(-1)
+        top = np.bincount(entries, minlength=len(found))
+    counts = [np.bincount(suffix, minlength=len(key)) for key, suffix in zip(keys, suffixes, strict=False)]
+    return _estimated(keys, suffixes, [*counts, top], vocab)
+
+
+def discounts(counts: Int64[np.ndarray, " grams"]) -> tuple[float, float, float]:
+    """D_1, D_2, D_3 of an order from its counts, or 0.5, 1, 1.5 where these do not give values of 0 … j."""
+    n = [0, *(int((counts == j).sum()) for j in (1, 2, 3, 4))]
+    if not all(n[1:4]):
+        return FALLBACK
+    y = n[1] / (n[1] + 2 * n[2])
+    one, two, three = (j - (j + 1) * y * n[j + 1] / n[j] for j in (1, 2, 3))
+    return (one, two, three) if 0 <= one <= 1 and 0 <= two <= 2 and 0 <= three <= 3 else FALLBACK
+
+
+def _estimated(keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[np.ndarray], vocab: int) -> KneserNey:
+    orders: list[Order] = []
+    below = np.full(vocab + 1, 1 / vocab)
+    contexts = 1
+    for m, (key, seen) in enumerate(zip(keys, counts, strict=True)):
+        prefixes, last = np.divmod(key, vocab + 1)
+        count = np.where(last == vocab, 0, seen)
+        steps = discounts(count)
+        discount = np.array([0.0, *steps])[np.minimum(count, 3)]
+        total = np.bincount(prefixes, count, contexts)
+        taken = np.bincount(prefixes, discount, contexts)
+        gamma = np.divide(taken, total, out=np.ones(contexts), where=total > 0)
+        share = np.divide(count - discount, total[prefixes], out=np.zeros(len(key)), where=total[prefixes] > 0)
+        lower = below if m == 0 else below[suffixes[m - 1]]
+        below = np.where(last == vocab, 0.0, share + gamma[prefixes] * lower)
+        if orders:
+            orders[-1].backoffs[:] = gamma
+        orders.append(Order(key, below, np.ones(len(key)), steps))
+        contexts = len(key)
+    return KneserNey(vocab, tuple(orders))
+
+
+def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, at, -1)
+
+
+def _require_ids(ids: np.ndarray, vocab: int) -> None:
+    if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ValueError("the ids of a text are a NumPy array of whole numbers with one dimension")
+    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < vocab:
+        raise ValueError(f"ids must be of 0 … {vocab - 1}, got {int(ids.min())} … {int(ids.max())}")
