@@ -62,7 +62,7 @@ def all_losses(dtype: torch.dtype) -> dict[str, list[float]]:
 
 
 def prices() -> dict[str, Any]:
-    """The prices of every mixer's examples at dim 8 and context 6: for 1, 5 and 9 tokens, and for the token there."""
+    """Of each causal mixer's examples at dim 8 and context 6: 1, 5, 9 tokens, and the token there where it streams."""
     found: dict[str, Any] = {}
     for kind, config in kinds().items():
         if config.traits.causal == "never":
@@ -72,7 +72,7 @@ def prices() -> dict[str, Any]:
             found[f"{kind} {json.dumps(example, sort_keys=True)}"] = {
                 f"{per} {T}": _counts(mixer.cost(T, per))
                 for T in (1, 5, 9)
-                for per in ("sequence", "token")
+                for per in (("sequence", "token") if mixer.traits.streams else ("sequence",))
                 if (mixer.traits.longest or T) >= T
             }
     return found

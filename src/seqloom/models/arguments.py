@@ -71,6 +71,13 @@ def check_features(x: Any, dim: int, dtype: torch.dtype, device: torch.device) -
         raise ValueError(f"features are {short(dtype)}, as the parameters, not {short(x.dtype)}: convert with .to()")
 
 
+def check_added(x: Any, ids: Tensor, dim: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Raises unless x, which is added to the embeddings of ids (B, T), is as `check_features` asks, and (B, T, dim)."""
+    check_features(x, dim, dtype, device)
+    if x.shape[:2] != ids.shape:
+        raise ValueError(f"what is added to embeddings is (B, T, D) = {(*ids.shape, dim)}, not {tuple(x.shape)}")
+
+
 def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> None:
     """Raises unless `state` is of a model of `depth` layers of so many sublayers, and of `batch` rows where given.
 

@@ -150,6 +150,8 @@ class Transformer(Model, ABC):
     ) -> tuple[Stream, Extras]:
         """`features`, and the layers' auxiliary losses and statistics; `added` (B, T, D) is added to the embeddings."""
         self._check_piece(ids, keep)
+        if added is not None:
+            arguments.check_added(added, ids, self.config.dim, self.token.weight.dtype, self.device)
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
         x = self._embed(ids, time, keep, added)
         parts: list[Extras] = []
