@@ -6,12 +6,12 @@
 
 P_r(i) are the m latest tokens before i in its bucket; i itself only where it has no other key in any round. With
 `choice: text`, as in the paper, tokens sorted by bucket and time are cut into chunks of m, which look at themselves and
-at the one before: P_r(i) are the j ≤ i of its bucket in both. The weights are the same. But where chunks are cut, later
-tokens have a say in, so that this form reads whole texts alone: with another second half of 128 random tokens, 7% of
-the outputs of the first half move, by 2% of their norm (2 rounds, chunks of 8; held by a test).
+at the one before: P_r(i) are the j ≤ i of its bucket in both. The weights are the same. Later tokens influence where
+chunks are cut, so this form reads whole texts only: with another second half of 128 random tokens, 7% of the outputs of
+the first half move, by 2% of their norm (2 rounds, chunks of 8; held by a test).
 
-There rounds are sorted `apart`, or `together`: one after the other in one order, cut into chunks as a whole, the last
-of which comes before the first. `across_buckets` lets a token look at other buckets inside both chunks, too; with
+In that form rounds are sorted `apart`, or `together`: one after the other in one order, cut into chunks as a whole, the
+last of which comes before the first. `across_buckets` lets a token look at other buckets inside both chunks, too; with
 rounds together this is the layer of `transformers`.
 
 Code: n is `buckets`, m is `bucket`.

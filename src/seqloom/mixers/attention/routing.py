@@ -1,16 +1,16 @@
 """Routing Transformer: attention among the tokens that are near the same centroid, which k-means moves in training.
 
     q = norm(x W_qk),   v = x W_v                                H heads of width K = D/H; no biases; k = q
-    c_i = argmax_c q_i · μ_c                                     n centroids a head, of length 1
+    c_i = argmax_c q_i · μ_c                                     n centroids per head, of length 1
     y_i = Σ_{j ∈ P(i)} e^{q_i · q_j / √K} v_j / Σ_{j ∈ P(i)} e^{q_i · q_j / √K},      out = concat_h(y) W_out
     μ_c ← λ μ_c + (1 - λ) mean of q_i / √K over c_i = c,         over its length, after each step of training
 
 norm is layer normalization without gain and bias: q has length √K. P(i) are i and the w latest tokens before it
-in its cluster. With `choice: text`, as in the paper, clusters are balanced: each
-takes the w = T/n tokens of the largest q · μ_c, and a token looks at the j ≤ i of its clusters: of none, where it reads
-0, or of several. The weights are the same. But later tokens take part in the draw, so that this form reads whole texts
-alone: in 8 clusters, with another second half of 128 random tokens, 87% of the outputs of the first half move, by 36%
-of their norm (held by a test).
+in its cluster. With `choice: text`, as in the paper, clusters are balanced: each takes the w = T/n tokens of the
+largest q · μ_c, and a token looks at the j ≤ i of its clusters, of which it may have none, and then reads 0, or
+several. The weights are the same. Later tokens compete for the places of a cluster, so this form reads whole texts
+only: in 8 clusters, with another second half of 128 random tokens, 87% of the outputs of the first half move, by 36% of
+their norm (held by a test).
 
 `local_heads` look at the w latest tokens of all, and at the token; before the last `layers` layers all heads do.
 
