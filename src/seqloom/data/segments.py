@@ -30,7 +30,10 @@ class Segments:
         if width < 1 or rows < 1:
             raise ValueError(f"segments need a width and rows of at least 1, not {width} and {rows}")
         require_seed(seed)
-        self._ids, self._width, self._rows, self._seed = tokens.ids, width, rows, seed
+        self._ids = tokens.ids
+        self._width = width
+        self._rows = rows
+        self._seed = seed
         self.steps = (len(tokens) - 1) // (rows * width)
         if self.steps < 1:
             raise ValueError(
