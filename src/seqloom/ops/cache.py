@@ -1,6 +1,7 @@
 """The caches of keys and values: rings (B, G, C, K) of `ring`, whose heads are written alike; and of whole tokens."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
@@ -54,7 +55,7 @@ def remembered(
 
 def with_past(
     state: State | None, new: dict[str, Stream], most: int | None, lengths: Lengths | None = None, reuse: bool = False
-) -> tuple[dict[str, Stream], Entries]:
+) -> tuple[dict[str, Float[Tensor, "B C D"]], Entries]:
     """What all tokens so far hold (B, C, N), by name, `new` (B, T, N) the last of them; and the entries after them.
 
     For caches that do not wrap, whose places are the tokens' positions. Without a state these are all tokens.

@@ -7,13 +7,14 @@ op serves windows and caches. Rows may have read different numbers of tokens.
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int, Num
 from torch import Tensor
 
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Token
 from seqloom.core.state import Length
 
-Ring: TypeAlias = Float[Tensor, "B C D"]
+Ring: TypeAlias = Num[Tensor, "B C D"]
+"""numbers of any kind: keys, or those of buckets"""
 
 
 def times(size: int, length: Lengths) -> Int[Tensor, "B C"]:
@@ -45,7 +46,7 @@ def token_room(size: int, length: Length, most: int | None, reuse: bool) -> int:
     return doubled if doubled > needed else needed
 
 
-def write(ring: Ring, length: Lengths, x: Stream, lengths: Lengths | None = None) -> Ring:
+def write(ring: Ring, length: Lengths, x: Num[Tensor, "B T D"], lengths: Lengths | None = None) -> Ring:
     """The ring (B, C, D) after each row read x (B, T, D), or its first `lengths` (B,) tokens: a new tensor."""
     if ring.shape[1] == 0 or x.shape[1] == 0:
         return ring
@@ -62,7 +63,7 @@ def write_(ring: Ring, length: Lengths, token: Token) -> Ring:
     return ring
 
 
-def latest(ring: Ring, length: Lengths, count: int) -> Float[Tensor, "B N D"]:
+def latest(ring: Ring, length: Lengths, count: int) -> Num[Tensor, "B N D"]:
     """The last `count` tokens in the order of time (B, count, D), the newest last; 0 for times before the first."""
     if count == 0:
         return ring[:, :0]
@@ -70,12 +71,12 @@ def latest(ring: Ring, length: Lengths, count: int) -> Float[Tensor, "B N D"]:
     return torch.where((then >= 0)[:, :, None], pick(ring, then % ring.shape[1]), 0.0)
 
 
-def pick(x: Stream, positions: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+def pick(x: Num[Tensor, "B T D"], positions: Int[Tensor, "B N"]) -> Num[Tensor, "B N D"]:
     """Each row's tokens at these slots of it: whole tokens at a time, up to 8 times faster than `gather` on a CPU."""
     first = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (first + positions).flatten()).unflatten(0, positions.shape)
 
 
-def grow(ring: Ring, size: int) -> Float[Tensor, "B N D"]:
+def grow(ring: Ring, size: int) -> Num[Tensor, "B N D"]:
     """The ring with at least `size` slots, the new ones 0. Only for a ring that has not wrapped."""
     return ring if ring.shape[1] >= size else torch.nn.functional.pad(ring, (0, 0, 0, size - ring.shape[1]))
