@@ -199,6 +199,22 @@ def test_nothing_to_read(backend: str) -> None:
         assert (y.shape, after.shape) == ((0, H, 5, V), (0, H, K, V))
 
 
+@every_backend
+@pytest.mark.parametrize("state", [False, True])
+def test_values_of_no_channels(backend: str, state: bool) -> None:
+    """The C asks for no memory there, so that it must not be called; the gradients are zeros."""
+    q, k, v, *rest, before = inputs(5, state=state)
+    assert v is not None
+    leaves = [x if x is None else x.clone().requires_grad_() for x in (q, k, v[..., :0], *rest)]
+    with backends.use(delta_rule=backend):
+        y, after = delta(*leaves, None if before is None else before[..., :0])
+    assert (y.shape, after.shape) == ((B, H, 5, 0), (B, H, K, 0))
+    grads = torch.autograd.grad(
+        y.sum() + after.sum(), [x for x in leaves if x is not None], allow_unused=True, materialize_grads=True
+    )
+    assert not any(bool(x.any()) for x in grads)
+
+
 @pytest.mark.parametrize("shape", [(), (H,), (B, H, 1), (B, H, 7, 1)])
 def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
     given = inputs(7)

@@ -188,6 +188,15 @@ def test_bad_sizes(make: object, words: str) -> None:
         make()  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("argument", [0, 1, 2])
+@pytest.mark.parametrize("wrong", [None, "x", [[1.0]]], ids=repr)
+def test_what_is_no_tensor(argument: int, wrong: object) -> None:
+    given: list[object] = [torch.randn(1, 1, 6, 4) for _ in range(3)]
+    given[argument] = wrong
+    with pytest.raises(TypeError, match=f"sparse_attention: {'qkv'[argument]} must be a tensor, not "):
+        sparse.attend(*given, [local(3)])  # type: ignore[arg-type]
+
+
 def test_tiles_have_no_second_derivative() -> None:
     q = torch.randn(1, 1, 6, 4, requires_grad=True)
     with (

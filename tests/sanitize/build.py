@@ -29,7 +29,7 @@ def environment() -> dict[str, str]:
         "CC": f"gcc {SANITIZERS}",
         "LD_PRELOAD": " ".join(runtimes),
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         "SEQLOOM_CACHE": str(CACHE),
         "SEQLOOM_SANITIZE": "1",
         "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={LOG}",

@@ -52,7 +52,7 @@ def attend(
     With `lengths` (B,) no query looks at a key behind so many tokens. A query that looks at nothing gives 0. There are
     no second derivatives of `tiles`.
     """
-    if not watched(q):
+    if not isinstance(q, Tensor) or not watched(q):
         _checked(q, k, v)
     if q.numel() == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])

@@ -77,7 +77,7 @@ def delta(
         write = None if write is None else torch.where(real, write, 0.0)
         if g is not None:
             g = torch.where(real if g.ndim == 4 else real[..., 0], g, 0.0)
-    if T == 0:
+    if 0 in (T, v.shape[3]):  # nothing to sum, and C would get no memory
         nothing = v.new_zeros(B, H, K, v.shape[3])
         return v.to(dtype), nothing if before is None else before.clone()
     with _unrounded(q.device.type):
