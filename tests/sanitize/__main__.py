@@ -23,7 +23,15 @@ BATCH = 25
 TESTS = [f"tests/ops/test_{name}.py" for name in ("wkv_native", "lag_sum_native", "lag_sum_spectral", "lag_sum_online")]
 TESTS += [
     f"tests/ops/test_{name}.py"
-    for name in ("scans_native", "selective_scan_native", "native_entry", "delta_rule", "linear_decay", "patterns")
+    for name in (
+        "scans_native",
+        "selective_scan_native",
+        "native_entry",
+        "delta_rule",
+        "linear_decay",
+        "attention_cached",
+        "patterns",
+    )
 ]
 SECONDS = 120
 """that a batch may take"""

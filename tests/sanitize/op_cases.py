@@ -13,11 +13,12 @@ from torch import Tensor
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, scans, wkv_average
-from seqloom.ops.attention import sparse
+from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, wkv_average
+from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
+from seqloom.ops.cache import written
 from seqloom.ops.lag_sum import online
-from seqloom.ops.native import Entry
+from seqloom.ops.native import Entry, Signature
 from seqloom.ops.selective_scan import convolution, selective, token
 from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype
 
@@ -84,6 +85,26 @@ def _tiles(chance: random.Random, draw: Draw) -> Call:
         [draw(B, 2, 16 * T, width) for _ in range(3)],
         *("sparse_attention", "native", "tiles"),
     )
+
+
+def _cached_token(chance: random.Random, draw: Draw) -> Call:
+    B, G, C = chance.choice([0, 1, 3]), chance.choice([1, 2]), chance.choice([1, 5, 64, 130])
+    H, K, V = G * chance.choice([1, 3]), chance.choice([16, 32]), chance.choice([16, 32])
+    given = [draw(B, H, 1, K), draw(B, G, 1, K), draw(B, G, 1, V), draw(B, G, C, K), draw(B, G, C, V)]
+    length = torch.tensor([chance.randrange(2 * C) for _ in range(B)]).long()
+
+    def run(q: Any, k: Any, v: Any, keys: Any, values: Any, length: Any) -> Any:
+        Signature("attention", *cached.READS).bind(q, k, v, keys, values, length)
+        if q.shape[1] % max(k.shape[1], 1) or keys.shape[2] < 1:
+            raise ValueError("heads do not divide, or there is no slot")
+        if cached.able(q, k, v, keys, values):
+            return cached.attend(q, k, v, keys, values, length), keys, values
+        size = keys.shape[2]
+        keys, values = (written(cache, size, length, None, new, True) for cache, new in ((keys, k), (values, v)))
+        y = attend(q, keys, values, query_time=length[:, None], key_time=ring.times(size, length + 1))
+        return y, keys, values
+
+    return Call(run, [*given, length], "attention", "kernel", "formed", token=True)
 
 
 def _lengths(chance: random.Random, B: int, T: int) -> Tensor | None:
@@ -224,7 +245,7 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
 
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles),
+    *(_delta, _decay, _tiles, _cached_token),
 )
 
 

@@ -57,23 +57,33 @@ class CachedHeads(Heads, PackedMixer, ABC):
         then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
         return k, v, now, then
 
-    def token(self, x: Token, state: State, reuse: bool) -> tuple[Tensor, Entries]:
-        """The queries (B, H, 1, K) of a token, and the entries after it. A full buffer doubles."""
-        length = length_of(state)
-        room = ring.token_room(state["k"].shape[2], length, self.most, reuse)
-        H, G = self.heads, self.kv_heads
+    def of_token(self, x: Token, state: State, reuse: bool) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
+        """The queries (B, H, 1, K), key and value (B, G, 1, K) of a token, and the convolution's inputs after it."""
+        length, H, G = length_of(state), self.heads, self.kv_heads
         qkv = self.w_qkv.token(x)
         past: Entries = {}
         if self.taps is not None:
             qkv, past["past"] = window.advance(qkv, self.taps, state["past"], length, reuse)
-        q, k, v = qkv.view(len(x), H + 2 * G, 1, -1).split([H, G, G], 1)  # (B, H or G, 1, K)
+        q, k, v = torch.split_with_sizes(qkv.view(len(x), H + 2 * G, 1, -1), (H, G, G), 1)
         q, k = self.normed(q, k)
         if isinstance(self.position, QueriesKeysPosition):
             q, k = self.position(q, k, length.tokens[:, None])
-        new = {"k": k, "v": v}
+        return (q, k, v), past
+
+    def room(self, state: State, reuse: bool) -> int:
+        """The slots of the cache with one more token. A full buffer doubles."""
+        return ring.token_room(state["k"].shape[2], length_of(state), self.most, reuse)
+
+    def written(self, state: State, k: Tensor, v: Tensor, reuse: bool) -> Entries:
+        """The cache with one more key and value (B, G, 1, K)."""
+        length, room, new = length_of(state), self.room(state, reuse), {"k": k, "v": v}
         count = length.bound if length.even else None
-        cache = {name: written(state[name], room, length.tokens, count, new[name], reuse) for name in new}
-        return q, {**cache, **past}
+        return {name: written(state[name], room, length.tokens, count, new[name], reuse) for name in new}
+
+    def token(self, x: Token, state: State, reuse: bool) -> tuple[Tensor, Entries]:
+        """The queries (B, H, 1, K) of a token, and the entries after it."""
+        (q, k, v), past = self.of_token(x, state, reuse)
+        return q, {**self.written(state, k, v, reuse), **past}
 
     def in_use(self, entries: Entries, length: Length, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The keys and values (B, G, C, K) of the slots in use, after one more token than `length`."""

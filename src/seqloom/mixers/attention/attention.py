@@ -40,7 +40,18 @@ from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.heads import PLACES, Heads
 from seqloom.mixers.named_patterns import NamedPatterns
 from seqloom.ops import ring
-from seqloom.ops.attention import Pattern, around, attend, banded, causal, everywhere, patterns, sparse, weights
+from seqloom.ops.attention import (
+    Pattern,
+    around,
+    attend,
+    banded,
+    cached,
+    causal,
+    everywhere,
+    patterns,
+    sparse,
+    weights,
+)
 from seqloom.ops.attention.drawing import by_heads
 
 
@@ -74,8 +85,13 @@ class Attention(CachedHeads):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        length = length_of(state)
-        q, entries = self.token(x, state, reuse)
+        length, keys, values = length_of(state), state["k"], state["v"]
+        (q, k, v), past = self.of_token(x, state, reuse)
+        fits = reuse and self.plain and self.room(state, reuse) == keys.shape[2]
+        if fits and cached.able(q, k, v, keys, values):
+            y = cached.attend(q, k, v, keys, values, length.tokens)
+            return self.out_of_token(y, x), {"k": keys, "v": values, **past}
+        entries = {**self.written(state, k, v, reuse), **past}
         k, v = self.in_use(entries, length, x.dtype)
         if length.even and self.plain:  # every row looks at all positions in use, in any order
             y = attend(q, k, v, pattern=everywhere)

@@ -19,6 +19,7 @@ int omp_get_thread_num(void);
 #define BYTES 32
 #define WIDE 2
 #endif
+#define KEYS 64  /* whose scores a token forms at a time */
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
@@ -231,6 +232,86 @@ int NAME(backward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, const RE
                 NAME(product_)(b, K, c, dz, 1, b, k + of_k, k_row, dq + of_q, k_row, 0);
             }
         }
+    }
+    return 0;
+}
+
+/* a · b of n numbers, whole vectors. */
+static inline REAL NAME(dot_)(int n, const REAL *a, const REAL *b)
+{
+    VECTOR sum = *(const VECTOR *)a * *(const VECTOR *)b;
+    for (int c = LANES; c < n; c += LANES)
+        sum += *(const VECTOR *)(a + c) * *(const VECTOR *)(b + c);
+    REAL parts[LANES];
+    memcpy(parts, &sum, sizeof parts);
+#pragma GCC unroll 8
+    for (int half = LANES / 2; half; half /= 2)
+        for (int l = 0; l < half; l++)
+            parts[l] += parts[l + half];
+    return parts[0];
+}
+
+/* y = the average of n values (n, V) by the scores of q with their keys (n, K), KEYS at a time: the largest score so far
+   is taken off, and what was summed up before a larger one came is made smaller. */
+static void NAME(average_)(int64_t n, int K, int V, const REAL *q, const REAL *keys, const REAL *values, REAL *y)
+{
+    const REAL scale = (REAL)(1 / sqrt((double)K));
+    REAL top = -(REAL)INFINITY, sum = 0;
+    memset(y, 0, V * sizeof(REAL));
+    for (int64_t first = 0; first < n; first += KEYS) {
+        const int count = n - first < KEYS ? (int)(n - first) : KEYS;
+        REAL z[KEYS], most = top;
+        for (int j = 0; j < count; j++)
+            z[j] = NAME(dot_)(K, q, keys + (first + j) * K) * scale;
+        for (int j = count; j < KEYS; j++)
+            z[j] = -(REAL)INFINITY;
+        for (int j = 0; j < count; j++)
+            most = z[j] > most ? z[j] : most;
+        if (most > top) {
+            const VECTOR smaller = NAME(power_)((VECTOR){0} + (top - most));
+            for (int c = 0; c < V; c += LANES)
+                *(VECTOR *)(y + c) *= smaller;
+            sum *= smaller[0];
+            top = most;
+        }
+        for (int j = 0; j < KEYS; j += LANES)
+            *(VECTOR *)(z + j) = NAME(power_)(*(VECTOR *)(z + j) - top);
+        for (int j = 0; j < count; j++)
+            sum += z[j];
+        for (int c = 0; c < V; c += LANES) {
+            VECTOR sums[4] = {*(VECTOR *)(y + c)};
+            const REAL *value = values + first * V + c;
+            int j = 0;
+            for (; j + 4 <= count; j += 4)
+                for (int t = 0; t < 4; t++)
+                    sums[t] += z[j + t] * *(const VECTOR *)(value + (int64_t)(j + t) * V);
+            for (; j < count; j++)
+                sums[0] += z[j] * *(const VECTOR *)(value + (int64_t)j * V);
+            *(VECTOR *)(y + c) = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        }
+    }
+    for (int c = 0; c < V; c++)
+        y[c] /= sum;
+}
+
+/* One token per row: k (B, G, K) and v (B, G, V) go into slot `length` mod C of the rings (B, G, C, ·), then each of
+   H queries (B, H, K) averages the slots in use → y (B, H, V). H/G queries share a ring. */
+int NAME(token_)(int threads, int B, int H, int G, int C, int K, int V, const REAL *q, const REAL *k, const REAL *v,
+                 REAL *keys, REAL *values, const int64_t *length, REAL *y)
+{
+    if (K % LANES || V % LANES || H % G)
+        return 1;
+    for (int b = 0; b < B; b++)
+        if (length[b] < 0)
+            return 1;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int p = 0; p < B * G; p++) {
+        const int64_t read = length[p / G], used = read < C ? read + 1 : C;
+        REAL *own_keys = keys + (int64_t)p * C * K, *own_values = values + (int64_t)p * C * V;
+        memcpy(own_keys + read % C * K, k + (int64_t)p * K, K * sizeof(REAL));
+        memcpy(own_values + read % C * V, v + (int64_t)p * V, V * sizeof(REAL));
+        for (int64_t h = (int64_t)p * (H / G); h < (int64_t)(p + 1) * (H / G); h++)
+            NAME(average_)(used, K, V, q + h * K, own_keys, own_values, y + h * V);
     }
     return 0;
 }

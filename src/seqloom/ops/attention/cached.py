@@ -1,0 +1,62 @@
+"""One token of attention over a cache, in one call of C (tiles.c): a key and a value are written, all others read once.
+
+torch's kernel for a CPU is made for many queries. It takes a third to a half longer over one, next to the views and
+copies that it needs.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from seqloom.ops import native
+from seqloom.ops.attention.native import OP, SOURCE
+from seqloom.ops.backends import forced
+from seqloom.ops.native import Argument, Entry
+
+BYTES = 64
+"""of a vector: heads are whole vectors"""
+WAYS = (None, "kernel")
+"""forced backends of `attention` under which this may run"""
+READS = (
+    Argument("q", "B H 1 K"),
+    Argument("k", "B G 1 K"),
+    Argument("v", "B G 1 V"),
+    Argument("keys", "B G C K", written=True),
+    Argument("values", "B G C V", written=True),
+    Argument("length", "B", torch.long),
+)
+Y = Argument("y", "B H 1 V", written=True)
+ENTRY = Entry(OP, SOURCE, "token", "threads B H G C K V", *READS, Y, least="G C")
+
+
+def able(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether `attend` can do a token: heads of whole vectors on a CPU, no gradients, and no other backend forced."""
+    if not native.alike(q, k, v, keys, values) or native.watched(q) or forward_ad._current_level >= 0:
+        return False
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return False
+    lanes = BYTES // q.element_size()
+    whole = q.shape[-1] % lanes == 0 and v.shape[-1] % lanes == 0 and q.numel() > 0 and keys.shape[2] > 0
+    there = q.dtype in native.WORD and q.is_cpu and native.library(SOURCE) is not None
+    return whole and there and keys.is_contiguous() and values.is_contiguous() and forced("attention") in WAYS
+
+
+def attend(
+    q: Float[Tensor, "B H 1 K"],
+    k: Float[Tensor, "B G 1 K"],
+    v: Float[Tensor, "B G 1 V"],
+    keys: Float[Tensor, "B G C K"],
+    values: Float[Tensor, "B G C V"],
+    length: Int[Tensor, " B"],
+) -> Float[Tensor, "B H 1 V"]:
+    """A token's queries over its own key and those of the `length` (B,) tokens before it, at most C in all.
+
+    `keys` and `values` are rings (`seqloom.ops.ring`) into which the token is written: the oldest slot of a full one.
+    Raises ValueError where sizes do not agree, a length is negative, or there is no native code.
+    """
+    y = q.new_empty(*q.shape[:3], v.shape[3])
+    threads = min(native.threads(keys.numel()), len(k) * k.shape[1])
+    if ENTRY(q, k, v, keys, values, length, y, threads=threads):
+        raise ValueError("a cached token needs heads of whole vectors that G divides, and lengths of 0 or more")
+    return y
