@@ -13,6 +13,8 @@ from torch import Tensor
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
+from seqloom.mixers.aft.rwkv import RWKV
+from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, wkv_average
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
@@ -193,6 +195,23 @@ def _wkv_token(chance: random.Random, draw: Draw) -> Call:
     return Call(run, given, "wkv_average", "native", "sequential", _averages, token=True)
 
 
+def _mixing(chance: random.Random, draw: Draw) -> Call:
+    """Time mixing or channel mixing of a token, by the mixers' own verbs."""
+    B, D, W = chance.choice([1, 2, 4, 5]), chance.choice([1, 5, 16, 33]), chance.choice([1, 7, 64])
+    module = (RWKV(D) if chance.random() < 0.5 else ChannelMix(D, W)).to(draw(1).dtype).requires_grad_(False)
+    for parameter in module.parameters():
+        parameter.copy_(draw(*parameter.shape))
+    names, reuse = [*module.memory], chance.random() < 0.5
+
+    def run(x: Any, *entries: Any) -> Any:
+        state = State({**dict(zip(names, entries, strict=True)), "length": torch.ones(B).long()}, 1, True)
+        y, after = module.step(x, state, reuse=reuse)
+        return y, after["last"]
+
+    given = [draw(B, D), *([draw(B, D), _past(B, D, draw)] if "sums" in names else [draw(B, D)])]
+    return Call(run, given, "wkv_average", "native", "sequential", token=True)
+
+
 def _online(chance: random.Random, draw: Draw) -> Call:
     B, _, D = _sizes(chance)
     L, G, count = chance.choice([1, 2, 5, 40]), chance.choice([1, D]), chance.choice([1, 3, 20])
@@ -245,7 +264,7 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
 
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles, _cached_token),
+    *(_delta, _decay, _tiles, _cached_token, _mixing),
 )
 
 

@@ -27,7 +27,8 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
 from seqloom.ops import token_shift
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, matrices
+from seqloom.ops.wkv_average import mixing
 
 
 @final
@@ -76,8 +77,14 @@ class ChannelMix(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the previous token is in the state.
-        earlier = state["last"].to(x.dtype)
+        # As `read`; the previous token is in the state, and where C may do a token, it is one call.
+        own: dict[str, Any] = self._parameters  # an attribute of a module takes longer
+        shares, last = (own["mu_r"], own["mu_k"]), state["last"]
+        weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v")))
+        if weights is not None and mixing.able(x, (last,), *shares, *weights):
+            last = last if reuse else last.clone()
+            return mixing.channel_mixing(x, last, shares, *weights), {"last": last}
+        earlier = last.to(x.dtype)
         moved = x - earlier
         r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))
         k = torch.relu(self.w_k.token(torch.addcmul(earlier, moved, self.mu_k)))

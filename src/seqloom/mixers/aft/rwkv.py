@@ -32,8 +32,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import token_shift
-from seqloom.ops.projection import Linear
-from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
+from seqloom.ops.projection import Linear, matrices
+from seqloom.ops.wkv_average import mixing, sums_of, wkv, wkv_token
 from seqloom.ops.wkv_average.price import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -78,8 +78,16 @@ class RWKV(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; C averages a token in one call, and the previous token is in the state.
-        earlier = state["last"].to(x.dtype)
+        # As `read`; the previous token is in the state, and where C may do a token, it is one call.
+        own: dict[str, Any] = self._parameters  # an attribute of a module takes longer
+        shares, rates = (own["mu_r"], own["mu_k"], own["mu_v"]), (own["log_rate"], own["bonus"])
+        weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v", "w_out")))
+        last, sums = state["last"], state["sums"]
+        if weights is not None and mixing.able(x, (last, sums), *shares, *rates, *weights):
+            last, sums = (last, sums) if reuse else (last.clone(), sums.clone())
+            y = mixing.time_mixing(x, last, shares, weights[:3], *rates, sums, weights[3])
+            return y, {"last": last, "sums": sums}
+        earlier = last.to(x.dtype)
         moved = x - earlier
         r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))
         k = self.w_k.token(torch.addcmul(earlier, moved, self.mu_k))

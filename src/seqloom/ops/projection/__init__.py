@@ -63,6 +63,20 @@ class Linear(nn.Linear):
         return linear(input, weight, own["bias"])
 
 
+def matrices(*layers: nn.Module | None) -> tuple[Tensor, ...] | None:
+    """The weights of layers, for C to multiply with; None unless all are a `Linear` without biases and hooks."""
+    weights = []
+    for layer in layers:
+        if type(layer) is not Linear or hooked(layer):
+            return None
+        own = layer._parameters
+        weight = own["weight"]
+        if weight is None or own["bias"] is not None:
+            return None
+        weights.append(weight)
+    return tuple(weights)
+
+
 def by_size() -> str:
     """The faster library for large ones, on this processor."""
     return "onednn" if onednn.faster() else "torch"

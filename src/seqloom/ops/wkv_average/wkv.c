@@ -219,4 +219,100 @@ void NAME(token_)(
     }
 }
 
+/* y (O) = W (O, N) x, rows shared by the threads of the region around the call, each row added up in one order. */
+static void NAME(product_)(int O, int N, const REAL *restrict W, const REAL *restrict x, REAL *restrict y)
+{
+#pragma omp for schedule(static)
+    for (int block = 0; block < (O + 3) / 4; block++) {
+        const int o = 4 * block, rest = O - o < 4 ? O - o : 4;
+        const REAL *row = W + (size_t)o * N;
+        REAL sums[4] = {0};
+        if (rest == 4) {
+            REAL a = 0, b = 0, c = 0, d = 0;
+#pragma omp simd reduction(+ : a, b, c, d)
+            for (int i = 0; i < N; i++) {
+                a += row[i] * x[i];
+                b += row[i + (size_t)N] * x[i];
+                c += row[i + 2 * (size_t)N] * x[i];
+                d += row[i + 3 * (size_t)N] * x[i];
+            }
+            sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
+        } else
+            for (int r = 0; r < rest; r++)
+                for (int i = 0; i < N; i++)
+                    sums[r] += row[i + r * (size_t)N] * x[i];
+        for (int r = 0; r < rest; r++)
+            y[o + r] = sums[r];
+    }
+}
+
+/* 1 / (1 + e^-r) */
+static inline REAL NAME(sigmoid_)(REAL r)
+{
+    const REAL e = NAME(faded_)(fabs(r)), part = 1 / (1 + e);
+    return r < 0 ? e * part : part;
+}
+
+/* A token of RWKV's time mixing: x (B, D) with the one before it, three products, `token`, a gate, a product. `last` and
+   `state` are written over. Of `scratch` 7 D numbers are used. */
+void NAME(time_mixing_)(
+    int threads, int B, int D, const REAL *x, REAL *last, const REAL *mu_r, const REAL *mu_k, const REAL *mu_v,
+    const REAL *w_r, const REAL *w_k, const REAL *w_v, const REAL *log_rate, const REAL *u, REAL *state,
+    const REAL *w_out, REAL *y, REAL *scratch)
+{
+    REAL *of_r = scratch, *of_k = of_r + D, *of_v = of_k + D, *r = of_v + D, *k = r + D, *v = k + D, *a = v + D;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    for (int b = 0; b < B; b++) {
+        const REAL *now = x + (size_t)b * D;
+        REAL *before = last + (size_t)b * D;
+#pragma omp single
+        for (int d = 0; d < D; d++) {
+            const REAL moved = now[d] - before[d];
+            of_r[d] = before[d] + moved * mu_r[d];
+            of_k[d] = before[d] + moved * mu_k[d];
+            of_v[d] = before[d] + moved * mu_v[d];
+            before[d] = now[d];
+        }
+        NAME(product_)(D, D, w_r, of_r, r);
+        NAME(product_)(D, D, w_k, of_k, k);
+        NAME(product_)(D, D, w_v, of_v, v);
+#pragma omp single
+        {
+            NAME(token_)(1, D, k, v, log_rate, u, state + 3 * (size_t)b * D, a, NULL);
+            for (int d = 0; d < D; d++)
+                a[d] *= NAME(sigmoid_)(r[d]);
+        }
+        NAME(product_)(D, D, w_out, a, y + (size_t)b * D);
+    }
+}
+
+/* A token of RWKV's channel mixing, W wide inside. `last` is written over. Of `scratch` 3 D + W numbers are used. */
+void NAME(channel_mixing_)(
+    int threads, int B, int D, int W, const REAL *x, REAL *last, const REAL *mu_r, const REAL *mu_k, const REAL *w_r,
+    const REAL *w_k, const REAL *w_v, REAL *y, REAL *scratch)
+{
+    REAL *of_r = scratch, *of_k = of_r + D, *r = of_k + D, *k = r + D;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    for (int b = 0; b < B; b++) {
+        const REAL *now = x + (size_t)b * D;
+        REAL *before = last + (size_t)b * D, *out = y + (size_t)b * D;
+#pragma omp single
+        for (int d = 0; d < D; d++) {
+            const REAL moved = now[d] - before[d];
+            of_r[d] = before[d] + moved * mu_r[d];
+            of_k[d] = before[d] + moved * mu_k[d];
+            before[d] = now[d];
+        }
+        NAME(product_)(D, D, w_r, of_r, r);
+        NAME(product_)(W, D, w_k, of_k, k);
+#pragma omp single
+        for (int c = 0; c < W; c++)
+            k[c] = k[c] < 0 ? 0 : k[c] * k[c]; /* NaN stays */
+        NAME(product_)(D, W, w_v, k, out);
+#pragma omp single
+        for (int d = 0; d < D; d++)
+            out[d] *= NAME(sigmoid_)(r[d]);
+    }
+}
+
 #endif

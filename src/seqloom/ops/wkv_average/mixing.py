@@ -1,0 +1,101 @@
+"""One token of RWKV's time mixing and of its channel mixing, each in one call of C (wkv.c).
+
+A product of one row takes less time than the way to it, and a layer has seven of them between twenty small operations.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from seqloom.core.shapes import Token
+from seqloom.ops import native
+from seqloom.ops.backends import forced
+from seqloom.ops.native import Argument, Entry
+from seqloom.ops.wkv_average.native import OP, SOURCE
+
+ROWS = 4
+"""rows up to which C reads the weights again for each; torch's products of more rows are faster"""
+TIME = Entry(
+    OP,
+    SOURCE,
+    "time_mixing",
+    "threads B D",
+    Argument("x", "B D"),
+    Argument("last", "B D", written=True),
+    *(Argument(f"mu_{name}", "D") for name in "rkv"),
+    *(Argument(f"w_{name}", "D D") for name in "rkv"),
+    Argument("log_rate", "D"),
+    Argument("bonus", "D"),
+    Argument("sums", "B 3 D", written=True),
+    Argument("w_out", "D D"),
+    Argument("y", "B D", written=True),
+    Argument("scratch", "7*D", written=True),
+)
+CHANNEL = Entry(
+    OP,
+    SOURCE,
+    "channel_mixing",
+    "threads B D W",
+    Argument("x", "B D"),
+    Argument("last", "B D", written=True),
+    *(Argument(f"mu_{name}", "D") for name in "rk"),
+    Argument("w_r", "D D"),
+    Argument("w_k", "W D"),
+    Argument("w_v", "D W"),
+    Argument("y", "B D", written=True),
+    Argument("scratch", "3*D+W", written=True),
+)
+
+
+def able(x: Token, entries: tuple[Tensor, ...], *rest: Tensor) -> bool:
+    """Whether C can do a token of these tensors: few rows on a CPU, no gradients, and no other backend forced.
+
+    `entries` of the state are written into.
+    """
+    if native.watched(x) or forward_ad._current_level >= 0 or not native.alike(x, *entries, *rest):
+        return False
+    if torch.is_grad_enabled() and (x.requires_grad or any(tensor.requires_grad for tensor in (*entries, *rest))):
+        return False
+    for entry in entries:
+        if not entry.is_contiguous():
+            return False
+    few = 0 < x.numel() <= ROWS * x.shape[-1] and x.dtype in native.WORD and x.is_cpu
+    chosen = forced("projection") is None and forced("wkv_average") in (None, "native")
+    return few and chosen and native.library(SOURCE) is not None
+
+
+def time_mixing(
+    x: Token,
+    last: Token,
+    shares: tuple[Tensor, Tensor, Tensor],
+    weights: tuple[Tensor, ...],
+    log_rate: Float[Tensor, " D"],
+    bonus: Float[Tensor, " D"],
+    sums: Float[Tensor, "B 3 D"],
+    w_out: Float[Tensor, "D D"],
+) -> Token:
+    """The token after `last`, of which each of r, k and v takes its share: (B, D). Writes into `last` and `sums`.
+
+    `shares` are μ_r, μ_k, μ_v (D,), `weights` W_r, W_k, W_v (D, D). ValueError where sizes do not agree or there is no
+    native code.
+    """
+    y, scratch = x.new_empty(x.shape), x.new_empty(7 * x.shape[1])
+    threads = native.threads(w_out.numel())
+    TIME(x, last, *shares, *weights, log_rate, bonus, sums, w_out, y, scratch, threads=threads)
+    return y
+
+
+def channel_mixing(
+    x: Token,
+    last: Token,
+    shares: tuple[Tensor, Tensor],
+    w_r: Float[Tensor, "D D"],
+    w_k: Float[Tensor, "W D"],
+    w_v: Float[Tensor, "D W"],
+) -> Token:
+    """The token after `last`, of which r and k take their shares: (B, D). Writes into `last`; errors as above."""
+    y, scratch = x.new_empty(x.shape), x.new_empty(3 * x.shape[1] + w_k.shape[0])
+    threads = native.threads(w_k.numel())
+    CHANNEL(x, last, *shares, w_r, w_k, w_v, y, scratch, threads=threads)
+    return y
