@@ -31,6 +31,8 @@ TESTS += [
         "linear_decay",
         "attention_cached",
         "patterns",
+        "wkv_mixing",
+        "selective_scan_mixing",
     )
 ]
 SECONDS = 120

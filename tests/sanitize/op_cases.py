@@ -14,6 +14,7 @@ from torch import Tensor
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
 from seqloom.mixers.aft.rwkv import RWKV
+from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, wkv_average
 from seqloom.ops.attention import attend, cached, sparse
@@ -212,6 +213,21 @@ def _mixing(chance: random.Random, draw: Draw) -> Call:
     return Call(run, given, "wkv_average", "native", "sequential", token=True)
 
 
+def _mamba(chance: random.Random, draw: Draw) -> Call:
+    """A token of a whole Mamba mixer."""
+    B, D, reuse = chance.choice([1, 2, 4, 5]), chance.choice([1, 5, 16, 33]), chance.random() < 0.5
+    sizes = {"state_dim": chance.choice([1, 3, 16, 17]), "kernel": chance.choice([1, 2, 4])}
+    mixer = Mamba(D, MambaConfig(**sizes, dt_rank=chance.choice([1, 3]))).to(draw(1).dtype).requires_grad_(False)
+
+    def run(x: Any, window: Any, h: Any) -> Any:
+        state = State({"window": window, "h": h, "length": torch.full((B,), 9)}, 9, True)
+        y, after = mixer.step(x, state, reuse=reuse)
+        return y, after["window"], after["h"]
+
+    given = [draw(B, D), draw(B, sizes["kernel"] - 1, 2 * D), draw(B, 2 * D, sizes["state_dim"])]
+    return Call(run, given, "selective_scan", "native", "sequential", token=True)
+
+
 def _online(chance: random.Random, draw: Draw) -> Call:
     B, _, D = _sizes(chance)
     L, G, count = chance.choice([1, 2, 5, 40]), chance.choice([1, D]), chance.choice([1, 3, 20])
@@ -264,7 +280,7 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
 
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles, _cached_token, _mixing),
+    *(_delta, _decay, _tiles, _cached_token, _mixing, _mamba),
 )
 
 

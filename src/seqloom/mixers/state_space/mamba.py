@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, rootnorm
+from seqloom.core.hooks import hooked
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
@@ -35,8 +36,8 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.projection import Linear, project
-from seqloom.ops.selective_scan import beginning, price, selective
+from seqloom.ops.projection import Linear, matrices, project
+from seqloom.ops.selective_scan import beginning, mixing, price, selective
 from seqloom.ops.selective_scan.convolution import convolve, moved
 from seqloom.ops.selective_scan.token import convolve_token, scan_token
 
@@ -93,6 +94,10 @@ class Mamba(PackedMixer):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """`read` of one token by native code made for it, which skips the dispatch of whole sequences."""
+        window, h, weights = state["window"], state["h"], self._weights()
+        if weights is not None and mixing.able(x, window, h, weights):
+            window, h = (window, h) if reuse else (window.clone(), h.clone())
+            return mixing.mix(x, window, h, weights), {"window": window, "h": h}
         u, z = self.in_proj.token(x).chunk(2, 1)
         u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], length_of(state), reuse)
         rank, B, C = self._chosen(self.x_proj.token(u))
@@ -133,6 +138,18 @@ class Mamba(PackedMixer):
         beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
         for parameter in (self.conv_weight, self.conv_bias):
             nn.init.uniform_(parameter, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
+
+    def _weights(self) -> mixing.Weights | None:
+        """All parameters, for a token in one call of C; None where layers are not plain."""
+        own: dict[str, Any] = self._parameters  # an attribute of a module takes longer
+        layers: dict[str, Any] = self._modules
+        plain = matrices(layers["in_proj"], layers["x_proj"], layers["out_proj"])
+        step: Linear = layers["dt_proj"]
+        if plain is None or self.config.norm_eps is not None or type(step) is not Linear or hooked(step):
+            return None
+        w_in, w_x, w_out = plain
+        scanned = step.weight, step.bias, own["a_log"], own["d"]
+        return mixing.Weights(w_in, own["conv_weight"], own["conv_bias"], w_x, *scanned, w_out)
 
     def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """r, B and C; normalized where `norm_eps` is set."""

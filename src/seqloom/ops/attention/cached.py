@@ -7,7 +7,6 @@ copies that it needs.
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from seqloom.ops import native
 from seqloom.ops.attention.native import OP, SOURCE
@@ -32,9 +31,7 @@ ENTRY = Entry(OP, SOURCE, "token", "threads B H G C K V", *READS, Y, least="G C"
 
 def able(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> bool:
     """Whether `attend` can do a token: heads of whole vectors on a CPU, no gradients, and no other backend forced."""
-    if not native.alike(q, k, v, keys, values) or native.watched(q) or forward_ad._current_level >= 0:
-        return False
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+    if not native.quiet(q, k, v, keys, values):
         return False
     lanes = BYTES // q.element_size()
     whole = q.shape[-1] % lanes == 0 and v.shape[-1] % lanes == 0 and q.numel() > 0 and keys.shape[2] > 0

@@ -7,7 +7,7 @@ library stays in the user's cache, under a name made of all that it depends on, 
 CPU gets its own. It shares torch's OpenMP. SEQLOOM_NATIVE=0 turns native code off.
 """
 
-from seqloom.ops.native.direct import alike, watched
+from seqloom.ops.native.direct import alike, quiet, watched
 from seqloom.ops.native.entry import COMPLEX, WORD, Entry, lacking, need, size
 from seqloom.ops.native.loaded import forget, library, why
 from seqloom.ops.native.openmp import threads
@@ -24,6 +24,7 @@ __all__ = [
     "lacking",
     "library",
     "need",
+    "quiet",
     "size",
     "threads",
     "watched",

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 from torch._C import _functorch
+from torch.autograd import forward_ad
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -32,3 +33,12 @@ def watched(x: Tensor) -> bool:
         or torch._C._len_torch_dispatch_stack() > 0
         or _functorch.maybe_current_level() is not None
     )
+
+
+def quiet(x: Tensor, *rest: Tensor) -> bool:
+    """Whether C alone may compute what follows from these tensors: of one dtype, unwatched, without derivatives."""
+    if watched(x) or forward_ad._current_level >= 0 or not alike(x, *rest):
+        return False
+    if torch.is_grad_enabled():
+        return not (x.requires_grad or any(tensor.requires_grad for tensor in rest))
+    return True

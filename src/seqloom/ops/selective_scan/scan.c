@@ -493,6 +493,60 @@ void NAME(convolve_)(TAKES, REAL *y, REAL *after)
     NAME(convolve_token_)(TAKEN, y, after ? after : (REAL *)state);
 }
 
+/* y (O) = W (O, n) x, each row added up in one order. */
+static void NAME(product_)(int64_t threads, int64_t O, int64_t n, const REAL *W, const REAL *x, REAL *y)
+{
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int64_t block = 0; block < parts(O, 4); block++) {
+        const int64_t o = 4 * block;
+        const REAL *row = W + o * n;
+        if (O - o >= 4) {
+            VEC sums[4] = {{0}};
+            int64_t i = 0;
+            for (; i + LANES <= n; i += LANES) {
+                const VEC part = *(const NAME(anywhere_) *)(x + i);
+                for (int r = 0; r < 4; r++)
+                    sums[r] += *(const NAME(anywhere_) *)(row + r * n + i) * part;
+            }
+            for (int r = 0; r < 4; r++) {
+                REAL sum = NAME(sum_)(sums[r]);
+                for (int64_t j = i; j < n; j++)
+                    sum += row[r * n + j] * x[j];
+                y[o + r] = sum;
+            }
+        } else
+            for (int64_t r = 0; r < O - o; r++) {
+                REAL sum = 0;
+                for (int64_t j = 0; j < n; j++)
+                    sum += row[r * n + j] * x[j];
+                y[o + r] = sum;
+            }
+    }
+}
+
+/* A token of Mamba's mixer: (u, z) = W_in x, the convolution, (r, B, C) = W_x u, the scan with Δ = W_Δ r and the gate z,
+   y = W_out of it. D channels of x (B, D), E inside, N states, R numbers of r, W taps. `window` and `state` are written
+   over. Of `scratch` 5 E + R + 2 N numbers are used. */
+void NAME(mixer_)(
+    int64_t threads, int64_t B, int64_t D, int64_t E, int64_t N, int64_t R, int64_t W, const REAL *x, const REAL *w_in,
+    const REAL *taps, const REAL *bias, REAL *window, const REAL *w_x, const REAL *w_delta, const REAL *delta_bias,
+    const REAL *log_rate, const REAL *skip, REAL *state, const REAL *w_out, REAL *y, REAL *scratch)
+{
+    REAL *u = scratch, *z = u + E, *v = z + E, *delta = v + E, *out = delta + E, *chosen = out + E;
+    for (int64_t row = 0; row < B; row++) {
+        REAL *past = window + row * (W - 1) * E, *h = state + row * E * N;
+        NAME(product_)(threads, 2 * E, D, w_in, x + row * D, u);
+        NAME(convolve_token_)(&(struct sizes){.threads = 1, .B = 1, .T = 1, .D = E, .N = W},
+                              &(GIVEN){.u = u, .log_rate = taps, .state = past, .bias = bias}, v, past);
+        NAME(product_)(1, R + 2 * N, E, w_x, v, chosen);
+        NAME(product_)(1, E, R, w_delta, chosen, delta);
+        NAME(scan_token_)(&(struct sizes){.threads = 1, .B = 1, .T = 1, .D = E, .N = N},
+                          &(GIVEN){.u = v, .delta = delta, .log_rate = log_rate, .b = chosen + R, .c = chosen + R + N,
+                                   .state = h, .bias = delta_bias, .skip = skip, .gate = z}, out, h);
+        NAME(product_)(threads, D, E, w_out, out, y + row * D);
+    }
+}
+
 #undef TAKES
 #undef TAKEN
 #undef ROOM

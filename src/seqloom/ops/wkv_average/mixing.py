@@ -3,10 +3,8 @@
 A product of one row takes less time than the way to it, and a layer has seven of them between twenty small operations.
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from seqloom.core.shapes import Token
 from seqloom.ops import native
@@ -53,9 +51,7 @@ def able(x: Token, entries: tuple[Tensor, ...], *rest: Tensor) -> bool:
 
     `entries` of the state are written into.
     """
-    if native.watched(x) or forward_ad._current_level >= 0 or not native.alike(x, *entries, *rest):
-        return False
-    if torch.is_grad_enabled() and (x.requires_grad or any(tensor.requires_grad for tensor in (*entries, *rest))):
+    if not native.quiet(x, *entries, *rest):
         return False
     for entry in entries:
         if not entry.is_contiguous():

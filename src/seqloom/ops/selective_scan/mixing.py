@@ -1,0 +1,81 @@
+"""One token of a whole Mamba mixer in one call of C (scan.c): four products, the convolution and the scan.
+
+Most of a token's time went into the way to its operations: two calls of C, four products, and views between them.
+"""
+
+import ctypes
+from typing import NamedTuple, final
+
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Token
+from seqloom.ops import native
+from seqloom.ops.backends import forced
+from seqloom.ops.native import Argument, Entry
+from seqloom.ops.selective_scan.kernels import SOURCE
+
+ROWS = 4
+"""rows up to which C reads the weights again for each; torch's products of more rows are faster"""
+ENTRY = Entry(
+    "selective_scan",
+    SOURCE,
+    "mixer",
+    "threads B D E N R W",
+    Argument("x", "B D"),
+    Argument("w_in", "2*E D"),
+    Argument("taps", "W E"),
+    Argument("bias", "E"),
+    Argument("window", "B W-1 E", written=True),
+    Argument("w_x", "R+2*N E"),
+    Argument("w_delta", "E R"),
+    Argument("delta_bias", "E"),
+    Argument("log_rate", "E N"),
+    Argument("skip", "E"),
+    Argument("state", "B E N", written=True),
+    Argument("w_out", "D E"),
+    Argument("y", "B D", written=True),
+    Argument("scratch", "5*E+R+2*N", written=True),
+    least="threads N R W",
+    integer=ctypes.c_int64,
+)
+
+
+@final
+class Weights(NamedTuple):
+    """Of one Mamba mixer, in the letters of `seqloom.mixers.state_space.mamba`: E channels inside, N states."""
+
+    w_in: Float[Tensor, "2*E D"]
+    taps: Float[Tensor, "W E"]
+    bias: Float[Tensor, " E"]
+    w_x: Float[Tensor, "R+2*N E"]
+    w_delta: Float[Tensor, "E R"]
+    delta_bias: Float[Tensor, " E"]
+    log_rate: Float[Tensor, "E N"]
+    skip: Float[Tensor, " E"]
+    w_out: Float[Tensor, "D E"]
+
+
+def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
+    """Whether C can do a token: few rows on a CPU, no gradients, no gaps in the state, and no other backend forced."""
+    if not native.quiet(x, window, state, *weights):
+        return False
+    few = 0 < x.numel() <= ROWS * x.shape[-1] and x.dtype in native.WORD and x.is_cpu
+    chosen = forced("projection") is None and forced("selective_scan") in (None, "native")
+    dense = window.is_contiguous() and state.is_contiguous()
+    return few and dense and chosen and native.library(SOURCE) is not None
+
+
+def mix(
+    x: Token, window: Float[Tensor, "B W-1 E"], state: Float[Tensor, "B E N"], weights: Weights
+) -> Float[Tensor, "B D"]:
+    """The mixer's output for a token x (B, D). Writes into the convolution's `window` and the `state` of the scan.
+
+    ValueError where sizes do not agree or there is no native code.
+    """
+    w_in, taps, bias, w_x, w_delta, delta_bias, log_rate, skip, w_out = weights
+    E, chosen = taps.shape[1], w_x.shape[0]
+    y, scratch = x.new_empty(x.shape), x.new_empty(5 * E + chosen)
+    before, after = (x, w_in, taps, bias, window, w_x, w_delta, delta_bias), (log_rate, skip, state, w_out, y, scratch)
+    ENTRY(*before, *after, threads=native.threads(w_in.numel()))
+    return y
