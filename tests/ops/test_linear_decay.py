@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.linear_decay import chunked, chunks, decay, inplace
+from seqloom.ops.linear_decay import chunked, chunks, decay, decay_token, inplace, token
 from seqloom.ops.linear_decay.quotient import parts, quotient
 from tests.ops.needing import lacking
 
@@ -280,12 +280,49 @@ def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
         decay(q, k, v, torch.zeros(shape), S)
 
 
-def test_one_token_is_read_by_the_equation_and_more_by_chunks() -> None:
+def test_one_token_is_read_by_c_or_by_the_equation_and_more_by_chunks() -> None:
     chunks_by = "chunked" if "native" in lacking("linear_decay") else "native"
-    for T, wanted in ((1, "reference"), (2, chunks_by), (300, chunks_by)):
+    token_by = "reference" if "native" in lacking("linear_decay") else "native"
+    learned, *rest = inputs(1, "nothing")
+    assert learned is not None
+    cases = ((inputs(1, "nothing"), token_by), ([learned.requires_grad_(), *rest], "reference"))
+    for given, wanted in (*cases, *((inputs(T, "nothing"), chunks_by) for T in (2, 300))):
         with backends.recorded() as ran:
-            decay(*inputs(T, "nothing"))
+            decay(*given)
         assert ran["linear_decay"] == [wanted]
+
+
+@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
+@every_decay
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("heads", [1, H])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_token_in_c(given: str, dtype: torch.dtype, heads: int, reuse: bool) -> None:
+    """Into a new state, or over the one that was given; heads of keys are shared; the reference's numbers."""
+    q, k, v, S = (x.to(dtype) for x in inputs(1, "nothing") if x is not None)
+    g = forgetting(given, 1)
+    g = None if g is None else g.to(dtype)
+    q, k, before = q[:, :heads], k[:, :heads], S.clone()
+    assert token.able(q, k, v, g, S)
+    with backends.use(linear_decay="reference"):
+        wanted = decay(*(x if x is None else x.double() for x in (q, k, v, g, S)))
+    found = decay_token(q, k, v, g, S, reuse)
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-12 if dtype == torch.float64 else 1e-5)
+    assert (found[1] is S) is reuse
+    assert torch.equal(S, before) is not reuse
+
+
+@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
+def test_a_token_that_does_not_fit_is_an_error() -> None:
+    q, k, v, S = (x for x in inputs(1, "nothing") if x is not None)
+    for wrong in ((q, k, v, torch.zeros(H + 1).double(), S), (q, k, v, None, S[:, :, :-1].contiguous())):
+        with pytest.raises(ValueError, match="must be"):
+            decay_token(*wrong, True)
+    with pytest.raises(ValueError, match="no multiple"):
+        decay_token(q[:, :2], k[:, :2], v, None, S, True)
+    with pytest.raises(TypeError, match="state must be a tensor"):
+        decay_token(q, k, v, None, None, True)  # type: ignore[arg-type]  # as a caller may
 
 
 @every_backend

@@ -278,9 +278,18 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
     )
 
 
+def _decay_token(chance: random.Random, draw: Draw) -> Call:
+    (B, _, K), H, V, reuse = _sizes(chance), chance.choice([1, 3]), chance.choice([1, 7, 16, 33]), chance.random() < 0.5
+    g = chance.choice([None, -draw(H).abs(), -draw(B, H, 1).abs(), -draw(B, H, 1, K).abs()])
+    G = chance.choice([1, H])
+    given = [draw(B, G, 1, K), draw(B, G, 1, K), draw(B, H, 1, V), g, draw(B, H, K, V)]
+    run = partial(linear_decay.decay_token, reuse=reuse)
+    return Call(run, given, "linear_decay", "native", "reference", token=True)
+
+
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles, _cached_token, _mixing, _mamba),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba),
 )
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.ops.selective_scan.convolution import after_one, convolve, moved
 from seqloom.ops.selective_scan.price import convolution
@@ -49,10 +49,19 @@ class ShortConvolution(nn.Module):
             return convolve(x, self.weight, self.bias, silu=self.silu), {}
         window = state["window"]
         if x.shape[1] == 1 and lengths is None:  # one token: lags before the first token are skipped
-            given = x[:, 0], self.weight, self.bias, window, length_of(state)
-            y, after = convolve_token(*given, reuse=False) if self.silu else after_one(*given, silu=False)
-            return y[:, None], {"window": after}
+            y, entries = self.token(x[:, 0], state, reuse=False)
+            return y[:, None], entries
         return convolve(x, self.weight, self.bias, window, self.silu), {"window": moved(x, window, lengths)}
+
+    def token(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        """The convolution of one token x (B, D), and the window after it; with `reuse` it is written over."""
+        given = x, self.weight, self.bias, state["window"], length_of(state)
+        if self.silu:
+            y, after = convolve_token(*given, reuse=reuse)
+        else:
+            y, after = after_one(*given, silu=False)
+            after = state["window"].copy_(after.detach()) if reuse else after
+        return y, {"window": after}
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for these tokens of one row."""

@@ -26,12 +26,12 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.head_norm import HeadNorm
-from seqloom.ops.linear_decay import decay
+from seqloom.ops.linear_decay import decay, decay_token
 from seqloom.ops.linear_decay.price import price
 from seqloom.ops.projection import Linear
 from seqloom.ops.selective_scan.beginning import begin_steps_
@@ -91,6 +91,21 @@ class Mamba2(PackedMixer):
         y = y + self.d[:, None, None] * u
         y = y.transpose(1, 2).flatten(2).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # (B, groups, T, ·)
         return self.w_out(self.norm(y, z)), {**window, "S": S}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`, by what is made for one token: the state is written in place, and a group's norm needs no axis.
+        (B, _), H, G, E, N = x.shape, self.heads, self.groups, self.inner, self.N
+        z, given, logits = self.w_in.token(x).split((E, self.conv.dim, H), -1)
+        convolved, window = self.conv.token(given, state, reuse)
+        u, k, q = convolved.split((E, G * N, G * N), -1)
+        u = u.view(B, H, 1, -1)
+        step, g = self._steps(logits)  # (B, H)
+        v = step[..., None, None] * u
+        y, S = decay_token(q.view(B, G, 1, N), k.view(B, G, 1, N), v, g[..., None], state["S"], reuse)
+        y = y + self.d[:, None, None] * u
+        out = self.norm(y.reshape(B, G, 1, -1), z[:, None])[:, 0]
+        return self.w_out.token(out), {**window, "S": S}
 
     @override
     def views(self, x: Stream) -> list[View]:

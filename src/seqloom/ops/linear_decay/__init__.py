@@ -19,8 +19,9 @@ from torch import Tensor, autocast, promote_types
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
-from seqloom.ops.linear_decay import chunked, gpu, native, price, reference
-from seqloom.ops.native import Argument, Signature
+from seqloom.ops.backends import forced
+from seqloom.ops.linear_decay import chunked, gpu, native, price, reference, token
+from seqloom.ops.native import Argument, Signature, watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
 
@@ -92,8 +93,9 @@ def decay(
 
 def by_size(q: Tensor, by_channel: bool) -> str:
     """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay."""
-    if q.shape[2] == 1:
-        return "reference"
+    if q.shape[2] == 1:  # C has a call for a token without gradients
+        alone = q.device.type == "cpu" and not watched(q) and not (torch.is_grad_enabled() and q.requires_grad)
+        return "native" if alone and native.available() else "reference"
     if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
     return "triton" if device.best(q.device) and not by_channel else "chunked"
@@ -132,6 +134,25 @@ def _on(decays: tuple[int, ...] | None) -> Streamed:
         return run, given if decays is None else (*given, -draw(B, T, *decays).square())
 
     return streamed
+
+
+def decay_token(
+    q: Float[Tensor, "B G 1 K"],
+    k: Float[Tensor, "B G 1 K"],
+    v: Float[Tensor, "B H 1 V"],
+    log_decay: Tensor | None,
+    state: Float[Tensor, "B H K V"],
+    reuse: bool,
+) -> tuple[Float[Tensor, "B H 1 V"], Float[Tensor, "B H K V"]]:
+    """`decay` of one token; with `reuse` the state is written over."""
+    given = q, k, v, log_decay, state
+    able = isinstance(state, Tensor) and token.able(*given) and state.is_contiguous()
+    if able and forced("linear_decay") in (None, "native"):
+        return token.token(*given, reuse)
+    if not isinstance(state, Tensor):
+        raise TypeError(f"linear_decay: state must be a tensor, not {type(state).__name__}")
+    y, after = decay(*given)
+    return y, state.copy_(after.detach()) if reuse else after
 
 
 OP = Op(

@@ -16,7 +16,7 @@ from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import differentiate, paired
 from seqloom.ops.delta_rule import native as by_token
-from seqloom.ops.linear_decay import chunked
+from seqloom.ops.linear_decay import chunked, token
 from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("chunks.c")
@@ -63,16 +63,18 @@ BACKWARD = Entry(
 @constant
 def available() -> bool:
     """Whether there is native code on this machine; the first to ask has it compiled."""
-    return native.library(SOURCE) is not None and by_token.available()
+    return all(native.library(source) is not None for source in (SOURCE, token.SOURCE)) and by_token.available()
 
 
 def lacking() -> dict[str, str]:
     """This backend and why it is not available, if it is not."""
-    return native.lacking("native", SOURCE, by_token.SOURCE)
+    return native.lacking("native", SOURCE, token.SOURCE, by_token.SOURCE)
 
 
 def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
+    if token.able(q, k, v, g, state):
+        return token.token(q, k, v, g, state)
     if g is not None and g.ndim == 4:
         return by_token.delta(q, k, v, None, None, g, state)
     rates = g[:, None].expand(v.shape[:3]) if g is not None and g.ndim == 1 else g

@@ -1,0 +1,53 @@
+/* One token of the decaying sum for each row and head: S = e^g S + kᵀ v, y = q S. Numbers are (B, G, K), (B, H, K) and
+   (B, H, V) without gaps, states (B, H, K, V); H/G heads of v share one of q and k. `decay` (B, H) and `decays` (B, H, K)
+   are g; either may be NULL. A thread computes whole heads, so that no number depends on the threads. The file includes
+   itself once for each type of number. */
+#ifndef REAL
+
+#include <stddef.h>
+#include <tgmath.h>
+
+#define JOINED(a, b) a##b
+#define JOIN(a, b) JOINED(a, b)
+#define NAME(name) JOIN(name, REAL)
+
+#define REAL float
+#include "token.c"
+#undef REAL
+#define REAL double
+#include "token.c"
+
+#else
+
+/* `after` NULL: in the place of the state. */
+int NAME(token_)(
+    int threads, int B, int G, int H, int K, int V, const REAL *q, const REAL *k, const REAL *v, const REAL *decay,
+    const REAL *decays, REAL *state, REAL *y, REAL *after)
+{
+    if (H % G)
+        return 1;
+    if (!after)
+        after = state;
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int head = 0; head < B * H; head++) {
+        const size_t shared = (size_t)(head / (H / G)) * K, own = (size_t)head * K;
+        const REAL *value = v + (size_t)head * V, whole = decay ? exp(decay[head]) : 1;
+        REAL *out = y + (size_t)head * V;
+        for (int c = 0; c < V; c++)
+            out[c] = 0;
+        for (int n = 0; n < K; n++) {
+            const REAL key = k[shared + n], query = q[shared + n];
+            const REAL left = decays ? exp(decays[own + n]) : whole;
+            const REAL *before = state + (own + n) * V;
+            REAL *row = after + (own + n) * V;
+#pragma omp simd
+            for (int c = 0; c < V; c++) {
+                row[c] = left * before[c] + key * value[c];
+                out[c] += query * row[c];
+            }
+        }
+    }
+    return 0;
+}
+
+#endif
