@@ -95,7 +95,7 @@ def test_nan_and_infinity_pass_through() -> None:
 def test_what_is_not_able() -> None:
     x, last, *rest = of_channels(2, 8, 16, torch.float64)
     assert mixing.able(x, (last,), *rest)
-    many, more, *_ = of_channels(mixing.ROWS + 1, 8, 16, torch.float64)
+    many, more, *_ = of_channels(mixing.PRODUCTS // 128 + 1, 8, 16, torch.float64)
     learned = [*rest[:-1], rest[-1].clone().requires_grad_()]
     assert not mixing.able(many, (more,), *rest)
     assert not mixing.able(x, (last.T.contiguous().T,), *rest)

@@ -95,7 +95,7 @@ def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> No
         )
     if not all(isinstance(layer, tuple) and len(layer) == sublayers for layer in state.layers):
         raise ValueError(f"a layer's state is a tuple of {sublayers}, one for each sublayer: make it with start(batch)")
-    rows = len(state.extra["length"])
+    rows = state.extra["length"].shape[0]  # a tensor's `len` is a function of Python
     if batch is not None and rows != batch:
         raise ValueError(
             f"the state is of {rows} rows, the input of {batch}; make it with start({batch}) "

@@ -104,7 +104,7 @@ class Decoder(Transformer):
         No value is read back from the device.
         """
         arguments.check_ids(ids, 1, self.device)
-        arguments.check_state(state, len(ids), len(self.layers), self._sublayers_per_layer)
+        arguments.check_state(state, ids.shape[0], len(self.layers), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
         extra = bounded(state.extra)
         pieces = ids[:, None]

@@ -21,6 +21,7 @@ from seqloom.core import extras as named
 from seqloom.core.arguments import count, mask
 from seqloom.core.cost import Cost, Per, span
 from seqloom.core.extras import Extras, merged
+from seqloom.core.hooks import hooked
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
@@ -253,7 +254,9 @@ class Transformer(Model, ABC):
             x = x * self.config.dim**0.5
         if position is not None and not position.scaled:
             x = x + position(time).to(x.dtype)
-        embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
+        normed: Tensor = x if self.embed_norm is None else self.embed_norm(x)
+        drops = self.dropout.training or hooked(self.dropout)
+        embedded: Tensor = self.dropout(normed) if drops else normed
         return torch.cat([embedded, embedded], -1) if self._reversible else embedded
 
     def _input(self, number: int, x: Tensor, time: Tensor | None) -> Tensor:

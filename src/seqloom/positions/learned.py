@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost
+from seqloom.core.hooks import hooked
 from seqloom.core.position import EmbeddingPosition, PositionConfig, register
 
 
@@ -27,13 +28,13 @@ class LearnedPositions(EmbeddingPosition):
     @override
     def forward(self, time: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """The vectors of the given times."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or hooked(self.table):
             vectors: Tensor = self.table(time)
             return vectors
         if type(time) is Tensor and time.is_cuda and time.numel() and int(time.max()) >= self.table.num_embeddings:
             raise self._too_long(time)  # a failed assertion on the device would end the process
         try:
-            vectors = self.table(time)
+            vectors = torch.embedding(self.table.weight, time)  # past what a module does for hooks
         except IndexError:
             raise self._too_long(time) from None
         return vectors

@@ -15,8 +15,8 @@ from seqloom.ops.backends import forced
 from seqloom.ops.native import Argument, Entry
 from seqloom.ops.selective_scan.kernels import SOURCE
 
-ROWS = 4
-"""rows up to which C reads the weights again for each; torch's products of more rows are faster"""
+PRODUCTS = 1 << 17
+"""products of several rows with W_in up to which C, which reads it again for each, is faster (measured)"""
 ENTRY = Entry(
     "selective_scan",
     SOURCE,
@@ -60,7 +60,10 @@ def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
     """Whether C can do a token: few rows on a CPU, no gradients, no gaps in the state, and no other backend forced."""
     if not native.quiet(x, window, state, *weights):
         return False
-    few = 0 < x.numel() <= ROWS * x.shape[-1] and x.dtype in native.WORD and x.is_cpu
+    rows = x.shape[0]
+    few = (
+        x.numel() > 0 and (rows == 1 or rows * weights.w_in.numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
+    )
     chosen = forced("projection") is None and forced("selective_scan") in (None, "native")
     dense = window.is_contiguous() and state.is_contiguous()
     return few and dense and chosen and native.library(SOURCE) is not None

@@ -12,8 +12,8 @@ from seqloom.ops.backends import forced
 from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average.native import OP, SOURCE
 
-ROWS = 4
-"""rows up to which C reads the weights again for each; torch's products of more rows are faster"""
+PRODUCTS = 1 << 17
+"""products of several rows with the largest matrix up to which C is faster (measured): it reads it again for each"""
 TIME = Entry(
     OP,
     SOURCE,
@@ -49,14 +49,15 @@ CHANNEL = Entry(
 def able(x: Token, entries: tuple[Tensor, ...], *rest: Tensor) -> bool:
     """Whether C can do a token of these tensors: few rows on a CPU, no gradients, and no other backend forced.
 
-    `entries` of the state are written into.
+    `entries` of the state are written into; the last of `rest` is the largest matrix.
     """
     if not native.quiet(x, *entries, *rest):
         return False
     for entry in entries:
         if not entry.is_contiguous():
             return False
-    few = 0 < x.numel() <= ROWS * x.shape[-1] and x.dtype in native.WORD and x.is_cpu
+    rows = x.shape[0]
+    few = x.numel() > 0 and (rows == 1 or rows * rest[-1].numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
     chosen = forced("projection") is None and forced("wkv_average") in (None, "native")
     return few and chosen and native.library(SOURCE) is not None
 
