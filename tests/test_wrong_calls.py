@@ -21,6 +21,7 @@ import seqloom
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation import scores, stories
 from seqloom.generation import draws, price, sample
+from seqloom.generation.beams import Beams, beam_search
 from seqloom.generation.decode import generate_ids
 from seqloom.generation.sample import Sampling
 from seqloom.models.decoder import Decoder
@@ -72,6 +73,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load": (seqloom.load, {"folder": "run"}),
     "generate": (seqloom.generate, {"model": MODEL, "prompt": [1, 2], "max_tokens": 2}),
     "generate_ids": (generate_ids, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
+    "beam_search": (beam_search, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
     "tokens": (draws.tokens, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
     "price": (price.price, {"model": MODEL, "prompt_tokens": 2, "max_tokens": 2}),
     "probabilities": (sample.probabilities, {"logits": LOGITS, "sampling": Sampling()}),
@@ -138,6 +140,7 @@ WRONG: dict[str, list[Any]] = {
     "ignore_eos": [None, 1, "yes"],
     "sampling": [{}, 1.0, "greedy", Sampling],
     "eos": ["0", 1.5, -1, True],
+    "beams": [{}, 4, "4", Beams, Beams(beams=VOCAB + 1)],
     "prompt_tokens": [*COUNTS, 0],
     "tokens": [None, 3, [1, 2], IDS, Tokens(TOKENS.ids[:0], TOKENS.starts[:0], TOKENS.sizes[:0])],
     "logits": [*TENSORS, LOGITS[0], LOGITS[None], LOGITS.long(), LOGITS / 0, LOGITS[:, :0], LOGITS.to("meta")],

@@ -108,6 +108,12 @@ SAMPLING = [
     writes("seed", "--seed -1", "seed", "0"),
     writes("seed-big", f"--seed {10**20}", "seed"),
     writes("step", "--step 7", "no checkpoint of step 7", "there is 3"),
+    writes("beams", "--beams 0", "beams", "greater than or equal to 1"),
+    writes("beams-above", "--beams 99999", "99999 beams are more than the vocabulary has entries"),
+    writes("beams-best", "--beams 2 --best 3", "best=3 results need as many beams"),
+    writes("beams-penalty", "--beams 2 --length-penalty -1", "length_penalty", "greater than or equal to 0"),
+    writes("beams-drawn", "--beams 2 --top-p 0.6", "draws nothing", "leave out --top-p"),
+    writes("beams-absent", "--best 3", "--best is of a beam search", "--beams 4"),
     writes("option", "--temprature 1", "--temprature", "--temperature"),
     writes("extra", "more", "unexpected extra argument"),
 ]

@@ -118,6 +118,21 @@ def test_after_two_dashes_debug_is_text(trained: Path, monkeypatch: pytest.Monke
     assert capsys.readouterr().out.startswith("--debug")
 
 
+def test_the_best_texts_of_a_beam_search(seqloom: Seqloom, trained: Path) -> None:
+    one = seqloom("generate", trained, "Once", "--max-tokens", 4, "--beams", 3)
+    three = seqloom("generate", trained, "Once", "--max-tokens", 4, "--beams", 3, "--best", 3, "--length-penalty", 0.6)
+    assert (one.code, three.code) == (0, 0)
+    assert one.out.startswith("Once")
+    assert re.findall(r"^\d\. log p -\d+\.\d{3}, score -\d+\.\d{3}$", three.out, re.MULTILINE) == [
+        line for line in three.out.splitlines() if "score" in line
+    ]
+    scores = [float(score) for score in re.findall(r"score (-[\d.]+)$", three.out, re.MULTILINE)]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert three.out.split("\n", 1)[1].startswith(one.out), "the best of three is the one"
+    assert "in each of 3 beams" in three.err
+
+
 def test_a_damaged_checkpoint_is_passed_over(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "run")
     assert seqloom("train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run").code == 0

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
+NOTHING_DRAWN = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
+"""the defaults of the options of drawing"""
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 
 
@@ -20,13 +22,37 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option(help="end before this text appears; may be given again")] = None,
     mode: Annotated[str, typer.Option(help="slide: the window is read again (the paper); stream: read once")] = "slide",
     hop: Annotated[int, typer.Option(help="in slide: tokens that a full window drops at once; 1 is the paper")] = 1,
+    beams: Annotated[
+        int | None, typer.Option(help="search the likeliest text with so many beams; nothing is drawn")
+    ] = None,
+    best: Annotated[int | None, typer.Option(help="of a beam search: print so many texts, the best first")] = None,
+    length_penalty: Annotated[
+        float | None,
+        typer.Option(help="of a beam search: 0 ranks by probability; 0.6 unless given favors longer texts"),
+    ] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
-    """Writes on from a prompt, as it is drawn."""
-    from seqloom.cli.writing import write
-
+    """Writes on from a prompt, as it is drawn; or the likeliest text of a beam search."""
+    searching: dict[str, Any] = {"beams": beams, "best": best, "length_penalty": length_penalty}
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    drawing = {"stop": stop or [], **sampling}
+    require_one_way(searching, {name: drawing[name] for name in drawing if drawing[name] != NOTHING_DRAWN.get(name)})
+    from seqloom.cli.writing import write, write_best
+
+    if beams is not None:
+        write_best(run, prompt, step=step, max_tokens=max_tokens, mode=mode, hop=hop, **searching)
+        return
     write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **sampling)
+
+
+def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
+    """ValueError where options of a beam search are given without one, or next to options of drawing."""
+    given = [f"--{name.replace('_', '-')}" for name, value in searching.items() if value is not None]
+    if given and searching["beams"] is None:
+        raise ValueError(f"{given[0]} is of a beam search: give --beams too, as --beams 4")
+    if given and drawing:
+        option = f"--{next(iter(drawing)).replace('_', '-')}"
+        raise ValueError(f"a beam search draws nothing and ends at <eos>: leave out {option}, or --beams")
 
 
 def evaluate(

@@ -45,20 +45,18 @@ def tokens(
     Raises ValueError or TypeError at the call as `generate` does. It does not stop at `<eos>`: the caller does.
     """
     require_generates(model)
-    _check_prompts(prompts)
+    check_prompts(model, prompts)
     if sampling is not None and not isinstance(sampling, Sampling):
         raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
     check_whole("seed", seed)
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
-    vocab = model.config.vocab
-    if not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
-        wrong = next(id for id in prompts.flatten().tolist() if not 0 <= id < vocab)
-        raise ValueError(f"token id {wrong} of the prompt lies outside the model's vocabulary, 0 … {vocab - 1}")
     require_seed(seed)
     return _draw(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
 
 
-def _check_prompts(prompts: Any) -> None:
+def check_prompts(model: Model, prompts: Any) -> None:
+    """Raises TypeError or ValueError unless prompts are token ids (B, T) of the model's vocabulary."""
+    require_generates(model)
     if not isinstance(prompts, Tensor):
         raise TypeError(
             f"prompts are a tensor (B, T) of token ids, not {described(prompts)}: use torch.tensor(prompts)"
@@ -69,24 +67,28 @@ def _check_prompts(prompts: Any) -> None:
         raise ValueError(f"prompts are token ids (B, T) of at least one row, not {tuple(prompts.shape)}")
     if prompts.is_meta:
         raise ValueError("prompts are on meta, where they have no values: give token ids on a device that computes")
+    vocab = model.config.vocab
+    if prompts.numel() and not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
+        wrong = next(id for id in prompts.flatten().tolist() if not 0 <= id < vocab)
+        raise ValueError(f"token id {wrong} of the prompt lies outside the model's vocabulary, 0 … {vocab - 1}")
 
 
 def _draw(
     model: Model, reading: Reader, prompts: Tensor, count: int, sampling: Sampling, generator: torch.Generator
 ) -> Iterator[Drawn]:
     modules = list(model.modules())
-    with _at_rest(modules):
+    with at_rest(modules):
         logits = reading.prompt(prompts.to(model.device))
     for left in range(count, 0, -1):
         ids = draw(logits, sampling, generator)
         yield Drawn(ids, logits)
         if left > 1:
-            with _at_rest(modules):
+            with at_rest(modules):
                 logits = reading.token(ids)
 
 
 @contextmanager
-def _at_rest(modules: list[nn.Module]) -> Iterator[None]:
+def at_rest(modules: list[nn.Module]) -> Iterator[None]:
     """Evaluation mode without gradients while the model computes; the caller's mode is restored at each yield.
 
     Not `inference_mode`: what a module caches under it could not be trained through later.

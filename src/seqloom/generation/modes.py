@@ -24,7 +24,7 @@ from seqloom.core.config import near
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
-from seqloom.core.state import ModelState
+from seqloom.core.state import ModelState, select
 from seqloom.models.arguments import check_whole
 
 Mode: TypeAlias = Literal["slide", "stream"]
@@ -42,6 +42,10 @@ class Reader(ABC):
     @abstractmethod
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
         """Reads one further token of each text; logits of the next ones."""
+
+    @abstractmethod
+    def choose(self, rows: Int[Tensor, " N"]) -> None:
+        """Goes on with N texts, copies of those of the given rows: beam search reorders and repeats them."""
 
 
 @final
@@ -67,6 +71,11 @@ class Slide(Reader):
             return self._read()
         logits, self._state = self._model.step(ids, self._state, reuse=True)
         return logits
+
+    @override
+    def choose(self, rows: Int[Tensor, " N"]) -> None:
+        self._window = self._window[rows]
+        self._state = None if self._state is None else select(self._state, rows)
 
     def _read(self) -> Tensor:
         if not self._streams or self._window.shape[1] == self._length:
@@ -96,6 +105,10 @@ class Stream(Reader):
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
         logits, self._state = self._model.step(ids, self._state, reuse=True)
         return logits
+
+    @override
+    def choose(self, rows: Int[Tensor, " N"]) -> None:
+        self._state = select(self._state, rows)
 
 
 def window(model: Model) -> int:
