@@ -39,7 +39,7 @@ def test_every_recipe_resolves_and_is_free_to_be_changed(name: str) -> None:
     values = recipe(name)
     values["model"]["dim"] = 0
     assert resolve(name).model.dim > 0
-    assert resolve(name, ["training.batches=2000"]).training.batches == 2000
+    assert resolve(name, ["training.batches=5000"]).training.batches == 5000
 
 
 @pytest.mark.parametrize("name", RECIPES)

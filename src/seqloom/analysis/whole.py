@@ -38,9 +38,11 @@ class Refused:
 
 
 def whole(config: ModelConfig, T: int) -> dict[Use, Cost]:
-    """The prices of a model for T tokens; of one that does not generate, training alone.
+    """The prices of a model for T tokens: of one that does not generate training alone.
 
-    ValueError where it cannot be built or reads fewer."""
+    One that translates has the price of a token too: the T-th of a target to a source of T tokens. ValueError where
+    the model cannot be built or reads fewer.
+    """
     model = weightless(config)
     longest = model.traits.longest
     if longest is not None and longest < T:
@@ -48,6 +50,8 @@ def whole(config: ModelConfig, T: int) -> dict[Use, Cost]:
     costs: dict[Use, Cost] = {"training": model.cost(T)}
     if model.traits.generates:
         costs |= {"prefill": model.cost(T, outputs=1), "token": model.cost(T, "token")}
+    elif model.traits.translates:
+        costs["token"] = model.cost(T, "token")
     return costs
 
 

@@ -12,6 +12,8 @@ from seqloom.data.config import DataConfig
 from seqloom.data.corpora import read
 from seqloom.data.labelled import encode_examples
 from seqloom.data.labels import examples_of
+from seqloom.data.paired import encode_pairs
+from seqloom.data.pairs import read_pairs
 from seqloom.data.prepare import encode_documents
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.pseudo import score_pseudo
@@ -57,6 +59,13 @@ def scored(
         _require_windows(model, stride, memory)
         tokens = encode_examples(examples, config.labels, model.tokenizer, config.context)
         return _by_objective(run, model, tokens, data, batch, as_json)
+    if objective_of(find_run(run)).paired:
+        _require_windows(model, stride, memory)
+        if column is not None:
+            raise ValueError("pairs are the two columns of a .tsv file: leave --column out")
+        return _by_objective(
+            run, model, encode_pairs(read_pairs(data), model.tokenizer, config.context), data, batch, as_json
+        )
     documents = read(data, column=column or settings.get("column", "text"))
     tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
     if not model.traits.generates:
@@ -116,4 +125,6 @@ def _by_objective(run: Path, model: Model, tokens: Tokens, data: str, batch: int
     if as_json:
         return json.dumps(row)
     names = {"held_out": "loss, nats per target"}
+    if "pairs" in row:
+        names = {"held_out": "loss, nats per token of the targets", "accuracy": "targets written exactly"}
     return table((str(run), data), [("tokens", len(tokens)), *((names.get(name, name), row[name]) for name in row)])

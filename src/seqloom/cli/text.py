@@ -13,7 +13,7 @@ Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its
 
 def generate(
     run: Run,
-    prompt: Annotated[str, typer.Argument(help="the text to go on from")],
+    prompt: Annotated[str, typer.Argument(help="the text to go on from, or the source of one that translates")],
     max_tokens: Annotated[int, typer.Option(help="tokens to write at most")] = 200,
     temperature: Annotated[float, typer.Option(help="below 1 sharpens the choice; 0 takes the likeliest")] = 1.0,
     top_k: Annotated[int | None, typer.Option(help="choose among the k likeliest tokens")] = None,

@@ -76,6 +76,11 @@ class LayeredConfig(ModelConfig, ABC):
         return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
 
     @property
+    def encoder_pattern(self) -> tuple[MixerConfig, ...] | None:
+        """The mixers that the layers of an encoder repeat, where the model has one next to these layers."""
+        return None
+
+    @property
     @override
     def mixers(self) -> tuple[MixerConfig, ...]:
         """The mixer of each layer, in order."""

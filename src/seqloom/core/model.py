@@ -37,6 +37,8 @@ class ModelTraits:
     """whether it reads on from a state: `start`, `extend`, `step`"""
     longest: int | None
     """the longest text in tokens that it reads from its start; None for any"""
+    translates: bool = False
+    """whether it writes a target to a source, from the state that `begin` gives"""
 
 
 class Model(nn.Module, ABC):
@@ -121,6 +123,10 @@ class Model(nn.Module, ABC):
         """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
         self._lacks("read on from a state")
 
+    def begin(self, source: Ids, keep: Keep | None = None) -> ModelState:
+        """The state before the first token of a target, given sources (B, S): where `traits.translates`."""
+        self._lacks("translate a source", kind="seq2seq")
+
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
         """Reads a further piece; logits after each of its positions, and the state after it."""
         self._lacks("read on from a state")
@@ -158,8 +164,8 @@ class Model(nn.Module, ABC):
         tensors = chain(self.parameters(), self.buffers())
         return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float32)
 
-    def _lacks(self, verb: str) -> NoReturn:
-        raise ValueError(f"a model of kind {self.config.kind} cannot {verb}: use one of model.kind=decoder")
+    def _lacks(self, verb: str, kind: str = "decoder") -> NoReturn:
+        raise ValueError(f"a model of kind {self.config.kind} cannot {verb}: use one of model.kind={kind}")
 
 
 def require_model(model: Any) -> None:
@@ -181,3 +187,12 @@ def require_generates(model: Any, verb: str = "generate text") -> None:
     require_model(model)
     if not model.traits.generates:
         raise ValueError(f"a model of kind {model.config.kind} cannot {verb}: use one of model.kind=decoder")
+
+
+def require_translates(model: Any) -> None:
+    """Raises TypeError unless `model` is a Model, and ValueError where it writes no target to a source."""
+    require_model(model)
+    if not model.traits.translates:
+        idle = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
+        reason = f"no state in {idle}" if model.config.kind == "seq2seq" else "use one of model.kind=seq2seq"
+        raise ValueError(f"a model of kind {model.config.kind} cannot translate a source: {reason}")

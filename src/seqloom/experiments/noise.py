@@ -42,7 +42,12 @@ def training_step(model: LayeredConfig, training: TrainConfig) -> Callable[[], o
     built = model.build().to(device, training.dtype).train()
     labelled = training.objective.labelled
     texts = getattr(model, "texts", 1)
-    text = labelled_noise(model.context, model.vocab, texts) if labelled else noise(model.context, model.vocab)
+    if training.objective.paired:  # a source and a target that fill the context each
+        text = labelled_noise(2 * model.context + 1, model.vocab, 2)
+    elif labelled:
+        text = labelled_noise(model.context, model.vocab, texts)
+    else:
+        text = noise(model.context, model.vocab)
     objective = training.objective.build(model, DataConfig(source="noise"), training.batch, text)
     updates = Updates(Learner(built, objective), optimizer(built, training), training, seed=0)
     numbers = count()

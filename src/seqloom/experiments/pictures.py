@@ -58,7 +58,7 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
 
 
 def _read_by(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
-    """What the mixer reads (1, T, D) when the model reads the text."""
+    """What the mixer reads (1, T, D) when the model reads the text: as source and as target, where it translates."""
     caught: list[Tensor] = []
     # a mixer with extras of its own is read without a call of its forward
     reading = mixer.forward_with_extras
@@ -70,7 +70,11 @@ def _read_by(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
     mixer.forward_with_extras = watched  # type: ignore[method-assign, assignment]
     hook = mixer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
     try:
-        model.features(text)
+        reader: Any = model
+        if model.traits.translates:
+            reader.features_with_extras(text, source=text)
+        else:
+            model.features(text)
     finally:
         hook.remove()
         del mixer.forward_with_extras

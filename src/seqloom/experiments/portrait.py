@@ -95,8 +95,9 @@ class PortraitCell(Cell):
 
 def _state_bytes(model: Model) -> int | None:
     """The state of one row after a full window, trimmed as it would be saved; None without a state."""
-    if not model.traits.streams:
+    if not (model.traits.streams or model.traits.translates):
         return None
     ids = torch.zeros(1, model.config.context, dtype=torch.long, device=model.device)
     with torch.no_grad():
-        return nbytes(model.trim(model.extend(ids, model.start(1))[1]))
+        first = model.begin(ids) if model.traits.translates else model.start(1)
+        return nbytes(model.trim(model.extend(ids, first)[1]))

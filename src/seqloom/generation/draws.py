@@ -51,7 +51,7 @@ def tokens(
     check_whole("seed", seed)
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
     require_seed(seed)
-    return _draw(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
+    return drawn(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
 
 
 def check_prompts(model: Model, prompts: Any) -> None:
@@ -73,9 +73,10 @@ def check_prompts(model: Model, prompts: Any) -> None:
         raise ValueError(f"token id {wrong} of the prompt lies outside the model's vocabulary, 0 … {vocab - 1}")
 
 
-def _draw(
-    model: Model, reading: Reader, prompts: Tensor, count: int, sampling: Sampling, generator: torch.Generator
+def drawn(
+    model: Model, reading: Reader, prompts: Ids, count: int, sampling: Sampling, generator: torch.Generator
 ) -> Iterator[Drawn]:
+    """`tokens` of a given reader, whose model is `model`; nothing is checked."""
     modules = list(model.modules())
     with at_rest(modules):
         logits = reading.prompt(prompts.to(model.device))

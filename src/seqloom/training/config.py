@@ -136,6 +136,11 @@ class RunConfig(Config):
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 "choose model.kind=classifier"
             )
+        if objective.paired and only is None:
+            raise ValueError(
+                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
+                "choose model.kind=seq2seq"
+            )
         if objective.causal != self.model.causal:
             kind = "masked_token" if objective.causal else "next_token"
             raise ValueError(
@@ -146,16 +151,18 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _labelled(self) -> "RunConfig":
-        """What is of labels alone, and what labelled examples have no use for."""
+        """What is of labels alone, and what labelled examples and pairs have no use for."""
         data, fields = self.data, DataConfig.model_fields
-        labelled = self.training.objective.labelled
-        idle: tuple[str, ...]
-        idle = ("division", "disjoint", "packed", "within_documents", "unwrap") if labelled else ("labels", "passage")
-        if labelled and data.labels == "given":
+        labelled, paired = self.training.objective.labelled, self.training.objective.paired
+        idle: tuple[str, ...] = ("division", "disjoint", "packed", "within_documents", "unwrap")
+        if not labelled:
+            idle = (*(idle if paired else ()), *(("column",) if paired else ()), "labels", "passage")
+        elif data.labels == "given":
             idle += ("passage",)
         for name in idle:
             if getattr(data, name) != fields[name].default:
-                what = "labelled examples have" if labelled else "an objective without labels has"
+                what = "an objective without labels has"
+                what = "labelled examples have" if labelled else "pairs have" if paired else what
                 raise ValueError(f"{what} no use for data.{name}: leave it out")
         return self
 

@@ -9,6 +9,7 @@ from seqloom.core.objective import Objective
 from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.labelled import prepare_labelled
 from seqloom.data.packing import require_documents
+from seqloom.data.paired import prepare_paired
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
@@ -41,6 +42,16 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
             held_out=data.held_out,
             seed=data.seed,
             column=data.column,
+            tokenizer=tokenizer,
+        )
+        return of_corpus(config, corpus), corpus
+    if training.objective.paired:
+        corpus = prepare_paired(
+            data.source,
+            vocab=data.vocab,
+            context=config.model.context,
+            held_out=data.held_out,
+            seed=data.seed,
             tokenizer=tokenizer,
         )
         return of_corpus(config, corpus), corpus

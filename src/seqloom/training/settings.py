@@ -86,14 +86,16 @@ def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
     """A line about the mixers that were put into `both_ways`, if any."""
     if not isinstance(model, LayeredConfig):
         return None
-    given = values["model"]["mixer"]
-    named = [mixer["kind"] for mixer in (given if isinstance(given, list) else [given])]
+    given, pattern, name = values["model"]["mixer"], model.pattern, "model.mixer"
+    if model.encoder_pattern is not None:
+        given, pattern, name = values["model"]["encoder"]["mixer"], model.encoder_pattern, "model.encoder.mixer"
+    kinds = [mixer["kind"] for mixer in (given if isinstance(given, list) else [given])]
     causal = dict.fromkeys(
-        name for name, mixer in zip(named, model.pattern, strict=True) if name != mixer.kind == "both_ways"
+        kind for kind, mixer in zip(kinds, pattern, strict=True) if kind != mixer.kind == "both_ways"
     )
     if not causal:
         return None
-    return f"model.mixer: no bidirectional form of {', '.join(causal)}: each row is read both ways, by two of them"
+    return f"{name}: no bidirectional form of {', '.join(causal)}: each row is read both ways, by two of them"
 
 
 def _build(model: ModelConfig) -> None:

@@ -9,10 +9,11 @@ from seqloom.training.objectives.config import ObjectiveConfig
 from seqloom.training.objectives.labels import LabelsConfig
 from seqloom.training.objectives.masked_token import MaskedTokenConfig
 from seqloom.training.objectives.next_token import NextTokenConfig
+from seqloom.training.objectives.pairs import PairsConfig
 from seqloom.training.objectives.probe import ProbeConfig
 
 AnyObjective: TypeAlias = Annotated[
-    NextTokenConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig, Field(discriminator="kind")
+    NextTokenConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig | PairsConfig, Field(discriminator="kind")
 ]
 
 

@@ -22,6 +22,8 @@ class ObjectiveConfig(Config, ABC):
     """whether it reads packed documents: `data.packed`"""
     labelled: ClassVar[bool] = False
     """whether it reads examples with labels: `data.labels`"""
+    paired: ClassVar[bool] = False
+    """whether it reads pairs of a source and a target"""
     resizes: ClassVar[bool] = False
     """whether its rows can be of any length: `Objective.resize`"""
     uses_length: ClassVar[bool] = False
