@@ -24,7 +24,9 @@ from seqloom.generation import draws, price, sample
 from seqloom.generation.beams import Beams, beam_search
 from seqloom.generation.decode import generate_ids
 from seqloom.generation.sample import Sampling
+from seqloom.generation.translation import translate, translate_best
 from seqloom.models.decoder import Decoder
+from seqloom.models.kinds import model_config
 from tests.conftest import SHAPES
 
 pytestmark = pytest.mark.skipif(SHAPES, reason="the shape hook objects first, in words of its own")
@@ -58,6 +60,10 @@ def decoder(kind: str = "attention", depth: int = 2, **settings: Any) -> Decoder
 
 
 MODEL, MIXER = decoder(), seqloom.mixer("me", dim=DIM, context=4)
+SIDE = {"mixer": {"kind": "attention", "heads": 2}}
+TRANSLATOR = model_config(
+    {"kind": "seq2seq", "vocab": VOCAB, "dim": DIM, "depth": 1, "context": 6, "ffn": 4, **SIDE, "encoder": SIDE}
+).build()
 MODEL.tokenizer, SAVED = Eleven(), decoder()
 TOKENS = Tokens(np.array([1, 2, 0, 3, 0], "<u2"), np.array([0, 3]), np.array([4, 1]))
 IDS, KEEP, LOGITS = torch.arange(B * T).reshape(B, T), torch.ones(B, T, dtype=torch.bool), torch.zeros(B, VOCAB)
@@ -74,6 +80,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "generate": (seqloom.generate, {"model": MODEL, "prompt": [1, 2], "max_tokens": 2}),
     "generate_ids": (generate_ids, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
     "beam_search": (beam_search, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
+    "translate": (translate, {"model": TRANSLATOR, "source": IDS, "keep": KEEP, "eos": 0, "max_tokens": 2}),
+    "translate_best": (translate_best, {"model": TRANSLATOR, "source": IDS, "keep": KEEP, "eos": 0, "max_tokens": 2}),
     "tokens": (draws.tokens, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
     "price": (price.price, {"model": MODEL, "prompt_tokens": 2, "max_tokens": 2}),
     "probabilities": (sample.probabilities, {"logits": LOGITS, "sampling": Sampling()}),
@@ -96,6 +104,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
     "cost": (MODEL.cost, {"T": 2}),
     "inner_cost": (MODEL.inner_cost, {"T": 2}),
+    "begin": (TRANSLATOR.begin, {"source": IDS, "keep": KEEP}),
     "crop": (MODEL.crop, {"state": MODEL.start(B), "tokens": 1}),
 }
 """each function with arguments that it takes"""
@@ -140,6 +149,10 @@ WRONG: dict[str, list[Any]] = {
     "ignore_eos": [None, 1, "yes"],
     "sampling": [{}, 1.0, "greedy", Sampling],
     "eos": ["0", 1.5, -1, True],
+    "source": [
+        *(*TENSORS, IDS[0], IDS[None], IDS[:0], IDS[:, :0], IDS.float(), IDS > 0, -IDS, IDS + VOCAB),
+        *(IDS.to("meta"), IDS.to(torch.int8), IDS.repeat(1, 3)),
+    ],
     "beams": [{}, 4, "4", Beams, Beams(beams=VOCAB + 1)],
     "prompt_tokens": [*COUNTS, 0],
     "tokens": [None, 3, [1, 2], IDS, Tokens(TOKENS.ids[:0], TOKENS.starts[:0], TOKENS.sizes[:0])],
@@ -176,6 +189,11 @@ WRONG: dict[str, list[Any]] = {
 """malformed values by the name of the parameter"""
 OWN: dict[tuple[str, str], list[Any]] = {
     ("crop", "tokens"): COUNTS,
+    ("translate", "model"): [*WRONG["model"], MODEL],
+    ("translate_best", "model"): [*WRONG["model"], MODEL],
+    ("translate", "max_tokens"): [*COUNTS[1:], 0],
+    ("translate_best", "max_tokens"): [*COUNTS[1:], 0],
+    ("begin", "source"): WRONG["ids"],
     ("save", "folder"): [None, 3, b"run", "", ["run"], "file"],
     ("judged", "tokens"): [*COUNTS, 0],
     ("judged", "model"): [None, MIXER, decoder()],  # the last has no tokenizer
@@ -247,7 +265,7 @@ def test_the_right_call_passes(name: str) -> None:
 
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
-    verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim", "crop"}
+    verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim", "crop", "begin"}
     verbs |= {"cost", "inner_cost"} | {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
     classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
     members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}

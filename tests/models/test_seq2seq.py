@@ -12,7 +12,11 @@ from torch.nn.functional import cross_entropy
 from seqloom.cli import command
 from seqloom.core.cost import Span
 from seqloom.core.state import nbytes, select
+from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
+from seqloom.experiments.noise import training_step
+from seqloom.experiments.pictures import views
+from seqloom.experiments.portrait import _state_bytes
 from seqloom.generation.beams import Beams
 from seqloom.generation.translation import translate, translate_best
 from seqloom.mixers import kinds
@@ -318,6 +322,17 @@ def test_from_pairs_to_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert command(["generate", str(out), "a" * 40]) == 2
     assert "the source has 41 tokens with its end, the model reads at most 24" in capsys.readouterr().err
     assert command(["evaluate", str(out), "--data", str(file), "--stride", "2"]) == 2
+
+
+def test_a_step_on_noise_and_what_a_report_shows() -> None:
+    config = resolve("seq2seq/dates", [*TINY, "training.batch=2"])
+    training_step(config.layered, config.training)()
+    model = built("he").float()
+    shown = views(model, Tokenizer.of_bytes(), [1, 2, 3, 4])
+    assert {view["layer"] for view in shown} == {0, 1}
+    assert {view["name"] for view in shown} >= {"reach"}
+    ids = torch.zeros(1, L, dtype=torch.long)
+    assert _state_bytes(model) == nbytes(model.trim(model.extend(ids, model.begin(ids))[1]))
 
 
 def test_training_goes_on_bit_for_bit(tmp_path: Path) -> None:

@@ -55,22 +55,25 @@ def tokens(
 
 
 def check_prompts(model: Model, prompts: Any) -> None:
-    """Raises TypeError or ValueError unless prompts are token ids (B, T) of the model's vocabulary."""
+    """Raises TypeError or ValueError unless the model writes text, and prompts are token ids (B, T) that it reads."""
     require_generates(model)
-    if not isinstance(prompts, Tensor):
-        raise TypeError(
-            f"prompts are a tensor (B, T) of token ids, not {described(prompts)}: use torch.tensor(prompts)"
-        )
-    if prompts.dtype not in INTEGERS:
-        raise ValueError(f"prompts are token ids (B, T) of int64, not {described(prompts)}: convert with .long()")
-    if prompts.ndim != 2 or len(prompts) == 0:
-        raise ValueError(f"prompts are token ids (B, T) of at least one row, not {tuple(prompts.shape)}")
-    if prompts.is_meta:
-        raise ValueError("prompts are on meta, where they have no values: give token ids on a device that computes")
-    vocab = model.config.vocab
-    if prompts.numel() and not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
-        wrong = next(id for id in prompts.flatten().tolist() if not 0 <= id < vocab)
-        raise ValueError(f"token id {wrong} of the prompt lies outside the model's vocabulary, 0 … {vocab - 1}")
+    check_rows("prompts", prompts, model.config.vocab)
+
+
+def check_rows(name: str, rows: Any, vocab: int) -> None:
+    """Raises TypeError or ValueError unless rows are token ids (B, T) below `vocab`; errors call them `name`."""
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"{name} are a tensor (B, T) of token ids, not {described(rows)}: use torch.tensor({name})")
+    if rows.dtype not in INTEGERS:
+        raise ValueError(f"{name} are token ids (B, T) of int64, not {described(rows)}: convert with .long()")
+    if rows.ndim != 2 or len(rows) == 0:
+        raise ValueError(f"{name} are token ids (B, T) of at least one row, not {tuple(rows.shape)}")
+    if rows.is_meta:
+        raise ValueError(f"{name} are on meta, where they have no values: give token ids on a device that computes")
+    if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < vocab:
+        wrong = next(id for id in rows.flatten().tolist() if not 0 <= id < vocab)
+        one = name.removesuffix("s")
+        raise ValueError(f"token id {wrong} of the {one} lies outside the model's vocabulary, 0 … {vocab - 1}")
 
 
 def drawn(

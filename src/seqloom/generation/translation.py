@@ -12,16 +12,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.arguments import count, mask
+from seqloom.core.arguments import count, described, mask
 from seqloom.core.model import Model, require_translates
 from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids, Keep
 from seqloom.core.state import ModelState, select
 from seqloom.generation.beams import Beams, Hypothesis, require_beams, search
-from seqloom.generation.draws import at_rest, drawn
+from seqloom.generation.draws import at_rest, check_rows, drawn
 from seqloom.generation.modes import Reader
 from seqloom.generation.sample import Sampling
-from seqloom.models.arguments import check_ids, check_whole
+from seqloom.models.arguments import check_whole
 
 
 @final
@@ -69,6 +69,8 @@ def translate(
     check_whole("seed", seed)
     require_seed(seed)
     sampling = Sampling(temperature=0.0) if sampling is None else sampling
+    if not isinstance(sampling, Sampling):
+        raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
     generator = torch.Generator().manual_seed(seed)
     rows: list[list[int]] = [[] for _ in range(len(first))]
     running = set(range(len(rows)))
@@ -105,14 +107,18 @@ def _reading(model: Model, source: Any, keep: Keep | None, eos: int) -> tuple[Id
     """The first tokens of the targets, and the reader of their sources."""
     require_translates(model)
     count("eos", eos)
-    check_ids(source, 2, source.device if isinstance(source, Tensor) else model.device)
+    check_rows("sources", source, model.config.vocab)
     longest = _most(model, None)
+    if source.shape[1] == 0:
+        raise ValueError("the source is empty: give at least one token")
     if source.shape[1] > longest:
         raise ValueError(f"the source has {source.shape[1]} tokens with its end, the model reads at most {longest}")
-    source = source.to(model.device)
     if keep is not None:
-        keep = keep.to(model.device)
         mask(keep, source)
+        if not bool(keep.any(1).all()):
+            raise ValueError("a source has no token that is kept: keep at least one of each row")
+        keep = keep.to(model.device)
+    source = source.to(model.device)
     first = torch.full((len(source), 1), eos, dtype=torch.long, device=model.device)
     return first, Translating(model, source, keep)
 
