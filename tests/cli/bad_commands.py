@@ -3,7 +3,7 @@
 {run} is a trained run, {wrecks} holds broken ones, {shelf} files that are no text. All run in an empty folder.
 """
 
-from tests.cli.bad_training import SETTINGS, SOURCES, TRAINING, Case
+from tests.cli.bad_training import PAIRS, SETTINGS, SOURCES, TRAINING, Case
 
 
 def writes(name: str, option: str, *words: str) -> Case:
@@ -164,4 +164,4 @@ PRICES = [
     prices("preset-tokens", "tiny --tokens 17", "at most 16 tokens", "17"),
 ]
 
-COMMANDS: list[Case] = [*SETTINGS, *SOURCES, *TRAINING, *WORDS, *SAMPLING, *RUNS, *PRICES]
+COMMANDS: list[Case] = [*SETTINGS, *PAIRS, *SOURCES, *TRAINING, *WORDS, *SAMPLING, *RUNS, *PRICES]

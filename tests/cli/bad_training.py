@@ -13,6 +13,24 @@ def reads(name: str, source: str, *words: str) -> Case:
     return f"data-{name}", ["train", "tiny", "--out", "new", "--set", "data.vocab=257", "--data", source], words
 
 
+def translates(name: str, setting: str, *words: str) -> Case:
+    """A setting, or pairs, that the training of an encoder-decoder refuses."""
+    return f"seq2seq-{name}", ["train", "seq2seq/dates", "--out", "new", "--set", setting], words
+
+
+PAIRS = [
+    translates("one-column", "data.source={shelf}/pairs.tsv", "pairs.tsv, line 2: one column", "separated by a tab"),
+    translates("long", "model.context=12", "has 18 tokens with its end", "above model.context=12", "raise it to"),
+    translates("unknown", "data.source=pairs:dats", "unknown kind of pairs 'dats'", "did you mean 'dates'"),
+    translates("many", "data.source=pairs:dates:999999", "146,097 pairs", "ask for fewer"),
+    translates("text", "data.source=stories:20", "pairs come from a .tsv file"),
+    translates("decoder", "model.mixer.kind=fnet", "fnet is bidirectional", "a decoder cannot use it"),
+    translates("encoder", "model.encoder.mixer.kind=mamb", "model.encoder", "unknown mixer 'mamb'", "'mamba'"),
+    translates("cross", "model.cross.heads=5", "cross.heads=5", "divide dim"),
+    translates("objective", "training.objective.kind=next_token", "choose training.objective.kind=pairs"),
+    translates("channel", "model.channel=none", "model.channel"),
+]
+
 SETTINGS = [
     trains("no-sign", "training.lr", "--set needs name=value", "training.lr"),
     trains("no-name", "=3", "--set needs name=value"),

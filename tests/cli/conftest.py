@@ -94,6 +94,7 @@ TABLES: dict[str, dict[str, list[Any]]] = {
     "blank.parquet": {"text": [" "]},
 }
 FILES = {
+    "pairs.tsv": b"one\t1\ntwo\nthree\t3\n",
     "broken.parquet": b"PAR1 and no more PAR1",
     "endless.json": b'{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, '
     b'"pre_tokenizer": null, "post_processor": null, "decoder": null, "model": {"type": "WordLevel", "vocab": {"a": 0},'
