@@ -276,3 +276,14 @@ def test_bad_tokenizers_are_one_line(tmp_path: Path, name: str, vocab: int | Non
     with pytest.raises((ValueError, FileNotFoundError), match=message) as caught:
         given_tokenizer(tmp_path / name, vocab)
     assert "\n" not in str(caught.value)
+
+
+def test_a_corpus_of_characters(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("déjà vu. " * 100)
+    settings = {"context": 8, "cache": tmp_path / "cache", "characters": True}
+    corpus = prepare(tmp_path / "book.txt", **settings)
+    text = corpus.tokenizer.decode(corpus.train.ids.tolist())
+    assert len(text) + corpus.train.documents == len(corpus.train)
+    assert int(corpus.train.sizes.sum()) == len(text.encode())
+    assert prepare(tmp_path / "book.txt", **settings).identity == corpus.identity
+    assert prepare(tmp_path / "book.txt", vocab=257, **settings).identity != corpus.identity

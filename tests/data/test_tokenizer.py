@@ -13,6 +13,7 @@ from seqloom.data.tokenizer import SMALLEST, Tokenizer
 
 TEXT = "Once upon a time there was a little girl, and she didn't like the “dark” — 12 cats… déjà vu 漢字 🐈\u200d⬛"
 WORDS = TEXT.split()
+CHARACTERS = Tokenizer.train_characters([TEXT])
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +148,27 @@ def test_other_tokenizers_are_refused(tmp_path, old: str, new: str, message: str
 def test_a_missing_file_is_said(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="no tokenizer there"):
         Tokenizer.load(tmp_path / "none.json")
+
+
+def test_a_token_is_a_character() -> None:
+    tokenizer = Tokenizer.train_characters([TEXT])
+    wide = {character for character in TEXT if not character.isascii()}
+    ids = tokenizer.encode(TEXT)
+    assert len(ids) == len(TEXT)
+    assert [tokenizer.decode([id]) for id in ids] == list(TEXT)
+    assert tokenizer.vocab >= SMALLEST + len(wide)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text())
+def test_characters_of_other_texts_lose_nothing(text: str) -> None:
+    assert CHARACTERS.decode(CHARACTERS.encode(text)) == text
+    assert CHARACTERS.eos not in CHARACTERS.encode(text)
+
+
+def test_rare_characters_are_bytes_where_there_is_no_room() -> None:
+    tokenizer = Tokenizer.train_characters(["ééé漢"], 258)
+    assert tokenizer.vocab == 258
+    assert [len(tokenizer.encode(character)) for character in "aé漢"] == [1, 1, 3]
+    with pytest.raises(ValueError, match="at least 257"):
+        Tokenizer.train_characters(["a"], 100)

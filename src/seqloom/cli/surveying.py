@@ -3,15 +3,16 @@
 import json
 
 from seqloom.core.table import table
-from seqloom.data.given_tokenizer import given_tokenizer
+from seqloom.data.given_tokenizer import CHARACTERS, given_tokenizer
 from seqloom.data.prepare import prepare
 
 
 def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str, *, as_json: bool) -> str:
     """Documents, tokens, bytes per token, the longest documents and what was skipped, as text or as one JSON object."""
-    given = None if tokenizer is None else given_tokenizer(tokenizer, vocab)
-    size = 5000 if given is None and vocab is None else vocab
-    corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=given)
+    characters = tokenizer == CHARACTERS
+    given = None if tokenizer is None or characters else given_tokenizer(tokenizer, vocab)
+    size = 5000 if tokenizer is None and vocab is None else vocab
+    corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=given, characters=characters)
     survey = corpus.survey
     tokens = len(corpus.train) + len(corpus.held)
     encoded_bytes = int(corpus.train.sizes.sum() + corpus.held.sizes.sum())

@@ -38,7 +38,8 @@ class DataConfig(Config):
     tokenizer: str | None = Field(
         None,
         min_length=1,
-        description="a tokenizer.json, a folder of a Hugging Face tokenizer, or bytes; none trains one on the text",
+        description="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, or characters: those of the text, "
+        "the rare ones as bytes where data.vocab has no room for all; none trains one on the text",
     )
     division: Literal["documents", "authors"] = Field(
         "documents",

@@ -1,6 +1,7 @@
 """A tokenizer that is given and not trained on the text: `data.tokenizer`.
 
 bytes          one token for each byte
+characters     one token for each character of the text, which `prepare` counts
 a file         a tokenizer.json of the `tokenizers` package
 a folder       of a Hugging Face tokenizer: its tokenizer.json, and the end token that its tokenizer_config.json names
 """
@@ -12,6 +13,8 @@ from seqloom.core.files import read_json
 from seqloom.data.tokenizer import Tokenizer
 
 NAMED: dict[str, Callable[[], Tokenizer]] = {"bytes": Tokenizer.of_bytes}
+CHARACTERS = "characters"
+"""the name of what is not given but follows from the text: `Tokenizer.train_characters`"""
 FILE = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
 
@@ -31,7 +34,7 @@ def given_tokenizer(name: str | Path, vocab: int | None = None) -> Tokenizer:
 
 def _read(path: Path) -> Tokenizer:
     if not path.exists():
-        names = ", ".join(NAMED)
+        names = ", ".join((*NAMED, CHARACTERS))
         raise FileNotFoundError(
             f"{path}: there is no tokenizer there: give a {FILE}, a folder that holds one, or {names}"
         )

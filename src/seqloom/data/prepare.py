@@ -80,10 +80,12 @@ def prepare(
     tokenizer: Tokenizer | None = None,
     cache: str | Path | None = None,
     division: Literal["documents", "authors"] = "documents",
+    characters: bool = False,
 ) -> Corpus:
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache where they were built before.
 
-    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries. `division` says how
+    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries; with `characters`
+    its tokens are the text's characters, all of them unless `vocab` is given. `division` says how
     the held-out part is chosen: by whole documents and `seed` (`split`), or by author (`authors`), with a third part
     for tests.
 
@@ -94,11 +96,8 @@ def prepare(
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
     if tokenizer is not None:
         settings["tokenizer"] = digest(tokenizer)
-    elif vocab is None:
-        raise ValueError("give vocab, the size of the tokenizer to train, or a tokenizer")
     else:
-        require_vocab(vocab)
-        settings["vocab"] = vocab
+        settings |= training_settings(vocab, characters)
     documents = read(source, column=column, cache=cache)
     divided = divide(documents, Path(source), held_out) if division == "authors" else None
     if divided is not None:
@@ -117,9 +116,8 @@ def prepare(
         return tuple(part.changed(unwrapped) for part in parts) if unwrap else parts
 
     if tokenizer is None:
-        assert vocab is not None
-        tokenizer = trained_tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab)
-    if vocab is not None and tokenizer.vocab < vocab:
+        tokenizer = trained_tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab, characters)
+    if vocab is not None and tokenizer.vocab < vocab and not characters:
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
     # the tokenizer's hash in the name: ids are never read with another tokenizer than the one that made them
     mark = digest(tokenizer)[:16]
@@ -191,14 +189,30 @@ def digest(tokenizer: Tokenizer) -> str:
     return hashlib.sha256(tokenizer.json.encode()).hexdigest()
 
 
-def trained_tokenizer(path: Path, documents: Callable[[], Documents], vocab: int) -> Tokenizer:
+def training_settings(vocab: int | None, characters: bool) -> dict[str, object]:
+    """What shapes a tokenizer that is trained, for the identity. ValueError for a `vocab` it cannot have."""
+    if vocab is None and not characters:
+        raise ValueError("give vocab, the size of the tokenizer to train, or a tokenizer")
+    if vocab is not None:
+        require_vocab(vocab)
+    return {"vocab": vocab, "characters": True} if characters else {"vocab": vocab}
+
+
+def trained_tokenizer(
+    path: Path, documents: Callable[[], Documents], vocab: int | None, characters: bool = False
+) -> Tokenizer:
     """The tokenizer of a file, or one that is trained on documents and put there."""
     check = path.with_suffix(".sha256")
     if path.is_file():
         if check.is_file() and hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode() == read_bytes(check):
             return Tokenizer.load(path)
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
-    tokenizer = Tokenizer.train(_watched(documents()), vocab)
+    texts = _watched(documents())
+    if characters:
+        tokenizer = Tokenizer.train_characters(texts, vocab)
+    else:
+        assert vocab is not None
+        tokenizer = Tokenizer.train(texts, vocab)
     # the checksum first: a tokenizer without one would look damaged to another run that starts meanwhile
     cached.write(check, digest(tokenizer).encode())
     tokenizer.save(path)

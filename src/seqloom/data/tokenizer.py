@@ -3,6 +3,8 @@
 Every text is a sequence of UTF-8 bytes, the 256 bytes are tokens, and the most frequent neighbors are merged until
 the vocabulary is full. `<eos>` is id 0 and is never the encoding of any text: a literal "<eos>" is five characters.
 
+Tokens of characters are such merges too, of the bytes of one character and no others.
+
 Tokenizers of others (`given_tokenizer`) may be of any kind that the `tokenizers` package reads, with an end token of
 any name and id.
 
@@ -11,6 +13,7 @@ Source: Sennrich et al., arXiv:1508.07909; byte-level and its word pattern as in
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -93,9 +96,36 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
+    def train_characters(cls, texts: Iterable[str], vocab: int | None = None) -> Self:
+        """One token for each character of `texts`; of the most frequent ones alone where `vocab` has no room for all.
+
+        Any other character becomes the tokens of its bytes, so that nothing is lost. The 256 bytes are tokens, and so
+        are the beginnings of a character of three or four bytes. See `require_vocab`.
+        """
+        if vocab is not None:
+            require_vocab(vocab)
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(text)
+        ids = _byte_ids()
+        names = {byte: char for char, byte in _byte_of().items()}
+        merges: list[tuple[str, str]] = []
+        for character in sorted(counts, key=lambda character: (-counts[character], character)):
+            name = "".join(names[byte] for byte in character.encode())
+            new = [name[:size] for size in range(2, len(name) + 1) if name[:size] not in ids]
+            if vocab is None or len(ids) + len(new) <= vocab:
+                merges += [(token[:-1], token[-1]) for token in new]
+                ids |= {token: len(ids) + number for number, token in enumerate(new)}
+        return cls._of_merges(ids, merges)
+
+    @classmethod
     def of_bytes(cls) -> Self:
         """One token for each byte, without merges: `<eos>` is id 0, byte n is id n + 1."""
-        inner = _byte_level(models.BPE({_EOS: 0, **{char: byte + 1 for char, byte in _byte_of().items()}}, []))
+        return cls._of_merges(_byte_ids(), [])
+
+    @classmethod
+    def _of_merges(cls, ids: dict[str, int], merges: list[tuple[str, str]]) -> Self:
+        inner = _byte_level(models.BPE(ids, merges))
         inner.add_special_tokens([_EOS])
         return cls(inner)
 
@@ -212,6 +242,11 @@ def _byte_of() -> dict[str, int]:
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = sorted(set(range(256)) - set(visible))
     return {chr(value): value for value in visible} | {chr(256 + n): value for n, value in enumerate(hidden)}
+
+
+def _byte_ids() -> dict[str, int]:
+    """The ids of `<eos>` and of the 256 bytes, with which every vocabulary without trained merges starts."""
+    return {_EOS: 0, **{char: byte + 1 for char, byte in _byte_of().items()}}
 
 
 def _token_bytes(form: dict[str, Any], vocab: dict[str, int], silent: set[int]) -> list[bytes] | None:

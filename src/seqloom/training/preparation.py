@@ -6,7 +6,7 @@ import torch
 
 from seqloom.core.device import chosen
 from seqloom.core.objective import Objective
-from seqloom.data.given_tokenizer import given_tokenizer
+from seqloom.data.given_tokenizer import CHARACTERS, given_tokenizer
 from seqloom.data.labelled import prepare_labelled
 from seqloom.data.packing import require_documents
 from seqloom.data.paired import prepare_paired
@@ -26,7 +26,8 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     """
     training, data = config.training, config.data
     tokenizer = None
-    if data.tokenizer is not None and training.objective.reads_text:
+    characters = data.tokenizer == CHARACTERS
+    if data.tokenizer is not None and not characters and training.objective.reads_text:
         tokenizer = given_tokenizer(data.tokenizer, data.vocab)
         config = _sized(config, tokenizer)
     require_room(config.model, chosen(training.device), training)
@@ -43,6 +44,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
             seed=data.seed,
             column=data.column,
             tokenizer=tokenizer,
+            characters=characters,
         )
         return of_corpus(config, corpus), corpus
     if training.objective.paired:
@@ -65,6 +67,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
         column=data.column,
         tokenizer=tokenizer,
         division=data.division,
+        characters=characters,
     )
     if data.packed:
         require_documents(corpus.train, data.source)
