@@ -6,15 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.core.cost import Span
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
+from seqloom.ops.lag_sum.taps import price
 
 D, H, K = 8, 2, 3
 
 
-def built(kind: str) -> Mixer:
+def built(kind: str, **settings: int) -> Mixer:
     torch.manual_seed(2)
-    mixer = mixer_config({"kind": kind, "heads": H, "kernel": K}).build(D, None).double()
+    mixer = mixer_config({"kind": kind, "heads": H, "kernel": K, **settings}).build(D, None).double()
     with torch.no_grad():
         for parameter in mixer.parameters():
             parameter.normal_()
@@ -26,7 +28,7 @@ def softmax(row: list[float]) -> list[float]:
     return [each / sum(powers) for each in powers]
 
 
-def wanted(kind: str, x: Tensor, w: dict[str, Tensor]) -> Tensor:
+def wanted(kind: str, x: Tensor, w: dict[str, Tensor], dilation: int = 1) -> Tensor:
     both = x @ w["w_in.weight"].T
     u = [[float(both[t, c]) / (1 + math.exp(-float(both[t, D + c]))) for c in range(D)] for t in range(len(x))]
     y = torch.zeros(len(x), D, dtype=torch.float64)
@@ -39,7 +41,7 @@ def wanted(kind: str, x: Tensor, w: dict[str, Tensor]) -> Tensor:
                 made = w["w_taps.weight"] @ torch.tensor(u[t], dtype=torch.float64)
                 logits = [float(made[head * K + k]) for k in range(K)]
             p = softmax(logits)
-            y[t, c] = sum(p[k] * u[t - k][c] for k in range(K) if t >= k)
+            y[t, c] = sum(p[k] * u[t - k * dilation][c] for k in range(K) if t >= k * dilation)
     return y @ w["w_out.weight"].T
 
 
@@ -50,6 +52,26 @@ def test_it_is_the_equation(kind: str, T: int) -> None:
     x = torch.randn(1, T, D, dtype=torch.float64)
     found = wanted(kind, x[0], mixer.state_dict())
     torch.testing.assert_close(mixer(x)[0], found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dilation", [2, 5])
+@pytest.mark.parametrize("T", [1, 4, 13])
+def test_dilated_taps_are_the_equation_whole_and_token_by_token(dilation: int, T: int) -> None:
+    mixer = built("dynamic_conv", dilation=dilation)
+    x = torch.randn(1, T, D, dtype=torch.float64)
+    expected = wanted("dynamic_conv", x[0], mixer.state_dict(), dilation)
+    torch.testing.assert_close(mixer(x)[0], expected, rtol=1e-12, atol=1e-12)
+    state = mixer.start(1)
+    for t in range(T):
+        y, state = mixer.step(x[:, t], state)
+        torch.testing.assert_close(y[0], expected[t], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("T", [1, 5, 12])
+def test_only_products_with_inputs_are_priced(T: int) -> None:
+    terms = sum(4 * k <= t for t in range(T) for k in range(K))
+    assert price(Span(T), D, K, dilation=4).mul == terms * D
+    assert price(Span(T, "token"), D, K, dilation=4).mul == sum(4 * k < T for k in range(K)) * D
 
 
 @pytest.mark.parametrize("kind", ["lightweight_conv", "dynamic_conv"])

@@ -1,12 +1,13 @@
 """Dynamic convolution: a short convolution whose taps each token makes itself, a softmax over lags in each head.
 
     u = (x W_a) ∘ σ(x W_b)                                          a gated linear unit; W_a, W_b are halves of W_in
-    y_t = (Σ_{k<K} p_{t,k} ∘ u_{t-k}) W_out,   p_t = softmax_k(u_t W_taps)    K = `kernel`; a p for each of H heads
+    y_t = (Σ_{k<K} p_{t,k} ∘ u_{t-kδ}) W_out,   p_t = softmax_k(u_t W_taps)   K = `kernel`; a p for each of H heads
 
-u_t = 0 before the first token, whose share of the softmax is lost, as in the paper.
+δ is `dilation`, how far apart the inputs of neighboring taps are. u_t = 0 before the first token, whose share of the
+softmax is lost, as in the paper.
 
 Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4, as a causal decoder; seed 000 names it by Tay
-et al., arXiv:2105.03322. Left out: dropout of taps, biases.
+et al., arXiv:2105.03322, who dilate convolutions as well. Left out: dropout of taps, biases.
 """
 
 from collections.abc import Iterable
@@ -35,22 +36,27 @@ TRAITS = Traits(causal="always", streams=True, state="window")
 
 @final
 class DynamicConv(PackedMixer):
-    """`kernel` taps a token for each of `heads` over `dim` channels. State: a ring of the last K-1 of u (B, K-1, D)."""
+    """`kernel` taps a token for each of `heads` over `dim` channels. State: a ring of the last (K-1)δ of u."""
 
     traits = TRAITS
 
-    def __init__(self, dim: int, heads: int, kernel: int) -> None:
+    def __init__(self, dim: int, heads: int, kernel: int, dilation: int = 1) -> None:
         super().__init__()
         if dim % heads:
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
-        self.dim, self.heads, self.kernel = dim, heads, kernel
+        self.dim, self.heads, self.kernel, self.dilation = dim, heads, kernel, dilation
         self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w_taps = Linear(dim, heads * kernel, bias=False)
 
     @property
     @override
     def memory(self) -> Memory:
-        return {"past": Entry((self.kernel - 1, self.dim))}
+        return {"past": Entry((self.reach, self.dim))}
+
+    @property
+    def reach(self) -> int:
+        """How far back the oldest input of a token is."""
+        return (self.kernel - 1) * self.dilation
 
     @override
     def read(
@@ -59,10 +65,10 @@ class DynamicConv(PackedMixer):
         u = gated_unit.gated(self.w_in(x))
         p = self._taps(u)
         if state is None:
-            return self.w_out(_summed(u, p, u[:, :0])), {}
+            return self.w_out(self._summed(u, p, u[:, :0])), {}
         length = length_of(state)
-        past = ring.latest(state["past"], length.tokens, ring.held(self.kernel - 1, length))
-        y = _summed(u, p, past.to(u.dtype))
+        past = ring.latest(state["past"], length.tokens, ring.held(self.reach, length))
+        y = self._summed(u, p, past.to(u.dtype))
         if reuse:
             after = ring.write_(state["past"], length.tokens, u[:, 0].detach())
         else:
@@ -84,36 +90,42 @@ class DynamicConv(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, H, K = self.dim, self.heads, self.kernel
-        summed = taps.price(span, D, K)
+        summed = taps.price(span, D, K, dilation=self.dilation)
         return self.w_in, gated_unit.price(span.rows * D), self.w_taps, softmax(span.rows * H, K), summed, self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:
         p: Tensor = self.w_taps(u).unflatten(-1, (self.heads, self.kernel)).softmax(-1)
         return p  # (B, T, H, K)
 
-
-def _summed(u: Tensor, p: Tensor, past: Tensor) -> Tensor:
-    """Σ_k p_{t,k} ∘ u_{t-k} for u (B, T, D), taps p (B, T, H, K) and the inputs `past` (B, P, D) right before u."""
-    T, P, heads, kernel = u.shape[1], past.shape[1], *p.shape[2:]
-    p = p.unsqueeze(-1)
-    z = torch.cat([past, u], 1).unflatten(-1, (heads, -1))  # (B, P + T, H, D/H)
-    y = p[:, :, :, 0] * z[:, P:]
-    for lag in range(1, min(kernel, P + T)):
-        first = max(lag - P, 0)  # the first position that has an input so long ago
-        y[:, first:] += p[:, first:, :, lag] * z[:, P + first - lag : P + T - lag]
-    return y.flatten(2)
+    def _summed(self, u: Tensor, p: Tensor, past: Tensor) -> Tensor:
+        """Σ_k p_{t,k} ∘ u_{t-kδ} for u (B, T, D), taps p (B, T, H, K) and inputs `past` (B, P, D) before u."""
+        T, P = u.shape[1], past.shape[1]
+        p = p.unsqueeze(-1)
+        z = torch.cat([past, u], 1).unflatten(-1, (self.heads, -1))  # (B, P + T, H, D/H)
+        y = p[:, :, :, 0] * z[:, P:]
+        reached = min(self.kernel, -(-(P + T) // self.dilation))  # taps for which some token has an input
+        for k in range(1, reached):
+            lag = k * self.dilation
+            first = max(lag - P, 0)  # the first position that has an input so long ago
+            y[:, first:] += p[:, first:, :, k] * z[:, P + first - lag : P + T - lag]
+        return y.flatten(2)
 
 
 @register
 class DynamicConvConfig(MixerConfig):
-    """Dynamic convolution: looks back on `kernel` tokens; the context only sizes the model's positions."""
+    """Dynamic convolution: looks back on `kernel` tokens, `dilation` apart; the context only sizes positions."""
 
     kind: Literal["dynamic_conv"] = "dynamic_conv"
     heads: int = Field(4, ge=1, description="heads, for each of which a token makes taps; divides dim")
-    kernel: int = Field(7, ge=1, description="tokens that it looks back on, the current one included")
+    kernel: int = Field(7, ge=1, description="tokens that it looks at, the current one included")
+    dilation: int = Field(1, ge=1, description="distance between the inputs of neighboring taps, in tokens")
     traits: ClassVar = TRAITS
-    examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 4, "kernel": 2})
+    examples: ClassVar = (
+        {"heads": 2, "kernel": 3},
+        {"heads": 4, "kernel": 2},
+        {"heads": 2, "kernel": 3, "dilation": 2},
+    )
 
     @override
     def make(self, layer: Layer) -> DynamicConv:
-        return DynamicConv(layer.dim, self.heads, self.kernel)
+        return DynamicConv(layer.dim, self.heads, self.kernel, self.dilation)

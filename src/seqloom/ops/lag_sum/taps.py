@@ -39,9 +39,13 @@ def inside(w: Tensor) -> int:
     return w.shape[-1] if w.ndim > 2 else 1
 
 
-def price(span: Span, dim: int, lags: int, inside: int = 1) -> Cost:
-    """The lag sum over so many taps, each with `inside` products for an output channel. Tables 3-6 of the paper."""
-    terms = span.terms(lags)
+def price(span: Span, dim: int, lags: int, inside: int = 1, dilation: int = 1) -> Cost:
+    """The lag sum over so many taps, each with `inside` products for an output channel. Tables 3-6 of the paper.
+
+    With `dilation` the taps' lags are its multiples.
+    """
+    reached = min(lags, -(-span.T // dilation))  # taps that have an input at the last position
+    terms = reached if span.per == "token" else reached * span.T - dilation * (reached * (reached - 1) // 2)
     return Cost(
         mul=terms * dim * inside,
         add=terms * dim * (inside - 1) + (terms - span.rows) * dim,
