@@ -26,6 +26,7 @@ MATRICES = {
     "mla": "w_c w_d w_kv w_o w_q w_r",
     "reformer": "w_out w_qk w_v",
     "routing": "w_out w_qk w_v",
+    "transformer_xl": "position.w_r w_kv w_out w_q",
     "she": "w_adj w_out",
     "he": "w_adj w_in w_out",
     "we": "w_adj w_out",

@@ -28,6 +28,7 @@ FAMILIES = {
         "reformer",
         "additive",
         "routing",
+        "transformer_xl",
     ),
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),
