@@ -170,6 +170,54 @@ def in_turn(objective: CarriedNextToken, model: Any, batches: list[Batch]) -> Te
     return total
 
 
+XL = ("model.mixer.kind=transformer_xl", "model.mixer.memory=3", *CARRY)
+
+
+def test_transformer_xl_goes_on_bit_for_bit_and_carries_its_inputs(tmp_path: Path) -> None:
+    tiny(tmp_path / "whole", *XL, "training.batches=6")
+    tiny(tmp_path / "parts", *XL, "training.batches=4")
+    tiny(tmp_path / "parts", *XL, "training.batches=6")
+    whole, parts = newest(tmp_path / "whole").tensors, newest(tmp_path / "parts").tensors
+    for group, tensors in whole.items():
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, parts[group][name]), name
+    carried = parts["carried"]
+    assert {tuple(tensor.shape[1:2]) for name, tensor in carried.items() if name.endswith(".x")} == {(3,)}
+
+
+def test_memory_of_another_length_in_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    tiny(folder, *XL, "training.batches=4", "data.source=stories:30:0")
+    (tmp_path / "text.txt").write_text("One day Tom went out. " * 40)
+    words = ["evaluate", str(folder), "--data", str(tmp_path / "text.txt"), "--json"]
+    loss = {}
+    for length in ("1", "3", "20"):
+        assert command([*words, "--memory-length", length]) == 0
+        row = json.loads(capsys.readouterr().out)
+        assert row["memory_length"] == int(length)
+        loss[length] = row["held_out"]
+    assert command(words) == 0
+    assert json.loads(capsys.readouterr().out)["held_out"] == loss["3"]
+    assert len(set(loss.values())) == 3
+    assert command([*words, "--memory-length", "0"]) == 2
+    assert "--memory-length" in capsys.readouterr().err
+    assert command([*words, "--memory-length", "3", "--memory", "none"]) == 2
+    assert "add --memory carry" in capsys.readouterr().err
+
+
+def test_memory_of_a_set_length_needs_a_mixer_that_has_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    tiny(folder, "model.mixer.kind=gru", *CARRY, "training.batches=2", "data.source=stories:30:0")
+    (tmp_path / "text.txt").write_text("One day Tom went out. " * 40)
+    assert command(["evaluate", str(folder), "--data", str(tmp_path / "text.txt"), "--memory-length", "3"]) == 2
+    assert "gru has no memory of a set length" in capsys.readouterr().err
+
+
+def test_transformer_xl_takes_no_absolute_positions() -> None:
+    with pytest.raises(ValueError, match=r"absolute model\.position=sinusoidal"):
+        resolve("transformer_xl/small", ["model.position=sinusoidal"])
+
+
 def test_a_run_is_evaluated_as_it_was_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     outcome = tiny(folder, "model.mixer.kind=gru", *CARRY, "training.batches=4", "data.source=stories:30:0")

@@ -17,7 +17,7 @@ from seqloom.data.pairs import read_pairs
 from seqloom.data.prepare import encode_documents
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.pseudo import score_pseudo
-from seqloom.evaluation.reading import score_reading
+from seqloom.evaluation.reading import remembering, score_reading
 from seqloom.evaluation.scores import Scores, score, unigram_entropy
 from seqloom.evaluation.stories import floor
 from seqloom.face import load
@@ -32,6 +32,7 @@ def scored(
     batch: int,
     stride: int | None,
     memory: Literal["none", "carry"] | None,
+    memory_length: int | None,
     column: str | None,
     pseudo: bool,
     step: int | None,
@@ -46,7 +47,7 @@ def scored(
     if pseudo:
         documents = read(data, column=column or settings.get("column", "text"))
         tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
-        _require_windows(model, stride, memory)
+        _require_windows(model, stride, memory, memory_length)
         return _by_pseudo(run, score_pseudo(model, tokens, batch=batch), data, as_json)
     if objective_of(find_run(run)).labelled:
         examples = examples_of(
@@ -56,7 +57,7 @@ def scored(
             words=settings.get("passage", 64),
             seed=settings.get("seed", 0),
         )
-        _require_windows(model, stride, memory)
+        _require_windows(model, stride, memory, memory_length)
         tokens = encode_examples(examples, config.labels, model.tokenizer, config.context)
         return _by_objective(run, model, tokens, data, batch, as_json)
     if objective_of(find_run(run)).paired:
@@ -69,20 +70,25 @@ def scored(
     documents = read(data, column=column or settings.get("column", "text"))
     tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
     if not model.traits.generates:
-        _require_windows(model, stride, memory)
+        _require_windows(model, stride, memory, memory_length)
         return _by_objective(run, model, tokens, data, batch, as_json)
     carried = (memory or _trained_with(run)) == "carry"
     if carried and stride is not None:
         raise ValueError("--stride lets windows overlap, and a memory needs none: leave it out, or give --memory none")
+    if memory_length is not None and not carried:
+        raise ValueError("--memory-length is of a memory that is carried: add --memory carry, or leave it out")
+    reader = model if memory_length is None else remembering(model, memory_length)
     by_windows = partial(score, stride=stride)
-    scores = (score_reading if carried else by_windows)(model, tokens, batch=batch)
+    scores = (score_reading if carried else by_windows)(reader, tokens, batch=batch)
     least = floor(tokens, model.tokenizer)
+    length = {} if memory_length is None else {"memory_length": memory_length}
     if as_json:
-        overlap = {"memory": "carry"} if carried else {} if stride is None else {"stride": stride}
+        overlap = {"memory": "carry", **length} if carried else {} if stride is None else {"stride": stride}
         return json.dumps({**scores.row(), **overlap, "unigram_entropy": unigram_entropy(tokens), "floor": least})
     rows = [
         ("tokens", scores.tokens),
         *([("memory", "carried through each document")] if carried else []),
+        *[("tokens of memory in a layer", memory_length) for _ in length],
         *([] if stride is None else [("further tokens of each window", stride)]),
         ("loss, nats a token", scores.loss),
         ("perplexity, e^loss", math.exp(scores.loss)),
@@ -105,9 +111,9 @@ def _by_pseudo(run: Path, scores: Scores, data: str, as_json: bool) -> str:
     return table((str(run), data), [*rows, ("bits a byte, of that", scores.bits_per_byte)])
 
 
-def _require_windows(model: Model, stride: int | None, memory: str | None) -> None:
+def _require_windows(model: Model, stride: int | None, memory: str | None, memory_length: int | None) -> None:
     """ValueError where what is for a text's likelihood is given for a score that is none."""
-    for option, given in (("--stride", stride), ("--memory", memory)):
+    for option, given in (("--stride", stride), ("--memory", memory), ("--memory-length", memory_length)):
         if given is not None:
             raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave {option} out")
 

@@ -66,6 +66,10 @@ def evaluate(
         Literal["none", "carry"] | None,
         typer.Option(help="carry: read each document on with its state; as the run was trained unless given"),
     ] = None,
+    memory_length: Annotated[
+        int | None,
+        typer.Option(help="with carry: tokens before its own that each layer reads, not as trained", min=1, max=65536),
+    ] = None,
     column: Annotated[
         str | None, typer.Option(help="the column or field of the text; that of the run's own data unless given")
     ] = None,
@@ -78,7 +82,8 @@ def evaluate(
     """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once."""
     from seqloom.cli.scoring import scored
 
-    options: dict[str, Any] = {"stride": stride, "memory": memory, "column": column, "pseudo": pseudo}
+    options: dict[str, Any] = {"stride": stride, "memory": memory, "memory_length": memory_length}
+    options |= {"column": column, "pseudo": pseudo}
     print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))
 
 

@@ -12,10 +12,26 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_streams
 from seqloom.core.state import select
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import Scores, require_logits, require_tokens, summed, widened
+
+
+def remembering(model: Model, length: int) -> Model:
+    """A model of the same weights each of whose layers reads `length` tokens before its own, where it has a memory.
+
+    Raises TypeError or ValueError for a length below 1, and for a model none of whose mixers has a window.
+    """
+    count("length", length, least=1)
+    config = model.config
+    if not isinstance(config, LayeredConfig) or not any(mixer.has_window for mixer in config.pattern):
+        kinds = ", ".join(sorted({mixer.kind for mixer in config.mixers}))
+        raise ValueError(f"{kinds} has no memory of a set length: choose a mixer that has, such as transformer_xl")
+    other = config.windowed(length + 1).build()
+    other.load_state_dict(model.state_dict())
+    return other.to(model.device, model.dtype).train(model.training)
 
 
 def score_reading(model: Model, tokens: Tokens, *, batch: int = 64, context: int | None = None) -> Scores:
