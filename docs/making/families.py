@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 FAMILIES = {
     "Attention": ("attention", "mla", "fox", "differential", "additive", "transformer_xl"),
+    "Attention": ("attention", "mla", "fox", "differential", "additive", "adaptive_span"),
     "Sparse attention": ("image", "sparse", "blockwise", "etc", "longformer", "bigbird"),
     "Chosen by content": ("reformer", "routing"),
     "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),

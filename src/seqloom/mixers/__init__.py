@@ -29,6 +29,7 @@ FAMILIES = {
         "additive",
         "routing",
         "transformer_xl",
+        "adaptive_span",
     ),
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),
