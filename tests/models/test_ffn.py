@@ -1,10 +1,16 @@
 """The feed-forward network, second sublayer of a layer: its equation, the contract of a mixer, no state, its price."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from seqloom.analysis.count import count
+from seqloom.analysis.measure import peak_bytes
+from seqloom.core.config import read
+from seqloom.models.decoder import DecoderConfig
 from seqloom.models.ffn import FFN
+from seqloom.training.settings import resolve
 from tests.contract.cases import DIM, draw, drawn
 from tests.contract.test_refusals import check_refusals
 from tests.models.test_channel_mix import PROMISES
@@ -43,3 +49,62 @@ def test_its_price_is_the_count(T: int) -> None:
         assert getattr(counted, name) == getattr(ffn.cost(T), name), name
         assert getattr(stepped, name) == getattr(ffn.cost(T, per="token"), name), name
     assert ffn.cost(T).state == 0
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_chunks_give_the_same_numbers_and_gradients(gated: bool) -> None:
+    whole, cut = (drawn(FFN(DIM, 12, gated=gated, chunk=chunk)) for chunk in (None, 3))
+    cut.load_state_dict(whole.state_dict())
+    x = draw(2, 8, DIM).requires_grad_()
+    results = []
+    for ffn in (whole, cut):
+        y = ffn(x)
+        results.append([y, *torch.autograd.grad(y.square().sum(), (x, *ffn.parameters()))])
+    for found, wanted in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    state = cut.start(2)
+    torch.testing.assert_close(cut.extend(x, state)[0], results[0][0], rtol=0, atol=1e-12)
+
+
+def test_chunks_hold_less_for_the_backward() -> None:
+    """Of 64 tokens and 1,024 hidden channels, 4 tokens at a time: the hidden layers are not saved."""
+    held = {chunk: saved(FFN(DIM, 1024, chunk=chunk)) for chunk in (None, 4)}
+    assert held[None] > 64 * 1024 * 4
+    assert held[4] < held[None] / 50
+    with torch.no_grad():
+        x = torch.randn(1, 64, DIM)
+        peak = {chunk: peak_bytes(partial(FFN(DIM, 1024, chunk=chunk), x)) for chunk in (None, 4)}
+    assert peak[4] < peak[None] / 8
+
+
+@pytest.mark.parametrize("sublayers", ["serial", "reversible"])
+def test_chunks_around_a_mixer(sublayers: str) -> None:
+    sizes = {"vocab": 20, "dim": DIM, "depth": 2, "context": 8, "ffn": 12, "dropout": 0.0, "sublayers": sublayers}
+    settings = {**sizes, "mixer": {"kind": "reformer", "heads": 2, "bucket": 2}}
+    results, ids = [], torch.arange(16).view(2, 8)
+    for chunk in (None, 3):
+        torch.manual_seed(0)
+        model = read(DecoderConfig, {**settings, "ffn_chunk": chunk}).build().double().train()
+        y = model(ids)
+        results.append([y, *torch.autograd.grad(y.square().sum(), list(model.parameters()))])
+    for found, wanted in zip(*results, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+
+
+def test_a_chunk_of_no_feed_forward_network_is_an_error() -> None:
+    with pytest.raises(ValueError, match="ffn_chunk is of the feed-forward network, and channel=none has none"):
+        resolve("tiny", ["model.channel=none", "model.ffn_chunk=4"])
+
+
+def saved(ffn: FFN) -> int:
+    """Bytes that autograd saves of a pass over 64 tokens, parameters aside."""
+    own, sizes = {parameter.data_ptr() for parameter in ffn.parameters()}, {}
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        if x.data_ptr() not in own:
+            sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        ffn(torch.randn(1, 64, DIM, requires_grad=True))
+    return sum(sizes.values())

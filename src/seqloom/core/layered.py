@@ -44,6 +44,12 @@ class LayeredConfig(ModelConfig, ABC):
     )
     glu: bool = Field(False, description="a gated feed-forward network: with silu SwiGLU, with gelu GEGLU")
     ffn_bias: bool = Field(True, description="biases in the feed-forward network")
+    ffn_chunk: int | None = Field(
+        None,
+        ge=1,
+        description="tokens that the feed-forward network computes at a time, and again in the backward: less memory, "
+        "the same numbers (Reformer); unset, all",
+    )
     norm_place: Literal["before", "after"] = Field(
         "before",
         description="the norm of each sublayer: of its input (pre-norm), or of the sum after it (Vaswani, BERT), "
@@ -61,7 +67,7 @@ class LayeredConfig(ModelConfig, ABC):
         False, description="the last linear layer of each sublayer begins divided by √(number of sublayers) (GPT-2)"
     )
     later: ClassVar[tuple[str, ...]] = (
-        *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "norm_place", "sublayers"),
+        *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "ffn_chunk", "norm_place", "sublayers"),
         *("embed_scale", "tie", "head_bias", "scaled_init"),
     )
 

@@ -21,7 +21,7 @@ from seqloom.models.ffn import FFN
 from seqloom.positions import AnyPosition
 from seqloom.positions.learned import LearnedConfig
 
-FFN_ONLY = ("activation", "glu", "ffn_bias")
+FFN_ONLY = ("activation", "glu", "ffn_bias", "ffn_chunk")
 """settings of the feed-forward network alone"""
 
 
@@ -133,7 +133,7 @@ class TransformerConfig(LayeredConfig, ABC):
     def _channel(self, layer: int) -> Channel | None:
         match self.channel:
             case "ffn":
-                return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias)
+                return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias, self.ffn_chunk)
             case "channel_mix":
                 return ChannelMix(self.dim, self.ffn, layer, self.depth)
             case "channel_mix7":

@@ -4,13 +4,17 @@
     ffn(x) = (φ(x W_gate + b_gate) ∘ (x W_1 + b_1)) W_2 + b_2    gated: SwiGLU with silu, GEGLU with gelu
 
 Source: Vaswani et al., arXiv:1706.03762, Eq. 2; the Extractor paper's Eq. 19; gated: Shazeer, arXiv:2002.05202, Eq. 6,
-where V is our W_1 and there are no biases. Here `bias` says whether there are.
+where V is our W_1 and there are no biases. Here `bias` says whether there are. With `chunk` so many tokens are computed
+at a time, and again in the backward, so that no more hidden layers are in memory: Kitaev et al., Reformer,
+arXiv:2001.04451, section 3. The numbers are the same.
 """
 
 from collections.abc import Iterable
 from typing import final
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
@@ -28,17 +32,37 @@ class FFN(Channel):
 
     traits = Traits(causal="always", streams=True, state="none")
 
-    def __init__(self, dim: int, width: int, activation: str = "relu", gated: bool = False, bias: bool = True) -> None:
+    def __init__(
+        self,
+        dim: int,
+        width: int,
+        activation: str = "relu",
+        gated: bool = False,
+        bias: bool = True,
+        chunk: int | None = None,
+    ) -> None:
         super().__init__()
-        self.dim, self.width, self.activation = dim, width, activation
+        self.dim, self.width, self.activation, self.chunk = dim, width, activation, chunk
         self.w_1, self.w_2 = Linear(dim, width, bias=bias), Linear(width, dim, bias=bias)
         self.w_gate = Linear(dim, width, bias=bias) if gated else None
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        if self.chunk is None or x.shape[1] <= self.chunk:
+            return self._tokens(x), {}
+        learns = torch.is_grad_enabled()
+        pieces = x.split(self.chunk, 1)
+        parts = [
+            checkpoint(self._tokens, each, use_reentrant=False) if learns else self._tokens(each) for each in pieces
+        ]
+        return torch.cat(parts, 1), {}
+
+    def _tokens(self, x: Stream) -> Tensor:
+        """The equation, whose hidden layer (B, T, width) is held as a whole."""
         activated = FUNCTIONS[self.activation]
         hidden = activated(self.w_1(x)) if self.w_gate is None else activated(self.w_gate(x)) * self.w_1(x)
-        return self.w_2(hidden), {}
+        y: Tensor = self.w_2(hidden)
+        return y
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:

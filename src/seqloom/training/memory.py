@@ -70,7 +70,8 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
     ids = 8 * training.batch * (model.context + 1)
     if not isinstance(model, LayeredConfig):
         return ids
-    layer = model.dim if model.channel == "none" else 2 * model.dim + model.ffn * (2 if model.glu else 1)
+    hidden = 0 if model.ffn_chunk is not None else model.ffn * (2 if model.glu else 1)
+    layer = model.dim if model.channel == "none" else 2 * model.dim + hidden
     return ids + tokens * (width * model.depth * layer + 2 * weight * model.vocab)
 
 

@@ -77,7 +77,7 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
     ):
         values.clear()
     if path[-1] == "channel" and value != "ffn":
-        for name in ("activation", "glu", "ffn_bias"):
+        for name in ("activation", "glu", "ffn_bias", "ffn_chunk"):
             values.pop(name, None)
     values[path[-1]] = value
 
