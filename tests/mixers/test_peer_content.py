@@ -1,0 +1,73 @@
+"""Linformer and the Routing Transformer next to lucidrains' packages, with copied weights, in float64."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seqloom.mixers import mixer_config
+from seqloom.ops.bucketing import balanced
+
+D, H, T, N = 8, 2, 24, 3
+
+
+def draw(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("length", [T, 17])
+@pytest.mark.parametrize("share", ["heads", "keys_values"])
+def test_linformer(share: str, length: int) -> None:
+    """Theirs shares a mixture by keys and values only together with W_k and W_v: there ours gets them equal."""
+    linformer = pytest.importorskip("linformer")
+    torch.manual_seed(0)
+    both = share == "keys_values"
+    theirs = linformer.LinformerSelfAttention(D, T, k=N, heads=H, share_kv=both).double()
+    ours: Any = mixer_config({"kind": "linformer", "heads": H, "k": N, "share": share}).build(D, T, causal=False)
+    ours = ours.double()
+    nn.init.zeros_(theirs.to_out.bias)
+    with torch.no_grad():
+        values = (theirs.to_k, theirs.proj_k) if both else (theirs.to_v, theirs.proj_v)
+        pairs = (ours.w_q, theirs.to_q), (ours.w_k, theirs.to_k), (ours.w_v, values[0]), (ours.w_out, theirs.to_out)
+        for one, other in pairs:
+            one.weight.copy_(other.weight)
+        ours.mixtures.keys.copy_(theirs.proj_k.T[None])
+        ours.mixtures.of_values.copy_(values[1].T[None])
+    x, dy = draw(2, length, D), draw(2, length, D, seed=2)
+    inputs = [x.clone().requires_grad_() for _ in range(2)]
+    y, wanted = ours(inputs[0]), theirs(inputs[1])
+    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    (y * dy).sum().backward()
+    (wanted * dy).sum().backward()
+    torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours.w_q.weight.grad, theirs.to_q.weight.grad, rtol=0, atol=1e-12)
+    if not both:
+        torch.testing.assert_close(ours.mixtures.keys.grad[0], theirs.proj_k.grad.T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_routing(causal: bool) -> None:
+    """Of tokens in one cluster or in none: of several, theirs takes the mean, ours one softmax over all.
+
+    Theirs divides by the number of clusters and 1e-5. Its learned keys of each cluster, which the paper lacks, are
+    taken away.
+    """
+    routing = pytest.importorskip("routing_transformer.routing_transformer")
+    torch.manual_seed(0)
+    settings = {"kind": "routing", "heads": H, "clusters": N, "choice": "text"}
+    ours: Any = mixer_config(settings).build(D, None, causal=causal).double()
+    theirs = routing.KmeansAttention(N, T // N, H, D // H, causal=causal).double().eval()
+    theirs.mem_key, theirs.mem_value = (nn.Parameter(torch.empty(H, N, 0, D // H).double()) for _ in range(2))
+    theirs.num_mem_kv = 0
+    theirs.kmeans.means.copy_(ours.centroids)
+    theirs.kmeans.initted.fill_(True)
+    nn.init.eye_(ours.w_out.weight)
+    x = draw(2, T, D)
+    q, v = ours.projected(x)
+    clusters = balanced(ours.scores(q), torch.arange(T).expand(2, -1)).tokens
+    few = torch.stack([(clusters == t).sum((2, 3)) <= 1 for t in range(T)], 2)  # (B, H, T)
+    assert 0.4 < few.double().mean() < 1
+    wanted = theirs(q, q, v)[0] * (1 + 1e-5)
+    y = ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
+    torch.testing.assert_close(y[few], wanted[few], rtol=0, atol=1e-12)
