@@ -28,6 +28,7 @@ MATRICES = {
     "routing": "w_out w_qk w_v",
     "transformer_xl": "position.w_r w_kv w_out w_q",
     "adaptive_span": "w_out w_qkv w_span",
+    "combiner": QKV,
     "she": "w_adj w_out",
     "he": "w_adj w_in w_out",
     "we": "w_adj w_out",

@@ -30,6 +30,7 @@ FAMILIES = {
         "routing",
         "transformer_xl",
         "adaptive_span",
+        "combiner",
     ),
     "extractors": ("extractors", "modal_extractor"),
     "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),

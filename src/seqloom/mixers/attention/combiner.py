@@ -1,0 +1,125 @@
+"""Combiner: full attention by a structured expectation, to near tokens directly, to far ones by regions.
+
+    q = x W_q,   k = x W_k,   v = x W_v                     H heads of width K = D/H; no biases
+    y_i = Σ_j p_i(j) v_j + Σ_Ω p_i(Ω) v_Ω                   direct tokens j and regions Ω of i: all tokens j ≤ i, once
+    v_Ω = Σ_{j∈Ω} softmax_Ω(q_Ω · k_j / √K) v_j,            q_Ω = max_{j∈Ω} q_j,  k_Ω = max_{j∈Ω} k_j
+    p_i = softmax of q_i · k_j / √K and q_i · k_Ω / √K,     out = concat_h(y) W_out
+
+`form` says what is read directly and which regions there are: `fixed`, the token's block of b tokens and all blocks
+before it; `axial`, its block and the columns of those before it; `logsparse`, the token and stretches of 2^l tokens.
+Every token has a weight, and the weights sum to 1: T √T pairs where b is √T, or T log T.
+
+It looks back on all tokens; the context sets b where `block` is unset. A state holds queries, keys and values, whose
+regions are formed again for each piece and token.
+
+Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4, causal. There the representation of a region is a
+choice, of which max pooling is here; bidirectional forms, mixtures of forms and further layers over regions are not.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State
+from seqloom.core.view import View, of_heads
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops.cache import with_past
+from seqloom.ops.combiner import Form, combine
+from seqloom.ops.combiner.price import price
+from seqloom.ops.projection import Linear
+
+TRAITS = Traits(causal="always", streams=True, state="grows")
+
+
+@final
+class Combiner(PackedMixer):
+    """Direct and summarized attention over `dim` channels. State: queries, keys and values of all tokens."""
+
+    traits = TRAITS
+
+    def __init__(self, config: "CombinerConfig", layer: Layer) -> None:
+        super().__init__()
+        D, H = layer.dim, config.heads
+        if D % H:
+            raise ValueError(f"dim {D} is not divisible by heads {H}: choose heads that divide dim")
+        self.dim, self.heads, self.form = D, H, config.form
+        self.block = config.tokens(layer)
+        self.w_q, self.w_k, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(4))
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        cache = Entry((0, self.dim), grows=True)
+        return {"q": cache, "k": cache, "v": cache}
+
+    @override
+    def read(
+        self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
+        new = {"q": self.w_q(x), "k": self.w_k(x), "v": self.w_v(x)}
+        rows, entries = with_past(state, new, None, lengths, reuse)
+        q, k, v = (self._by_head(rows[name]) for name in ("q", "k", "v"))
+        y = combine(q, k, v, self.form, self.block).transpose(1, 2).flatten(2)
+        if state is not None:
+            now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
+            now = now.clamp(max=y.shape[1] - 1)  # only padding is beyond the end
+            y = y.gather(1, now[..., None].expand(-1, -1, self.dim))
+        out: Tensor = self.w_out(y)
+        return out, entries
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        y, entries = self.read(x[:, None], state, reuse=reuse)
+        return y[:, 0], entries
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        q, k = (self._by_head(w(x[:1])) for w in (self.w_q, self.w_k))
+        values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        return of_heads(combine(q, k, values, self.form, self.block)[0])
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        tokens = range(span.T) if span.per == "sequence" else range(span.T - 1, span.T)
+        return self.w_q, price(self.form, self.block, tokens, self.dim, self.heads), self.w_out
+
+    def _by_head(self, x: Stream) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+@register
+class CombinerConfig(MixerConfig):
+    """Full attention, directly to near tokens and by regions to far ones."""
+
+    kind: Literal["combiner"] = "combiner"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    form: Form = Field("fixed", description="the regions: blocks, columns of blocks, or stretches of 2^l tokens")
+    block: int | None = Field(
+        None, ge=1, description="tokens of a block; unset, the root of the context (or 32); logsparse has none"
+    )
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"heads": 2, "block": 2},
+        {"heads": 1, "block": 3, "form": "axial"},
+        {"heads": 2, "form": "logsparse"},
+    )
+
+    def tokens(self, layer: Layer) -> int:
+        """b."""
+        if self.form == "logsparse" and self.block is not None:
+            raise ValueError("form: logsparse has no blocks: leave out block, or choose another form")
+        return self.block or (32 if layer.context is None else max(1, round(layer.context**0.5)))
+
+    @override
+    def make(self, layer: Layer) -> Combiner:
+        return Combiner(self, layer)

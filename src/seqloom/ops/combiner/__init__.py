@@ -1,0 +1,55 @@
+"""Combiner: full causal attention as a structured expectation, directly to few tokens, to others by regions.
+
+    p_i  = softmax of q_i · k_j / √K over the tokens j that i reads directly and q_i · k_Ω / √K over its regions Ω
+    v_Ω  = Σ_{j∈Ω} e^{q_Ω · k_j / √K} v_j / Σ_{j∈Ω} e^{q_Ω · k_j / √K},     q_Ω = max_{j∈Ω} q_j,  k_Ω = max_{j∈Ω} k_j
+    y_i  = Σ_j p_i(j) v_j + Σ_Ω p_i(Ω) v_Ω
+
+Direct tokens and regions together are all tokens up to i, each once, so that the weights of tokens sum to 1:
+
+    fixed      i's block of b tokens up to i;    each block before it
+    axial      the same;                         each column of the blocks before it: every b-th token
+    logsparse  i alone;                          stretches of 2^l tokens, one for each bit of i, the largest first
+
+Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4 with max pooling. `axial` is its row-major form; the
+authors' program reads columns by another layer there.
+"""
+
+from typing import Literal, TypeAlias
+
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.ops.combiner import blocks, price, reference
+from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
+
+Form: TypeAlias = Literal["fixed", "axial", "logsparse"]
+
+
+def combine(
+    q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], v: Float[Tensor, "B H T V"], form: Form, block: int
+) -> Float[Tensor, "B H T V"]:
+    """What each token reads of itself and of all before it; `block` is b, which `logsparse` does not look at."""
+    y: Tensor = OP[OP.choose(q)](q, k, v, form, block)
+    return y
+
+
+def by_size(q: Tensor) -> str:
+    """The only fast backend."""
+    return "blocks"
+
+
+def _example(form: Form) -> Example:
+    def example(draw: Draw, B: int, T: int) -> Tensor:
+        q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+        return combine(q, k, v, form, 2)
+
+    return example
+
+
+OP = Op(
+    "combiner",
+    {"reference": Backend(reference.combine), "blocks": Backend(blocks.combine)},
+    rule=by_size,
+    examples=(_example("fixed"), _example("axial"), _example("logsparse")),
+    price=price.price,
+)

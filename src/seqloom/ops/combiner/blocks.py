@@ -1,0 +1,69 @@
+"""All tokens of a group at a time: a group is a block, or in a level of `logsparse` a stretch of 2^l tokens."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+
+def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
+    """See `combine` of the package."""
+    T, dtype = q.shape[2], v.dtype
+    size = 1 << (T - 1).bit_length() if form == "logsparse" else block
+    wide = torch.promote_types(q.dtype, torch.float32)
+    q, k, v = (pad(x.to(wide), (0, 0, 0, -T % size)) for x in (q, k, v))
+    q = q / math.sqrt(q.shape[3])
+    if form == "logsparse":
+        levels = range((T - 1).bit_length())
+        parts = [_direct(q, k, v, 1), *(_stretches(q, k, v, 1 << level) for level in levels)]
+    else:
+        parts = [_direct(q, k, v, block), (_blocks if form == "fixed" else _columns)(q, k, v, block)]
+    weights = torch.cat([scores.flatten(2, 3) for scores, _ in parts], 3).softmax(3)
+    shares = weights.split([scores.shape[4] for scores, _ in parts], 3)
+    y = [
+        (share.unflatten(2, scores.shape[2:4]) @ values).flatten(2, 3)
+        for share, (scores, values) in zip(shares, parts, strict=True)
+    ]
+    return sum(y[1:], y[0])[:, :, :T].to(dtype)
+
+
+def _direct(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Scores (B, H, G, size, size) and values of the tokens of a group up to each."""
+    q, k, v = (x.unflatten(2, (-1, size)) for x in (q, k, v))
+    later = torch.ones(size, size, dtype=torch.bool, device=q.device).triu(1)
+    return (q @ k.mT).masked_fill(later, -math.inf), v
+
+
+def _blocks(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Scores (B, H, G, size, G) and values of the groups before each."""
+    keys, values = _summaries(q, k, v, size)
+    scores = q.unflatten(2, (-1, size)) @ keys[:, :, None].mT
+    group = torch.arange(keys.shape[2], device=q.device)
+    return scores.masked_fill((group >= group[:, None])[:, None], -math.inf), values[:, :, None]
+
+
+def _columns(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Scores (B, H, G, size, size) and values of the columns of the groups before each."""
+    q, k, v = (x.unflatten(2, (-1, size)) for x in (q, k, v))
+    query, key = (pad(x.cummax(2).values[:, :, :-1], (0, 0, 0, 0, 1, 0)) for x in (q, k))
+    group = torch.arange(q.shape[2], device=q.device)
+    first = (group == 0)[:, None]
+    z = torch.einsum("bhgck,bhnck->bhcgn", query, k).masked_fill(group >= group[:, None], -math.inf)
+    values = torch.einsum("bhcgn,bhnck->bhgck", z.masked_fill(first, 0.0).softmax(4), v)
+    return (q @ key.mT).masked_fill(first[:, :, None], -math.inf), values
+
+
+def _stretches(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Scores (B, H, G, size, 1) and values of the group before each of the odd ones."""
+    keys, values = (pad(x[:, :, :-1], (0, 0, 1, 0))[:, :, :, None] for x in _summaries(q, k, v, size))
+    scores = q.unflatten(2, (-1, size)) @ keys.mT
+    even = torch.arange(keys.shape[2], device=q.device)[:, None, None] % 2 == 0
+    return scores.masked_fill(even, -math.inf), values
+
+
+def _summaries(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The key and the value (B, H, G, K) of each group."""
+    q, k, v = (x.unflatten(2, (-1, size)) for x in (q, k, v))
+    weights = (k @ q.amax(3)[..., None]).softmax(3)
+    return k.amax(3), (weights.mT @ v)[:, :, :, 0]
