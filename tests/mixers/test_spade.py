@@ -236,5 +236,21 @@ def test_the_preset() -> None:
     assert [mixer.kind for mixer in smaller.model.mixers] == ["spade", "attention"]
 
 
+def test_reformer_and_performer_combine() -> None:
+    """Seed 004, V.C: side by side in one layer and by turns in the others; it trains, and reads on as the whole."""
+    torch.manual_seed(0)
+    config = resolve("paper/reformer_performer", ["model.dim=16", "model.ffn=16"]).model
+    assert [mixer.kind for mixer in config.mixers] == ["spade", "reformer", "performer", "reformer"]
+    assert (config.mixers[0].far.kind, config.mixers[0].near.kind) == ("performer", "reformer")
+    model, ids = config.build().double(), torch.randint(50, (2, 40))
+    model(ids).square().mean().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    model.eval()
+    with torch.no_grad():
+        whole, (piece, state) = model(ids), model.extend(ids[:, :30], model.start(2))
+        rest, _ = model.extend(ids[:, 30:], state)
+    torch.testing.assert_close(torch.cat([piece, rest], 1), whole, rtol=0, atol=1e-9)
+
+
 def test_it_is_one_call() -> None:
     assert isinstance(seqloom.mixer("spade", dim=8, context=6), Mixer)

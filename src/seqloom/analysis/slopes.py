@@ -63,9 +63,7 @@ def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
 
 
 def growth(claim: Claim, quantity: Quantity) -> Growth:
-    """The exponents of one system, priced or measured here. ValueError where it is not in seqloom."""
-    if claim.settings is None:
-        raise ValueError(f"{claim.system} is not in seqloom yet")
+    """The exponents of one system, priced or measured here."""
     printed = claim.time if quantity in ("core", "operations") else claim.space
     sizes = MEASURED if quantity in ("forward", "kept") else PRICED
     return Growth(
@@ -84,7 +82,6 @@ def slopes(formula: Formula, sizes: Mapping[str, tuple[tuple[int, ...], int]]) -
 
 def amount(claim: Claim, quantity: Quantity, n: int, d: int) -> float:
     """How much of a quantity the system takes for a row of n tokens of width d."""
-    assert claim.settings is not None
     config = mixer_config(claim.settings(d))
     if quantity not in ("forward", "kept"):
         with torch.device("meta"):
