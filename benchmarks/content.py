@@ -3,13 +3,17 @@
 python benchmarks/content.py                 one row of 8,192 tokens at dim 256 in 4 heads, forward and backward
     --lengths                                2,048 to 32,768 tokens each, without attention
 
-All runs of a row take turns. Goals are shares of dense attention's time, at most, on 2 cores.
+All runs of a row take turns. Goals are shares of dense attention's time, at most, on 2 cores. Next to ours stands the
+layer of `transformers` (extra `peers`) with Reformer's settings, and an output projection as ours has.
 """
 
 import argparse
 
 import torch
 from harness import append, compare, gate
+from torch import nn
+from transformers.models.reformer.configuration_reformer import ReformerConfig
+from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 
 from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import mixer_config
@@ -26,6 +30,31 @@ CONTENT = {
 LENGTHS = (2048, 4096, 8192, 16384, 32768)
 
 
+PEER = "reformer of transformers"
+
+
+class PublicReformer(nn.Module):
+    """Causal LSH attention of `transformers`: chunks and buckets as ours by default, 4 rounds."""
+
+    def __init__(self, context):
+        super().__init__()
+        config = ReformerConfig(
+            hidden_size=DIM,
+            num_attention_heads=HEADS,
+            attention_head_size=DIM // HEADS,
+            lsh_attn_chunk_length=32,
+            num_hashes=4,
+            num_buckets=2 * context // 32,
+            is_decoder=True,
+            lsh_attention_probs_dropout_prob=0.0,
+        )
+        self.attention, self.w_out = LSHSelfAttention(config, 0), nn.Linear(DIM, DIM, bias=False)
+
+    def forward(self, x):
+        """(B, T, D) → (B, T, D)."""
+        return self.w_out(self.attention(x).hidden_states)
+
+
 def build(settings, context):
     """The mixer in 4 heads."""
     torch.manual_seed(0)
@@ -37,6 +66,7 @@ def against_attention(rounds):
     x = torch.randn(1, T, DIM)
     settings = {"attention": {"kind": "attention"}, **CONTENT}
     runs = {name: sublayer(build(each, T), x) for name, each in settings.items()}
+    runs[PEER] = sublayer(PublicReformer(T), x)
     found = compare(runs, "attention", rounds)
     met = {name: found["ratio_median_quartiles"][name][0] <= GOAL for name in CONTENT}
     return {"what": "sublayer", "T": T, "dim": DIM, "heads": HEADS, **found, "goal": GOAL, "met": met}
