@@ -106,7 +106,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
 
 
 def test_every_kind_has_its_name_and_builds() -> None:
-    assert list(KINDS) == ["decoder", "encoder", "classifier", "seq2seq"]
+    assert list(KINDS) == ["decoder", "encoder", "classifier", "seq2seq", "universal", "universal_encoder"]
     encoder = {"encoder": {"depth": 1, "mixer": {"kind": "attention", "heads": 2}}}
     for kind, config in KINDS.items():
         model = built(kind, **(encoder if kind == "seq2seq" else {}))
