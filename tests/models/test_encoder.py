@@ -106,7 +106,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
 
 
 def test_every_kind_has_its_name_and_builds() -> None:
-    assert list(KINDS) == ["decoder", "encoder", "classifier"]
+    assert list(KINDS) == ["decoder", "encoder", "classifier", "universal", "universal_encoder"]
     for kind, config in KINDS.items():
         model = built(kind)
         assert type(model.config) is config

@@ -24,7 +24,7 @@ OWN = {
 NAMES = (
     *("gpt2/small", "llama/small", "rwkv4/small", "mamba/small", "retnet/small"),
     *("gla/small", "gated_delta/small", "mamba2/small", "rwkv7/small", "griffin/small"),
-    *("kimi/small", "xlstm/small"),
+    *("kimi/small", "xlstm/small", "universal/small"),
 )
 
 

@@ -30,10 +30,10 @@ class LayeredConfig(ModelConfig, ABC):
         description="the mixer of every layer, or a list that the layers repeat"
     )
     std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
-    channel: Literal["ffn", "channel_mix", "channel_mix7", "none"] = Field(
+    channel: Literal["ffn", "channel_mix", "channel_mix7", "separable", "none"] = Field(
         "ffn",
-        description="what follows each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, or nothing "
-        "(Mamba)",
+        description="what follows each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, two "
+        "separable convolutions (Universal Transformer), or nothing (Mamba)",
     )
     embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
     norm: Literal["layer", "rms"] = Field(
@@ -60,6 +60,8 @@ class LayeredConfig(ModelConfig, ABC):
     scaled_init: bool = Field(
         False, description="the last linear layer of each sublayer begins divided by √(number of sublayers) (GPT-2)"
     )
+    one_block: ClassVar[bool] = False
+    """whether all layers are one module, with the same weights"""
     later: ClassVar[tuple[str, ...]] = (
         *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "norm_place", "sublayers"),
         *("embed_scale", "tie", "head_bias", "scaled_init"),
@@ -99,6 +101,8 @@ class LayeredConfig(ModelConfig, ABC):
     @override
     def distinct(self) -> int:
         """The number of first layers that stand for all in price and in names and sizes of weights: see `like`."""
+        if self.one_block:
+            return 1
         return min(self.depth, len(self.pattern) * max(mixer.distinct(self.depth) for mixer in self.pattern))
 
     def like(self, layer: int) -> int:
@@ -121,7 +125,7 @@ class LayeredConfig(ModelConfig, ABC):
         alone = {name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")}
         inside = {
             f"layers.{number}.{name}": tensor
-            for number in range(self.depth)
+            for number in range(1 if self.one_block else self.depth)
             for name, tensor in layers[self.like(number)].items()
         }
         return {**alone, **inside}

@@ -26,7 +26,7 @@ class BidirectionalConfig(TransformerConfig, ABC):
     @model_validator(mode="after")
     def _both_directions(self) -> Self:
         if self.channel in ("channel_mix", "channel_mix7"):
-            name = f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
+            name = f"{'an' if self.kind[0] in 'aeio' else 'a'} {self.kind}"
             raise ValueError(
                 f"channel={self.channel} is causal, and {name} reads in both directions: choose ffn or none"
             )

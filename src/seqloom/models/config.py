@@ -18,6 +18,7 @@ from seqloom.models.channel import Channel
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.models.channel_mix7 import ChannelMix7
 from seqloom.models.ffn import FFN
+from seqloom.models.separable import Separable
 from seqloom.positions import AnyPosition
 from seqloom.positions.learned import LearnedConfig
 
@@ -31,7 +32,7 @@ class TransformerConfig(LayeredConfig, ABC):
     kind: str = Field(
         "decoder",
         description="decoder: reads from left to right and generates; encoder: reads in both directions; classifier: "
-        "gives one text or two a label",
+        "gives one text or two a label; universal, universal_encoder: the first two with one block, applied many times",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")
@@ -138,5 +139,7 @@ class TransformerConfig(LayeredConfig, ABC):
                 return ChannelMix(self.dim, self.ffn, layer, self.depth)
             case "channel_mix7":
                 return ChannelMix7(self.dim, self.ffn, layer, self.depth)
+            case "separable":
+                return Separable(self.dim, self.ffn, self.causal)
             case "none":
                 return None

@@ -46,7 +46,9 @@ def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
 
 def layers_cost(config: LayeredConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
     """Embedding and layers, of T tokens or of the token at position T."""
-    layers = (block_cost(block, T, per) for block in blocks)
+    layers = [block_cost(block, T, per) for block in blocks]
+    if config.one_block:
+        layers[1:] = [replace(layer, params=0) for layer in layers[1:]]
     return sum(layers, _embed(config, T if per == "sequence" else 1)) + shared_cost(blocks)
 
 
@@ -56,7 +58,8 @@ def inner_cost(config: LayeredConfig, blocks: Sequence[Block], T: int) -> Cost:
     for _ in range((config.norm_place == "before") + config.embed_norm):
         total += norm_cost(T, config.dim, config.norm)
     for block, layers in Counter(blocks).items():
-        total += block_cost(block, T, "sequence").times(layers)
+        price = block_cost(block, T, "sequence")
+        total += replace(price.times(layers), params=price.params) if config.one_block else price.times(layers)
     return total
 
 

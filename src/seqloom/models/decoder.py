@@ -3,6 +3,7 @@
 It predicts the next token at every position, and speaks the mixer's verbs over ids.
 """
 
+from abc import ABC
 from typing import Any, ClassVar, Literal, final
 
 from jaxtyping import Float, Int
@@ -34,9 +35,8 @@ class DecoderConfig(TransformerConfig):
         return Decoder(self, layers)
 
 
-@final
-class Decoder(Transformer):
-    """Predicts the next token at every position."""
+class CausalTransformer(Transformer, ABC):
+    """Predicts the next token at every position, and reads on from a state."""
 
     @property
     @override
@@ -81,17 +81,23 @@ class Decoder(Transformer):
     ) -> tuple[Stream, ModelState, Extras]:
         """`read`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
-        arguments.check_state(state, len(ids), len(self.layers), self._sublayers_per_layer)
+        arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
         length, T = length_of(bounded(state.extra)), ids.shape[1]
         time = self._time(ids, length.tokens, keep)
         x = self._embed(ids, time, keep)
         layers: list[LayerState] = []
         parts: list[Extras] = []
         handed: Handed = {}
+        signals, halting = self._signals(time), self._halting(keep)
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            x, after, handed, extras = block.extend_with_extras(self._input(number, x, time), memory, handed, keep)
+            z = x if signals is None else x + signals(number)
+            y, after, handed, extras = block.extend_with_extras(z, memory, handed, keep)
+            x = y if halting is None else halting.take(x, y)
             layers.append(after)
             parts.append(extras.under(f"layers.{number}"))
+        if halting is not None:
+            x = halting.mean
+            parts.append(halting.extras)
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
         return self._joined(x), ModelState(tuple(layers), counted({}, length)), merged(parts)
 
@@ -104,7 +110,7 @@ class Decoder(Transformer):
         No value is read back from the device.
         """
         arguments.check_ids(ids, 1, self.device)
-        arguments.check_state(state, len(ids), len(self.layers), self._sublayers_per_layer)
+        arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
         extra = bounded(state.extra)
         pieces = ids[:, None]
@@ -112,12 +118,14 @@ class Decoder(Transformer):
         x = self._embed(pieces, time, None)[:, 0]
         layers: list[LayerState] = []
         handed: Handed = {}
-        positioned = len(self.positions) > 0
+        signals, halting = self._signals(time), self._halting(None)
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            if positioned:
-                x = self._input(number, x[:, None], time)[:, 0]
-            x, after, handed = block.step(x, memory, handed, reuse=reuse)
+            z = x if signals is None else x + signals(number)[:, 0]
+            y, after, handed = block.step(z, memory, handed, reuse=reuse)
+            x = y if halting is None else halting.take(x, y)
             layers.append(after)
+        if halting is not None:
+            x = halting.mean
         head: Any = self.head
         x = of_token(self.norm, self._joined(x))
         logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
@@ -126,14 +134,14 @@ class Decoder(Transformer):
     @override
     def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused room, as it is saved."""
-        arguments.check_state(state, None, len(self.layers), self._sublayers_per_layer)
+        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
         layers = tuple(block.trim(memory) for block, memory in zip(self.blocks, state.layers, strict=True))
         return state._replace(layers=layers)
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
         """The state after the first `tokens` tokens; ValueError where a layer cannot restore it."""
-        arguments.check_state(state, None, len(self.layers), self._sublayers_per_layer)
+        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
         layers = tuple(block.crop(memory, tokens) for block, memory in zip(self.blocks, state.layers, strict=True))
         return ModelState(layers, memory_of.crop({}, state.extra, tokens))
 
@@ -142,3 +150,8 @@ class Decoder(Transformer):
         if batch * tokens > 2**16:  # a small state always fits
             row = sum(sublayer.cost(tokens, "token").state for sublayer in self.sublayers)
             arguments.check_room(batch * max(row, 1), self.token.weight.itemsize, f"a state of {batch} rows")
+
+
+@final
+class Decoder(CausalTransformer):
+    """The decoder whose layers each have weights of their own."""

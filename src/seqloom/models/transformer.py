@@ -11,7 +11,8 @@ matrix that ends each of N sublayers divided by √N (`scaled_init`: Radford et 
 """
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +34,13 @@ from seqloom.models.block import Block
 from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import inner_cost, layers_cost, output_cost
 from seqloom.models.dropout import Dropout
+from seqloom.models.halting import Pondering
 from seqloom.models.head import TiedHead
 from seqloom.models.norm import normalisation
 from seqloom.ops.projection import Linear
+
+Signals: TypeAlias = Callable[[int], Tensor]
+"""what is added to the input (B, T, D) of the layer of a number"""
 
 
 class Transformer(Model, ABC):
@@ -79,7 +84,7 @@ class Transformer(Model, ABC):
         plain(self, self.config.std)
         if self.head.bias is not None:
             nn.init.zeros_(self.head.bias)
-        for block in self.blocks:  # mixers and channels then initialize their own parameters
+        for block in dict.fromkeys(self.blocks):  # mixers and channels then initialize their own parameters
             block.mixer.reset(self.config.std)
             if block.channel is not None:
                 block.channel.init()  # not `reset`, which would draw again and change a seed's weights
@@ -159,9 +164,14 @@ class Transformer(Model, ABC):
         if self._reversible and self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
             x, found = reversible.stack(self.blocks, x, keep)
             return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(found))
+        signals, halting = self._signals(time), self._halting(keep)
         for number, block in enumerate(self.blocks):
-            x, handed, extras = block.forward_with_extras(self._input(number, x, time), handed, keep)
+            y, handed, extras = block.forward_with_extras(x if signals is None else x + signals(number), handed, keep)
+            x = y if halting is None else halting.take(x, y)
             parts.append(extras.under(f"layers.{number}"))
+        if halting is not None:
+            x = halting.mean
+            parts.append(halting.extras)
         return self._joined(x), merged(parts)
 
     @property
@@ -256,17 +266,21 @@ class Transformer(Model, ABC):
         embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
         return torch.cat([embedded, embedded], -1) if self._reversible else embedded
 
-    def _input(self, number: int, x: Tensor, time: Tensor | None) -> Tensor:
-        """What a layer reads of the stream x (B, T, D): with its own positions, if there are any."""
+    def _signals(self, time: Tensor | None) -> Signals | None:
+        """What is added to the input of each layer, if anything is: vectors of the positions `time` (B, T)."""
         if not self.positions:
-            return x
-        added: Tensor = self.positions[number](time)
-        return x + added * (self.config.dim**0.5 if self.config.embed_scale else 1.0)
+            return None
+        scale = self.config.dim**0.5 if self.config.embed_scale else 1.0
+        return lambda number: self.positions[number](time) * scale
+
+    def _halting(self, keep: Tensor | None) -> Pondering | None:
+        """What decides in a pass after how many layers a position has its output; None where all go through all."""
+        return None
 
     @torch.no_grad()
     def _scale(self) -> None:
         """Divides what each sublayer adds to the stream, so that their sum begins as large as one of them."""
         count = self.config.depth * len(self.blocks[0].sublayers)
-        for sublayer in self.sublayers:
+        for sublayer in dict.fromkeys(self.sublayers):
             if sublayer.output_layer is not None:
                 sublayer.output_layer.weight.div_(count**0.5)

@@ -94,7 +94,7 @@ def weights(model: ModelConfig) -> tuple[int, int]:
     """
     built = weightless(model)
     further = []
-    if isinstance(model, LayeredConfig):
+    if isinstance(model, LayeredConfig) and not model.one_block:
         further = [built.layers[model.like(layer)] for layer in range(len(built.layers), model.depth)]
     numbers = sum(part.numel() for module in (built, *further) for part in module.parameters())
     buffers = sum(part.numel() for module in (built, *further) for part in module.buffers())
