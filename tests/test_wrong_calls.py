@@ -169,6 +169,7 @@ WRONG: dict[str, list[Any]] = {
     "per": [*WORDS, "batch"],
     "outputs": COUNTS[1:],
     "reuse": [None, 1, "yes"],
+    "neighbors": [3, "store", {}],
 }
 """malformed values by the name of the parameter"""
 OWN: dict[tuple[str, str], list[Any]] = {

@@ -7,6 +7,13 @@ import typer
 
 TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
+Knn = Annotated[
+    Path | None, typer.Option(help="mix in what followed in a store of this run: the --out of `seqloom knn build`")
+]
+Search = Annotated[
+    str | None,
+    typer.Option(help="of a store: exact, flat (faiss) or lists (faiss; where the store has them, unless given)"),
+]
 
 
 def generate(
@@ -20,13 +27,16 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option(help="end before this text appears; may be given again")] = None,
     mode: Annotated[str, typer.Option(help="slide: the window is read again (the paper); stream: read once")] = "slide",
     hop: Annotated[int, typer.Option(help="in slide: tokens that a full window drops at once; 1 is the paper")] = 1,
+    knn: Knn = None,
+    search: Search = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Writes on from a prompt, as it is drawn."""
     from seqloom.cli.writing import write
 
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **sampling)
+    store: dict[str, Any] = {"knn": knn, "search": search}
+    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **store, **sampling)
 
 
 def evaluate(
@@ -46,6 +56,8 @@ def evaluate(
     pseudo: Annotated[
         bool, typer.Option("--pseudo", help="of an encoder: each token masked alone and predicted from all others")
     ] = False,
+    knn: Knn = None,
+    search: Search = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the loss by position")] = False,
 ) -> None:
@@ -53,6 +65,7 @@ def evaluate(
     from seqloom.cli.scoring import scored
 
     options: dict[str, Any] = {"stride": stride, "memory": memory, "column": column, "pseudo": pseudo}
+    options |= {"knn": knn, "search": search}
     print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))
 
 

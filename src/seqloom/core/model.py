@@ -68,6 +68,11 @@ class Model(nn.Module, ABC):
         """The weights of the auxiliary losses in training, by name; 1 for a name that is missing."""
         return {}
 
+    @property
+    def key_norm(self) -> nn.Module:
+        """The norm whose output is the key of a token in a store: see `seqloom.retrieval.keys`."""
+        self._lacks("give keys")
+
     @abstractmethod
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
         """Logits at each position of ids (B, T); 0 where `keep` is False, and no effect on others."""

@@ -20,6 +20,7 @@ from seqloom.generation.modes import Mode
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
 from seqloom.models.arguments import check_flag
+from seqloom.retrieval.neighbors import Neighbors
 
 
 @overload
@@ -36,6 +37,7 @@ def generate(
     seed: int = 0,
     stop: Sequence[str] = (),
     ignore_eos: bool = False,
+    neighbors: Neighbors | None = None,
 ) -> Iterator[str]: ...
 @overload
 def generate(
@@ -50,6 +52,7 @@ def generate(
     top_p: float | None = None,
     seed: int = 0,
     ignore_eos: bool = False,
+    neighbors: Neighbors | None = None,
 ) -> Iterator[int]: ...
 def generate(
     model: Model,
@@ -64,12 +67,14 @@ def generate(
     seed: int = 0,
     stop: Sequence[str] = (),
     ignore_eos: bool = False,
+    neighbors: Neighbors | None = None,
 ) -> Iterator[str] | Iterator[int]:
     """Continues `prompt` by at most `max_tokens` tokens: a text in pieces of whole characters, ids in ids.
 
     The prompt is not repeated. `<eos>` ends the text and is not given, unless `ignore_eos`; so does the first string of
     `stop`. A text prompt needs `model.tokenizer`; ids do not, and without one there is no `<eos>`. Between two pieces
     the model is unchanged, training mode included. The same seed gives the same text; the global random state stays.
+    With `neighbors` each prediction is mixed with those of a store (`seqloom.retrieval`).
 
     Raises ValueError or TypeError at the call for invalid arguments: see `seqloom.generation.modes.check` for lengths.
     """
@@ -88,8 +93,8 @@ def generate(
         raise ValueError("stop is for a text prompt: token ids have no text to look for it in")
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _whole(prompt)
     prompts = torch.tensor([ids], dtype=torch.long)
-    drawn = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
-    written = _until(eos, drawn)
+    how: dict[str, Any] = {"mode": mode, "hop": hop, "sampling": sampling, "seed": seed, "neighbors": neighbors}
+    written = _until(eos, tokens(model, prompts, max_tokens=max_tokens, **how))
     return pieces(written, tokenizer, stop, ids) if isinstance(prompt, str) else written
 
 

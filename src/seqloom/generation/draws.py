@@ -19,6 +19,7 @@ from seqloom.core.shapes import Ids
 from seqloom.generation.modes import Mode, Reader, reader
 from seqloom.generation.sample import Sampling, draw
 from seqloom.models.arguments import INTEGERS, check_whole
+from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,11 @@ def tokens(
     hop: int = 1,
     sampling: Sampling | None = None,
     seed: int = 0,
+    neighbors: Neighbors | None = None,
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
+    With `neighbors` these are ln p of the model's prediction mixed with theirs.
     Raises ValueError or TypeError at the call as `generate` does. It does not stop at `<eos>`: the caller does.
     """
     require_generates(model)
@@ -49,13 +52,15 @@ def tokens(
     if sampling is not None and not isinstance(sampling, Sampling):
         raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
     check_whole("seed", seed)
+    require_neighbors(neighbors)
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
     vocab = model.config.vocab
     if not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
         wrong = next(id for id in prompts.flatten().tolist() if not 0 <= id < vocab)
         raise ValueError(f"token id {wrong} of the prompt lies outside the model's vocabulary, 0 … {vocab - 1}")
     require_seed(seed)
-    return _draw(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    return _draw(model, reading, prompts, max_tokens, sampling or Sampling(), generator, neighbors)
 
 
 def _check_prompts(prompts: Any) -> None:
@@ -72,17 +77,27 @@ def _check_prompts(prompts: Any) -> None:
 
 
 def _draw(
-    model: Model, reading: Reader, prompts: Tensor, count: int, sampling: Sampling, generator: torch.Generator
+    model: Model,
+    reading: Reader,
+    prompts: Tensor,
+    count: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+    neighbors: Neighbors | None,
 ) -> Iterator[Drawn]:
     modules = list(model.modules())
     with _at_rest(modules):
-        logits = reading.prompt(prompts.to(model.device))
+        logits = _mixed(reading.prompt(prompts.to(model.device)), neighbors)
     for left in range(count, 0, -1):
         ids = draw(logits, sampling, generator)
         yield Drawn(ids, logits)
         if left > 1:
             with _at_rest(modules):
-                logits = reading.token(ids)
+                logits = _mixed(reading.token(ids), neighbors)
+
+
+def _mixed(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
+    return logits if neighbors is None else neighbors.mixed(logits)
 
 
 @contextmanager

@@ -110,6 +110,15 @@ class Transformer(Model, ABC):
 
     @property
     @override
+    def key_norm(self) -> nn.Module:
+        """What the last layer's second sublayer reads comes from it; without one, what the output layer reads."""
+        last, before = self.blocks[-1], self.config.norm_place == "before"
+        if last.channel is None:
+            return self.norm if before else last.norm_1
+        return last.norm_2 if before else last.norm_1
+
+    @property
+    @override
     def device(self) -> torch.device:
         return self.token.weight.device
 
