@@ -22,6 +22,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.evaluation import scores, stories
 from seqloom.generation import draws, price, sample
 from seqloom.generation.decode import generate_ids
+from seqloom.generation.drafting import Draft
 from seqloom.generation.sample import Sampling
 from seqloom.models.decoder import Decoder
 from tests.conftest import SHAPES
@@ -170,6 +171,11 @@ WRONG: dict[str, list[Any]] = {
     "outputs": COUNTS[1:],
     "reuse": [None, 1, "yes"],
     "neighbors": [3, "store", {}],
+    "draft": [
+        *(3, "runs/small", {}, MODEL, Draft(MIXER), Draft(MODEL, 0), Draft(MODEL, True), Draft(MODEL, confidence=1.5)),
+        *(Draft(MODEL, take_back=-1.0), Draft(MODEL, confidence="0.5"), Draft(MODEL, take_back=math.nan)),
+        Draft(seqloom.decoder("me", vocab=VOCAB + 1, dim=DIM, depth=1, context=6, ffn=4)),
+    ],
 }
 """malformed values by the name of the parameter"""
 OWN: dict[tuple[str, str], list[Any]] = {

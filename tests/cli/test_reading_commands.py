@@ -87,3 +87,37 @@ def test_evaluate_other_text_has_no_floor(seqloom: Seqloom, trained: Path, tmp_p
     (tmp_path / "text.txt").write_text("Colourless green ideas sleep furiously.")
     assert json.loads(seqloom("evaluate", trained, "--data", tmp_path / "text.txt", "--json").out)["floor"] is None
     assert "floor" not in seqloom("evaluate", trained, "--data", tmp_path / "text.txt").out
+
+
+def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
+    """A run that drafts for itself writes its own greedy text; the price says what came of the drafts."""
+    ask = ("generate", trained, "Once", "--max-tokens", 12, "--temperature", 0)
+    plain, drafted = seqloom(*ask), seqloom(*ask, "--draft", trained, "--drafts", 3)
+    assert (drafted.code, drafted.out) == (0, plain.out)
+    assert drafted.err == "12 tokens in 3 readings of the large model; 9 of 9 drafts stayed (100%)\n"
+    bold = seqloom(*ask, "--draft", trained, "--confidence", 0.9, "--take-back", 1)
+    assert bold.out == plain.out
+    assert "of which it would have written otherwise" in bold.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--drafts", 2), "--drafts is of a model that writes ahead: give --draft RUN"),
+        (("--confidence", 0.5), "--confidence is of a model that writes ahead"),
+        (("--draft", "nowhere"), "nowhere does not exist"),
+        (("--draft", "{run}", "--confidence", 2), "confidence is from 0 to 1, not 2"),
+        (("--draft", "{run}", "--take-back", -1), "take_back is from 0 to inf, not -1"),
+        (("--draft", "{other}"), "the draft model has another tokenizer"),
+    ],
+)
+def test_a_draft_that_cannot_be(
+    options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path, tmp_path: Path
+) -> None:
+    other = face.decoder("me", vocab=310, dim=4, depth=1, context=8, ffn=4)
+    face.save(other, tmp_path / "other", tokenizer=face.load(trained).tokenizer) if "{other}" in options else None
+    named = {"{run}": trained, "{other}": tmp_path / "other"}
+    answer = seqloom("generate", trained, "Once", *(named.get(str(option), option) for option in options))
+    assert answer.code == 2
+    assert words in answer.err
+    assert len(answer.err.splitlines()) == 1

@@ -29,6 +29,19 @@ def generate(
     hop: Annotated[int, typer.Option(help="in slide: tokens that a full window drops at once; 1 is the paper")] = 1,
     knn: Knn = None,
     search: Search = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(help="a small run of the same tokenizer, which writes ahead; the law of the text stays"),
+    ] = None,
+    drafts: Annotated[
+        int | None, typer.Option(help="tokens that it writes ahead at most; 4 unless given", min=1)
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="it stops ahead where its likeliest token has less probability (Big-Little)")
+    ] = None,
+    take_back: Annotated[
+        float | None, typer.Option(help="its tokens stay up to so many nats under the large model (Big-Little)")
+    ] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Writes on from a prompt, as it is drawn."""
@@ -36,7 +49,9 @@ def generate(
 
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     store: dict[str, Any] = {"knn": knn, "search": search}
-    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **store, **sampling)
+    small: dict[str, Any] = {"tokens": drafts, "confidence": confidence, "take_back": take_back}
+    how: dict[str, Any] = {"max_tokens": max_tokens, "stop": stop or [], "mode": mode, "hop": hop, **sampling}
+    write(run, prompt, step=step, **store, draft=draft, drafting=small, **how)
 
 
 def evaluate(

@@ -1,12 +1,14 @@
 """`seqloom generate`: text on the terminal as it is drawn."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from seqloom.cli.retrieving import neighbors_of
 from seqloom.face import load
 from seqloom.generation.decode import generate
+from seqloom.generation.drafting import Draft
 from seqloom.generation.price import price
 
 
@@ -20,6 +22,8 @@ def write(
     hop: int,
     knn: Path | None = None,
     search: str | None = None,
+    draft: Path | None = None,
+    drafting: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> None:
     """Prints the prompt and its continuation; the price goes to standard error."""
@@ -27,10 +31,26 @@ def write(
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     neighbors = neighbors_of(model, knn, search)
-    pieces = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, neighbors=neighbors, **settings)
+    small = _draft(draft, drafting or {})
+    how: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop, "neighbors": neighbors, "draft": small}
+    pieces = generate(model, prompt, **how, **settings)
     print(prompt, end="", flush=True)
     for piece in pieces:
         print(piece, end="", flush=True)
     print()
+    if small is not None:
+        print(small, file=sys.stderr)
+        return
     read = len(model.tokenizer.encode(prompt))
     print(f"all {max_tokens:,} tokens: {price(model, read, max_tokens, mode, hop)}", file=sys.stderr)
+
+
+def _draft(run: Path | None, settings: Mapping[str, Any]) -> Draft | None:
+    """The draft model of a run; ValueError for its settings without it."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if run is None:
+        if given:
+            option = {"tokens": "--drafts", "take_back": "--take-back"}.get(next(iter(given)), "--confidence")
+            raise ValueError(f"{option} is of a model that writes ahead: give --draft RUN, or leave it out")
+        return None
+    return Draft(load(run), **given)

@@ -86,13 +86,13 @@ def _draw(
     neighbors: Neighbors | None,
 ) -> Iterator[Drawn]:
     modules = list(model.modules())
-    with _at_rest(modules):
+    with at_rest(modules):
         logits = _mixed(reading.prompt(prompts.to(model.device)), neighbors)
     for left in range(count, 0, -1):
         ids = draw(logits, sampling, generator)
         yield Drawn(ids, logits)
         if left > 1:
-            with _at_rest(modules):
+            with at_rest(modules):
                 logits = _mixed(reading.token(ids), neighbors)
 
 
@@ -101,7 +101,7 @@ def _mixed(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
 
 
 @contextmanager
-def _at_rest(modules: list[nn.Module]) -> Iterator[None]:
+def at_rest(modules: list[nn.Module]) -> Iterator[None]:
     """Evaluation mode without gradients while the model computes; the caller's mode is restored at each yield.
 
     Not `inference_mode`: what a module caches under it could not be trained through later.
