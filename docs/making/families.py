@@ -5,7 +5,7 @@ from collections.abc import Iterable
 FAMILIES = {
     "Attention": ("attention", "mla", "fox", "differential", "additive"),
     "Sparse attention": ("image", "sparse", "blockwise", "etc", "longformer", "bigbird"),
-    "Chosen by content": ("reformer", "routing"),
+    "Chosen by content": ("reformer", "routing", "memorizing"),
     "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),
     "Linear attention": (
         "linear",
