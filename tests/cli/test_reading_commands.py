@@ -121,3 +121,34 @@ def test_a_draft_that_cannot_be(
     assert answer.code == 2
     assert words in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    """The price says how many layers were read, what that saved, and how often the likeliest token changed."""
+    tokenizer = face.load(trained).tokenizer
+    deep = face.decoder("he", vocab=tokenizer.vocab, dim=8, depth=3, context=24, ffn=16)
+    run = face.save(deep, tmp_path / "deep", tokenizer=tokenizer)
+    ask = ("generate", run, "Once", "--max-tokens", 10, "--temperature", 0)
+    plain, sure = seqloom(*ask), seqloom(*ask, "--exit", 1)
+    assert (sure.code, sure.out) == (0, plain.out)
+    assert sure.err.startswith("3.00 of 3 layers on average over 9 tokens; ")
+    bold = seqloom(*ask, "--exit", 0, "--exit-by", "state")
+    assert bold.code == 0
+    assert float(bold.err.split(" ")[0]) < float(sure.err.split(" ")[0])
+    assert "the likeliest token differs in" in bold.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--exit", 1.5), "the threshold of exits is from 0 to 1, not 1.5"),
+        (("--exit", 0.5, "--exit-by", "stat"), "did you mean 'state'"),
+        (("--exit-by", "state"), "give --exit, or leave it out"),
+        (("--exit", 0.5, "--draft", "{run}"), "leave out neighbors and exits, or the draft"),
+    ],
+)
+def test_an_exit_that_cannot_be(options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path) -> None:
+    answer = seqloom("generate", trained, "Once", *(trained if each == "{run}" else each for each in options))
+    assert answer.code == 2
+    assert words in answer.err
+    assert len(answer.err.splitlines()) == 1

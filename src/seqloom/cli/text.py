@@ -42,6 +42,13 @@ def generate(
     take_back: Annotated[
         float | None, typer.Option(help="its tokens stay up to so many nats under the large model (Big-Little)")
     ] = None,
+    exit_at: Annotated[
+        float | None,
+        typer.Option("--exit", help="leave out later layers where a token is this sure, from 0 to 1 (CALM)"),
+    ] = None,
+    exit_by: Annotated[
+        str | None, typer.Option(help="how sure: softmax, the gap of the two likeliest (default), or state, its cosine")
+    ] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Writes on from a prompt, as it is drawn."""
@@ -51,7 +58,8 @@ def generate(
     store: dict[str, Any] = {"knn": knn, "search": search}
     small: dict[str, Any] = {"tokens": drafts, "confidence": confidence, "take_back": take_back}
     how: dict[str, Any] = {"max_tokens": max_tokens, "stop": stop or [], "mode": mode, "hop": hop, **sampling}
-    write(run, prompt, step=step, **store, draft=draft, drafting=small, **how)
+    early: dict[str, Any] = {"threshold": exit_at, "by": exit_by}
+    write(run, prompt, step=step, **store, draft=draft, drafting=small, exiting=early, **how)
 
 
 def evaluate(

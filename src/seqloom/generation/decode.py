@@ -17,6 +17,7 @@ from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
 from seqloom.generation.drafting import Draft, drafted
 from seqloom.generation.draws import tokens
+from seqloom.generation.exits import Exits
 from seqloom.generation.modes import Mode
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
@@ -40,6 +41,7 @@ def generate(
     ignore_eos: bool = False,
     neighbors: Neighbors | None = None,
     draft: Draft | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[str]: ...
 @overload
 def generate(
@@ -56,6 +58,7 @@ def generate(
     ignore_eos: bool = False,
     neighbors: Neighbors | None = None,
     draft: Draft | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[int]: ...
 def generate(
     model: Model,
@@ -72,6 +75,7 @@ def generate(
     ignore_eos: bool = False,
     neighbors: Neighbors | None = None,
     draft: Draft | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[str] | Iterator[int]:
     """Continues `prompt` by at most `max_tokens` tokens: a text in pieces of whole characters, ids in ids.
 
@@ -79,7 +83,7 @@ def generate(
     `stop`. A text prompt needs `model.tokenizer`; ids do not, and without one there is no `<eos>`. Between two pieces
     the model is unchanged, training mode included. The same seed gives the same text; the global random state stays.
     With `neighbors` each prediction is mixed with those of a store (`seqloom.retrieval`); with a `draft` a small model
-    writes ahead (`seqloom.generation.drafting`).
+    writes ahead (`seqloom.generation.drafting`); with `exits` layers are left out (`seqloom.generation.exits`).
 
     Raises ValueError or TypeError at the call for invalid arguments: see `seqloom.generation.modes.check` for lengths.
     """
@@ -99,11 +103,13 @@ def generate(
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _whole(prompt)
     prompts = torch.tensor([ids], dtype=torch.long)
     how: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop, "sampling": sampling}
-    drawn = tokens(model, prompts, **how, seed=seed, neighbors=neighbors)
+    drawn = tokens(model, prompts, **how, seed=seed, neighbors=neighbors, exits=exits)
     new: Iterator[int] = (int(token.ids[0]) for token in drawn)
     if draft is not None:
-        if neighbors is not None:
-            raise ValueError("a draft is of the large model's own predictions: leave out neighbors, or the draft")
+        if neighbors is not None or exits is not None:
+            raise ValueError(
+                "a draft is of the large model's own predictions: leave out neighbors and exits, or the draft"
+            )
         new = drafted(model, draft, ids, **how, generator=torch.Generator().manual_seed(seed))
     written = _until(eos, new)
     return pieces(written, tokenizer, stop, ids) if isinstance(prompt, str) else written

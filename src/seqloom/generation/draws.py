@@ -6,6 +6,7 @@ logits = read(prompts);   repeat:  ids ~ p(logits),  logits = read(ids)
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from seqloom.core.arguments import described
 from seqloom.core.model import Model, require_generates
 from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids
+from seqloom.generation.exits import Exits, require_exits
 from seqloom.generation.modes import Mode, Reader, reader
 from seqloom.generation.sample import Sampling, draw
 from seqloom.models.arguments import INTEGERS, check_whole
@@ -41,10 +43,11 @@ def tokens(
     sampling: Sampling | None = None,
     seed: int = 0,
     neighbors: Neighbors | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
-    With `neighbors` these are ln p of the model's prediction mixed with theirs.
+    With `neighbors` these are ln p of the model's prediction mixed with theirs; with `exits` layers are left out.
     Raises ValueError or TypeError at the call as `generate` does. It does not stop at `<eos>`: the caller does.
     """
     require_generates(model)
@@ -53,7 +56,9 @@ def tokens(
         raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
     check_whole("seed", seed)
     require_neighbors(neighbors)
-    reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
+    require_exits(exits)
+    step = None if exits is None else partial(exits.step, model)
+    reading = reader(model, mode, hop, prompts.shape[1], max_tokens, step)
     vocab = model.config.vocab
     if not 0 <= int(prompts.min()) <= int(prompts.max()) < vocab:
         wrong = next(id for id in prompts.flatten().tolist() if not 0 <= id < vocab)

@@ -6,13 +6,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from seqloom.runs.layout import Run
 from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.objectives.labels import LabelsConfig
 from seqloom.training.objectives.masked_token import MaskedTokenConfig
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.objectives.probe import ProbeConfig
 
 AnyObjective: TypeAlias = Annotated[
-    NextTokenConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig, Field(discriminator="kind")
+    NextTokenConfig | ExitsConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig, Field(discriminator="kind")
 ]
 
 
