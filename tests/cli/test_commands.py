@@ -17,7 +17,7 @@ from tests.cli.conftest import STEP, TINY, Answer
 Seqloom = Callable[..., Answer]
 NAMES = (
     *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
-    *("study", "distill", "report", "bench", "doctor", "knn"),
+    *("study", "distill", "report", "bench", "doctor", "knn", "calibrate"),
 )
 
 COLOR = r"\x1b\[(?:\d+;)*3[0-7]m"

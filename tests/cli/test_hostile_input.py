@@ -25,6 +25,7 @@ HEALTHY = {
     "bench": ["he"],
     "build": ["{run}", "--data", "stories:3", "--out", "new"],
     "board": ["--data", "stories:20", "--out", "new"],
+    "calibrate": ["{run}", "--data", "stories:3"],
     "compare": ["--out", "new", "she", "--preset", "tiny"],
     "data": ["stories:20"],
     "demo": ["--out", "new", "--scale", "tiny"],
@@ -41,6 +42,7 @@ HEALTHY = {
 """arguments under which a command would run, so that it is the value under test that is refused"""
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
+    ("calibrate", "--longest"),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
     *(
         ("evaluate", "--batch"),

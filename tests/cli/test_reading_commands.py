@@ -152,3 +152,16 @@ def test_an_exit_that_cannot_be(options: tuple[object, ...], words: str, seqloom
     assert answer.code == 2
     assert words in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+def test_calibrate(seqloom: Seqloom, trained: Path) -> None:
+    ask = ("calibrate", trained, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
+    answer = seqloom(*ask)
+    assert answer.code == 0, answer.err
+    assert "no threshold is sure enough: read more than 5 texts" in answer.out
+    found = json.loads(seqloom(*ask, "--delta", 0.9, "--epsilon", 0.5, "--json").out)
+    assert (found["chosen"], found["losses"]) == (0.5, [0.0, 0.0]), "one layer leaves nothing out"
+    for wrong, words in (("--delta=0", "delta lies between"), ("--thresholds=x", "--thresholds is a list of numbers")):
+        refused = seqloom(*ask, wrong)
+        assert refused.code == 2
+        assert words in refused.err

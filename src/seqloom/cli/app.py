@@ -8,6 +8,7 @@ import typer
 
 from seqloom.cli.bench import bench
 from seqloom.cli.board import board
+from seqloom.cli.calibrate import calibrate
 from seqloom.cli.compare import compare
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
@@ -177,7 +178,7 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (train, generate, evaluate),
     "Comparisons": (compare, bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (data, distill, demo),
+    "More": (data, distill, calibrate, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}

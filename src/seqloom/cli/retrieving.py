@@ -32,8 +32,8 @@ def built(
     step: int | None,
 ) -> str:
     """Builds a store and returns what it holds."""
-    model = _model(run, step)
-    tokens = _tokens(run, model, data, column)
+    model = model_of(run, step)
+    tokens = tokens_of(run, model, data, column)
     how: dict[str, Any] = {"batch": batch, "stride": stride, "half": half, "lists": lists, "probes": probes}
     store = build(model, tokens, out, source=data, **how)
     rows = [
@@ -59,12 +59,12 @@ def tuned(
 ) -> str:
     """Tries a grid, stores the best and returns the losses."""
     _require_kind(search)
-    model = _model(run, step)
+    model = model_of(run, step)
     store = open_store(folder, model)
     ks, weights, temperatures = grid
     for k in ks:
         store.require(k)
-    tokens = _tokens(run, model, data, column)
+    tokens = tokens_of(run, model, data, column)
     choices: dict[str, Any] = {"ks": ks, "weights": weights, "temperatures": temperatures}
     result = tune(model, store, tokens, batch=batch, search=search, **choices)
     best = result.best
@@ -96,15 +96,17 @@ def neighbors_of(model: Model, folder: Path | None, search: Any) -> Neighbors | 
     return Neighbors(model, open_store(folder, model), search=search)
 
 
-def _model(run: Path, step: int | None) -> Model:
+def model_of(run: Path, step: int | None) -> Model:
+    """The model of a run that has a tokenizer."""
     model = load(run, step=step)
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     return model
 
 
-def _tokens(run: Path, model: Model, data: str, column: str | None) -> Tokens:
-    settings = find_run(run).data  # the text is read as the run's own text was
+def tokens_of(run: Path, model: Model, data: str, column: str | None) -> Tokens:
+    """The ids of a text, read as the run's own text was."""
+    settings = find_run(run).data
     documents = read(data, column=column or settings.get("column", "text"))
     return encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
 

@@ -93,10 +93,10 @@ def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
     ids = ids[: model.traits.longest or len(ids)]
     first = min(len(read), len(ids) - 1)
     whole = partial(model.step, reuse=True)
-    _read_on(model, whole, ids[:first], ids[first : first + WARM])  # so that the first way pays for no first time
+    read_on(model, whole, ids[:first], ids[first : first + WARM])  # so that the first way pays for no first time
     seconds, likeliest = zip(
         *(
-            _read_on(model, step, ids[:first], ids[first:])
+            read_on(model, step, ids[:first], ids[first:])
             for step in (whole, partial(Exits(exits.threshold, exits.by, exits.decay, exits.most).step, model))
         ),
         strict=True,
@@ -109,8 +109,8 @@ def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
     )
 
 
-def _read_on(model: Model, step: Step, before: list[int], ids: list[int]) -> tuple[float, list[int]]:
-    """Seconds that the ids take one by one, after others, and the likeliest token after each."""
+def read_on(model: Model, step: Step, before: list[int], ids: list[int]) -> tuple[float, list[int]]:
+    """Seconds that the ids take one by one, after others, and the likeliest token after each, by a way to read one."""
     _, state = model.read(torch.tensor([before], device=model.device), model.start(1))
     likeliest = []
     began = time.perf_counter()
