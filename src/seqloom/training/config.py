@@ -192,7 +192,6 @@ class RunConfig(Config):
             "training.compile": training.compile,
             "training.stages with a context": any(stage.context is not None for stage in training.stages),
             "data.packed": self.data.packed,
-            "data.within_documents": self.data.within_documents,
             "data.disjoint": self.data.disjoint,
         }
         for name, given in others.items():
