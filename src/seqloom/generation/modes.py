@@ -14,7 +14,6 @@ Source: slide with h = 1 is the Extractor paper's Eq. 2. Longer hops and stream 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import Literal, TypeAlias, final, get_args
 
 import torch
@@ -54,7 +53,7 @@ class Slide(Reader):
 
     def __init__(self, model: Model, hop: int, step: Step | None = None) -> None:
         self._model, self._hop, self._length = model, hop, window(model)
-        self._step = step or partial(model.step, reuse=True)
+        self._step = step or (lambda ids, state: model.step(ids, state, reuse=True))
         self._streams = streams(model)
         self._state: ModelState | None = None
 
@@ -89,7 +88,7 @@ class Stream(Reader):
 
     def __init__(self, model: Model, step: Step | None = None) -> None:
         self._model = model
-        self._step = step or partial(model.step, reuse=True)
+        self._step = step or (lambda ids, state: model.step(ids, state, reuse=True))
 
     @override
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:

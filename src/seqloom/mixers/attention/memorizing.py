@@ -88,7 +88,8 @@ class Memorizing(PackedMixer):
         if state is None:
             near = attend(q, k, v, pattern=banded(self.window))
             if self.window >= T:
-                return self._out(near), {}
+                # nothing is old; under gradients the gate gets one, of 0, as every parameter does
+                return self._out(near + 0 * self.gate.sum() if torch.is_grad_enabled() else near), {}
             first, W = near[:, :, : self.window], self.window
             now = torch.arange(W, T, device=x.device)[None]
             return self._out(torch.cat([first, self._mixed(near[:, :, W:], q[:, :, W:], k, v, now)], 2)), {}
