@@ -28,7 +28,7 @@ def row(large, small, temperature):
         return lambda: "".join(seqloom.generate(large, PROMPT, **how, draft=drafts.get(name)))
 
     times = compare({name: write(name) for name in ("plain", *drafts)}, "plain", repeats=9)
-    worth = {name: {"stayed": draft.kept / draft.drafted, "per_reading": draft.written / draft.readings,
+    worth = {name: {"stayed": draft.stayed / draft.drafted, "per_reading": draft.written / draft.readings,
                     "differing": draft.differing / draft.written} for name, draft in drafts.items()}  # fmt: skip
     sizes = [sum(p.numel() for p in model.parameters()) for model in (large, small)]
     return {

@@ -3,7 +3,7 @@
 python benchmarks/knn.py
 
 The model is paper/small's with 4 heads, untrained, over 5,000 tokens: times do not depend on its weights. The store is
-of 200,000 tokens drawn at random, searched exactly and by 1,024 inverted lists, of which 8 are read, k = 64; `found`
+of 200,000 tokens drawn at random, searched exactly and by 1,024 inverted lists, of which 8 are read, k = 64; `recall`
 is the share of the exact neighbors that the lists give. Then 1 M keys of 128 numbers and 64 queries, k = 64: our exact
 search next to faiss' IndexFlatL2.
 """
@@ -48,8 +48,8 @@ def scored(folder):
 
     queries = store.keys[torch.randperm(KEYS, generator=torch.Generator().manual_seed(2))[:200]]
     by_lists, by_all = (search_of(store, kind).nearest(queries, K)[1] for kind in ("lists", "exact"))
-    found = sum(len(set(one) & set(other)) for one, other in zip(by_lists.tolist(), by_all.tolist(), strict=True))
-    found /= by_all.numel()
+    recall = sum(len(set(one) & set(other)) for one, other in zip(by_lists.tolist(), by_all.tolist(), strict=True))
+    recall /= by_all.numel()
     runs = {"plain": lambda: score(model, held), "lists": mixed("lists"), "exact": mixed("exact")}
     return {
         "keys": KEYS,
@@ -57,7 +57,7 @@ def scored(folder):
         "k": K,
         "lists": LISTS,
         "probes": 8,
-        "found": found,
+        "recall": recall,
         **compare(runs, "plain", repeats=5),
     }
 

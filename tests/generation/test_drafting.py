@@ -104,7 +104,7 @@ def test_the_law_is_that_of_the_large_model(drafts: int, sampling: Sampling) -> 
     draft = Draft(small, drafts)
     ids = written(large, draft, [0], max_tokens=100_000, sampling=sampling)
     assert len(ids) == draft.written == 100_000
-    assert 0.1 < draft.kept / draft.drafted < 0.9
+    assert 0.1 < draft.stayed / draft.drafted < 0.9
     laws = probabilities(large.table, sampling).numpy()
     pairs = Counter(itertools.pairwise([0, *ids]))
     for token, law in enumerate(laws):
@@ -131,7 +131,7 @@ def test_without_chance_it_writes_what_the_large_model_writes(kind: str) -> None
     assert written(small, Draft(large, 3), [1, 2, 3], sampling=greedy, max_tokens=8) == turned
     own = Draft(large, 3)
     assert written(large, own, [1, 2, 3], sampling=greedy, max_tokens=8) == plain
-    assert own.kept == own.drafted
+    assert own.stayed == own.drafted
     assert own.readings == 2, "three drafts and one token more at each reading"
 
 
@@ -189,7 +189,7 @@ def test_big_little_by_hand() -> None:
     nats = float(-large.table.detach()[1].log_softmax(0)[2])
     patient = Draft(small, 4, confidence=0.9, take_back=nats + 0.01)
     assert written(large, patient, [0], **greedy) == [1, 2, 3, 0], "0 → 1 → 2 are sure; the large model goes on with 3"
-    assert (patient.readings, patient.kept, patient.differing) == (2, 2, 1)
+    assert (patient.readings, patient.stayed, patient.differing) == (2, 2, 1)
     strict = Draft(small, 4, confidence=0.9, take_back=nats - 0.01)
     assert written(large, strict, [0], **greedy) == [1, 3, 0, 1], "1 → 2 is taken back"
     assert strict.differing == 0

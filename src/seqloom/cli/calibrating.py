@@ -32,10 +32,10 @@ def calibrated(
     rows = [list(row) for row in zip(result.thresholds, result.depths, result.losses, result.p, strict=True)]
     head = ("--exit", f"layers of {len(model.config.mixers)}", "tokens that differ", "p")
     if result.chosen is None:
-        found = f"no threshold is sure enough: read more than {result.texts:,} texts, or ask for a larger --delta"
+        answer = f"no threshold is sure enough: read more than {result.texts:,} texts, or ask for a larger --delta"
     else:
         how = "" if by == "softmax" else f" --exit-by {by}"
-        found = (
+        answer = (
             f"--exit {result.chosen:g}{how}: at most {delta:.0%} of tokens differ, with probability {1 - epsilon:.0%}"
         )
-    return f"{table(head, rows)}\n\n{found}"
+    return f"{table(head, rows)}\n\n{answer}"

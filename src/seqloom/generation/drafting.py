@@ -47,8 +47,8 @@ class Draft:
     take_back: float | None = None
     """nats of a draft under the large model, above which it is taken back"""
     drafted: int = 0
-    kept: int = 0
-    """drafts that stayed"""
+    stayed: int = 0
+    """of the drafts"""
     readings: int = 0
     """of the large model"""
     written: int = 0
@@ -62,11 +62,11 @@ class Draft:
 
     def __str__(self) -> str:
         """What the draft was worth, in words."""
-        share = f"{self.kept / max(self.drafted, 1):.0%}"
+        share = f"{self.stayed / max(self.drafted, 1):.0%}"
         further = "" if self.exact else f", {self.differing:,} of which it would have written otherwise"
         return (
             f"{self.written:,} tokens in {self.readings:,} readings of the large model; "
-            f"{self.kept:,} of {self.drafted:,} drafts stayed ({share}){further}"
+            f"{self.stayed:,} of {self.drafted:,} drafts stayed ({share}){further}"
         )
 
 
@@ -81,7 +81,7 @@ def require_draft(draft: Any, model: Model) -> None:
             raise TypeError(f"{name} is a number, not {described(value)}")
         if value is not None and not 0 <= value <= most:
             raise ValueError(f"{name} is from 0 to {most:g}, not {value}")
-    own, other = (getattr(each.tokenizer, "json", None) for each in (model, draft.model))
+    own, other = (getattr(one.tokenizer, "json", None) for one in (model, draft.model))
     if model.config.vocab != draft.model.config.vocab or (own is not None and other is not None and own != other):
         raise ValueError("the draft model has another tokenizer: train it with --set data.tokenizer of the large one")
 
@@ -118,17 +118,17 @@ def _written(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Iterator[int]:
-    modules = [[*each.modules()] for each in (model, draft.model)]
+    modules = [[*one.modules()] for one in (model, draft.model)]
     left = max_tokens
     with ExitStack() as stack:
-        for each in modules:
-            stack.enter_context(at_rest(each))
+        for parts in modules:
+            stack.enter_context(at_rest(parts))
         large = ahead(model, prompt, mode, hop)
         small = ahead(draft.model, prompt, mode, min(hop, window(draft.model)) if mode == "slide" else hop)
     while left:
         with ExitStack() as stack:
-            for each in modules:
-                stack.enter_context(at_rest(each))
+            for parts in modules:
+                stack.enter_context(at_rest(parts))
             ids, q = _drafts(small, draft, min(draft.tokens, left - 1), sampling, generator)
             logits = large.predict(ids)
             p = probabilities(logits, sampling)
@@ -139,7 +139,7 @@ def _written(
                 large.keep(new)
                 small.keep(new)
         draft.drafted += len(ids)
-        draft.kept += stay
+        draft.stayed += stay
         draft.readings += 1
         draft.written += len(new)
         likeliest = logits[:stay].argmax(1).tolist()

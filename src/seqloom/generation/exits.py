@@ -89,7 +89,7 @@ def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
     """
     if not exits.tokens:
         return "no token was read by itself, so that no layer could be left out: see --mode stream"
-    read, ids = (model.tokenizer.encode(each) for each in (prompt, prompt + text))
+    read, ids = (model.tokenizer.encode(words) for words in (prompt, prompt + text))
     ids = ids[: model.traits.longest or len(ids)]
     first = min(len(read), len(ids) - 1)
     whole = partial(model.step, reuse=True)

@@ -113,17 +113,17 @@ class _Pass:
                 # batches of one window reach any window where another call stopped
                 rows = held_out(self._tokens, config.context, 1 if done else batch, config.stride)
                 for inputs, targets, keep in _batched(islice(rows, done, None), batch) if done else rows:
-                    found = keys.read(model, inputs.to(model.device))[keep.to(model.device)].cpu()
-                    key_file.write(found.numpy().astype(config.dtype).tobytes())
+                    read = keys.read(model, inputs.to(model.device))[keep.to(model.device)].cpu()
+                    key_file.write(read.numpy().astype(config.dtype).tobytes())
                     value_file.write(targets[keep].numpy().astype("<i4").tobytes())
-                    done, entries = done + len(inputs), entries + len(found)
+                    done, entries = done + len(inputs), entries + len(read)
                     if time.monotonic() - noted > NOTED or done == windows:
                         for file in (key_file, value_file):
                             file.flush()
                             os.fsync(file.fileno())
                         write_json(note, {"windows": done, "entries": entries})
                         noted = time.monotonic()
-                    advance(len(found))
+                    advance(len(read))
         finally:
             keys.close()
             model.train(training)

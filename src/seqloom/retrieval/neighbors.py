@@ -71,8 +71,8 @@ class Neighbors:
         p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.followed(numbers), shares)
         own = logits.double().cpu().log_softmax(1)
         mixed = torch.logaddexp(p.log() + math.log(self.mix.weight), own + math.log1p(-self.mix.weight))
-        found = distances[:, :1].isfinite()
-        return torch.where(found, mixed, own).to(logits.device)
+        known = distances[:, :1].isfinite()
+        return torch.where(known, mixed, own).to(logits.device)
 
 
 def require_neighbors(neighbors: Any) -> None:

@@ -59,8 +59,8 @@ class Exact(Search):
         lengths = queries.square().sum(1, keepdim=True)
         for first in range(0, N, block):
             keys = self._keys[first : first + block].float()
-            found = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2) + lengths
-            near, at = found.topk(min(k, len(keys)), largest=False)
+            gaps = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2) + lengths
+            near, at = gaps.topk(min(k, len(keys)), largest=False)
             distances = torch.cat([distances, near], 1)
             numbers = torch.cat([numbers, at + first], 1)
             distances, order = distances.topk(min(k, distances.shape[1]), largest=False)
@@ -79,8 +79,8 @@ class Faiss(Search):
     def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
         distances, numbers = self._index.search(np.ascontiguousarray(queries.float().cpu().numpy()), k)
         missing = torch.from_numpy(numbers < 0)
-        found = torch.where(missing, torch.inf, torch.from_numpy(distances))
-        return found, torch.where(missing, 0, torch.from_numpy(numbers))
+        distances = torch.where(missing, torch.inf, torch.from_numpy(distances))
+        return distances, torch.where(missing, 0, torch.from_numpy(numbers))
 
 
 def search_of(store: Store, kind: Kind | None = None) -> Search:

@@ -148,9 +148,9 @@ class Memorizing(PackedMixer):
         self, near: Tensor, q: Tensor, k: Tensor, v: Tensor, now: Tensor | None = None, then: Tensor | None = None
     ) -> Tensor:
         """What is near and what is old, (B, H, T, K)."""
-        old, found = recall(q, k, v, self.old, query_time=now, key_time=then)
+        old, any_old = recall(q, k, v, self.old, query_time=now, key_time=then)
         share = torch.sigmoid(self.gate[:, None, None].expand(-1, q.shape[2], 1))
-        return torch.where(found, near + share * (old - near), near)
+        return torch.where(any_old, near + share * (old - near), near)
 
     def _out(self, y: Tensor) -> Stream:
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))

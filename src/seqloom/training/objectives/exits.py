@@ -72,6 +72,6 @@ class NextTokenExits(ScoredByToken):
         ids = batch["ids"]
         streams, extras = model.exits(ids[:, :-1])
         targets = ids[:, 1:].flatten()
-        each = torch.stack([cross_entropy(widened(model.logits(x)).flatten(0, 1), targets) for x in streams])
-        shares = torch.arange(1, len(each) + 1, device=each.device) if self.by_layer else torch.ones_like(each)
-        return Pass({"loss": (each * shares).sum() / shares.sum()}, extras)
+        losses = torch.stack([cross_entropy(widened(model.logits(x)).flatten(0, 1), targets) for x in streams])
+        shares = torch.arange(1, len(losses) + 1, device=losses.device) if self.by_layer else torch.ones_like(losses)
+        return Pass({"loss": (losses * shares).sum() / shares.sum()}, extras)
