@@ -28,8 +28,11 @@ def row(large, small, temperature):
         return lambda: "".join(seqloom.generate(large, PROMPT, **how, draft=drafts.get(name)))
 
     times = compare({name: write(name) for name in ("plain", *drafts)}, "plain", repeats=9)
-    worth = {name: {"stayed": draft.stayed / draft.drafted, "per_reading": draft.written / draft.readings,
-                    "differing": draft.differing / draft.written} for name, draft in drafts.items()}  # fmt: skip
+    worth = {}
+    for name, draft in drafts.items():
+        shares = {"stayed": (draft.stayed, draft.drafted), "per_reading": (draft.written, draft.readings)}
+        shares["differing"] = (draft.differing, draft.written)
+        worth[name] = {share: part / max(whole, 1) for share, (part, whole) in shares.items()}
     sizes = [sum(p.numel() for p in model.parameters()) for model in (large, small)]
     return {
         "tokens": tokens,
