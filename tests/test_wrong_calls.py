@@ -23,6 +23,8 @@ from seqloom.evaluation import scores, stories
 from seqloom.generation import draws, price, sample
 from seqloom.generation.beams import Beams, beam_search
 from seqloom.generation.decode import generate_ids
+from seqloom.generation.drafting import Draft
+from seqloom.generation.exits import Exits
 from seqloom.generation.sample import Sampling
 from seqloom.generation.translation import translate, translate_best
 from seqloom.models.decoder import Decoder
@@ -101,6 +103,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "read_with_extras": (MODEL.read_with_extras, {"ids": IDS, "state": MODEL.start(B)}),
     "read": (MODEL.read, {"ids": IDS, "state": MODEL.start(B)}),
     "step": (MODEL.step, {"ids": IDS[:, 0], "state": MODEL.start(B)}),
+    "step_until": (
+        MODEL.step_until,
+        {"ids": IDS[:, 0], "state": MODEL.start(B), "enough": lambda before, after: False},
+    ),
+    "exits": (MODEL.exits, {"ids": IDS}),
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
     "cost": (MODEL.cost, {"T": 2}),
     "inner_cost": (MODEL.inner_cost, {"T": 2}),
@@ -185,6 +192,24 @@ WRONG: dict[str, list[Any]] = {
     "per": [*WORDS, "batch"],
     "outputs": COUNTS[1:],
     "reuse": [None, 1, "yes"],
+    "neighbors": [3, "store", {}],
+    "exits": [
+        3,
+        0.9,
+        {},
+        Exits(1.5),
+        Exits(-0.1),
+        Exits(math.nan),
+        Exits("0.9"),
+        Exits(0.9, "sure"),
+        Exits(0.5, decay=-1),
+    ],
+    "enough": [None, 0.9, "sure"],
+    "draft": [
+        *(3, "runs/small", {}, MODEL, Draft(MIXER), Draft(MODEL, 0), Draft(MODEL, True), Draft(MODEL, confidence=1.5)),
+        *(Draft(MODEL, take_back=-1.0), Draft(MODEL, confidence="0.5"), Draft(MODEL, take_back=math.nan)),
+        Draft(seqloom.decoder("me", vocab=VOCAB + 1, dim=DIM, depth=1, context=6, ffn=4)),
+    ],
 }
 """malformed values by the name of the parameter"""
 OWN: dict[tuple[str, str], list[Any]] = {
@@ -207,6 +232,8 @@ OWN: dict[tuple[str, str], list[Any]] = {
     ("extend", "ids"): [*WRONG["ids"], IDS[0], IDS[:1]],
     ("extend", "state"): [*WRONG["state"], MODEL.start(B + 1)],
     ("step", "state"): [*WRONG["state"], MODEL.start(B + 1)],
+    ("step_until", "ids"): [*WRONG["ids"], IDS, IDS[:1, 0], torch.tensor([1, VOCAB]), torch.tensor([-1, 1])],
+    ("step_until", "state"): [*WRONG["state"], MODEL.start(B + 1)],
 }
 """where a function wants something else by that name, or more"""
 
@@ -265,7 +292,8 @@ def test_the_right_call_passes(name: str) -> None:
 
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
-    verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "trim", "crop", "begin"}
+    verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "step_until", "exits", "trim", "crop"}
+    verbs |= {"begin"}
     verbs |= {"cost", "inner_cost"} | {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
     classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
     members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}

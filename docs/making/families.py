@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 
 FAMILIES = {
-    "Attention": ("attention", "mla", "fox", "differential", "additive", "transformer_xl"),
-    "Attention": ("attention", "mla", "fox", "differential", "additive", "adaptive_span"),
-    "Attention": ("attention", "mla", "fox", "differential", "additive", "adaptive_span", "combiner"),
+    "Attention": (
+        *("attention", "mla", "fox", "differential", "additive"),
+        *("transformer_xl", "adaptive_span", "combiner"),
+    ),
     "Sparse attention": ("image", "sparse", "blockwise", "etc", "longformer", "bigbird"),
-    "Chosen by content": ("reformer", "routing"),
+    "Chosen by content": ("reformer", "routing", "memorizing"),
     "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),
     "Linear attention": (
         "linear",

@@ -21,7 +21,10 @@ from seqloom.mixers import kinds, mixer_config
 ROOT = Path(__file__).parents[2]
 NAVIGATION = {
     "Start": {"Home": "index.md", "Quickstart": "quickstart.md", "Recipes": "recipes.md", "FAQ": "faq.md"},
-    "Choose": {"Choose": "choose.md", "Performance": "performance.md", "Replication": "replication.md"},
+    "Choose": {
+        **{"Choose": "choose.md", "Performance": "performance.md", "Replication": "replication.md"},
+        **{"Retrieval": "retrieval.md", "Drafting": "drafting.md", "Exits": "exits.md"},
+    },
     "Mixers": {},
     "Build": {
         **{"How it is built": "contributing.md", "Contract": "contract.md", "Verify": "verify.md"},

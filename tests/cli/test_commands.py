@@ -17,7 +17,7 @@ from tests.cli.conftest import STEP, TINY, Answer
 Seqloom = Callable[..., Answer]
 NAMES = (
     *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
-    *("study", "distill", "report", "bench", "doctor"),
+    *("study", "distill", "report", "bench", "doctor", "knn", "calibrate"),
 )
 
 COLOR = r"\x1b\[(?:\d+;)*3[0-7]m"
@@ -35,6 +35,16 @@ def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> N
     more = seqloom("train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run")
     assert more.code == 0
     assert f"going on after step {STEP} of {STEP + 1}" in more.err
+
+
+def test_train_from_another_run(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    answer = seqloom(*TINY, "--from", trained, "--out", tmp_path / "run")
+    assert answer.code == 0, answer.err
+    assert f"tensors are those of {trained}, step {STEP}\n" in answer.err
+    wrong = seqloom(*TINY, "--from", "nowhere", "--out", tmp_path / "other")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert "nowhere does not exist" in wrong.err
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_data_of_a_run_is_taken_word_for_word(seqloom: Seqloom, tmp_path: Path) -> None:
@@ -80,7 +90,7 @@ def test_the_help_groups_the_commands(seqloom: Seqloom) -> None:
     heads = [line.split()[1] for line in lines if line.startswith("╭")]
     assert heads == ["Options", "Models", "Comparisons", "Information", "More"]
     names = [line.split()[0] for line in lines if line.split() and line.split()[0] in NAMES]
-    assert names[:6] == ["train", "generate", "evaluate", "compare", "bench", "cost"]
+    assert names[:7] == ["train", "generate", "evaluate", "knn", "compare", "bench", "cost"]
 
 
 def test_the_help_has_no_color_where_none_is_wanted(seqloom: Seqloom, monkeypatch: pytest.MonkeyPatch) -> None:

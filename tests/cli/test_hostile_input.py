@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from typer.models import OptionInfo
 
-from seqloom.cli.app import app, studies
+from seqloom.cli.app import app, knn, studies
 from seqloom.mixers import kinds
 from tests.at_once import first
 from tests.cli.conftest import Answer
@@ -23,7 +23,9 @@ Seqloom = Callable[..., Answer]
 
 HEALTHY = {
     "bench": ["he"],
+    "build": ["{run}", "--data", "stories:3", "--out", "new"],
     "board": ["--data", "stories:20", "--out", "new"],
+    "calibrate": ["{run}", "--data", "stories:3"],
     "compare": ["--out", "new", "she", "--preset", "tiny"],
     "data": ["stories:20"],
     "demo": ["--out", "new", "--scale", "tiny"],
@@ -34,13 +36,21 @@ HEALTHY = {
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
     "train": ["tiny", "--out", "new"],
+    "tune": ["{run}", "--knn", "nowhere", "--data", "stories:3"],
     "verify": ["he"],
 }
 """arguments under which a command would run, so that it is the value under test that is refused"""
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
+    ("calibrate", "--longest"),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
-    *(("evaluate", "--batch"), ("distill", "--batch")),
+    *(
+        ("evaluate", "--batch"),
+        ("distill", "--batch"),
+        ("build", "--batch"),
+        ("build", "--probes"),
+        ("tune", "--batch"),
+    ),
 }
 """counts that only say how long it lasts, or are cut to what there is"""
 WRONG = {"absent": None, "empty": "", "word": "ten", "not-finite": "nan", "negative": "-1", "too-large": str(10**22)}
@@ -48,7 +58,7 @@ WRONG = {"absent": None, "empty": "", "word": "ten", "not-finite": "nan", "negat
 
 def _numeric() -> Iterator[Any]:
     """Every option of a number, of every command, with each class of wrong value."""
-    for command in [*app.registered_commands, *studies.registered_commands]:
+    for command in [*app.registered_commands, *studies.registered_commands, *knn.registered_commands]:
         assert command.callback is not None
         name = command.name or command.callback.__name__
         for parameter, annotated in get_type_hints(command.callback, include_extras=True).items():
@@ -69,7 +79,7 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 
 def test_every_command_is_in_the_table() -> None:
-    everything = [*app.registered_commands, *studies.registered_commands]
+    everything = [*app.registered_commands, *studies.registered_commands, *knn.registered_commands]
     known = {command.name or command.callback.__name__ for command in everything if command.callback}
     without = {"list", "settings", "doctor", "cost", "report", "runs"}
     assert known - set(HEALTHY) == without, "these have no option of a number"
@@ -98,7 +108,7 @@ def test_an_option_of_a_number(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = [word.replace("{run}", str(trained)) for word in HEALTHY[command]]
-    group = ["study"] if command in ("paper", "recall") else []
+    group = {"paper": ["study"], "recall": ["study"], "build": ["knn"], "tune": ["knn"]}.get(command, [])
     answer = seqloom(*group, command, *arguments, option, *([] if value is None else [value]))
     refused(answer)
     assert len(answer.err.splitlines()) == 1, answer.err

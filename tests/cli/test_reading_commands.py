@@ -87,3 +87,81 @@ def test_evaluate_other_text_has_no_floor(seqloom: Seqloom, trained: Path, tmp_p
     (tmp_path / "text.txt").write_text("Colourless green ideas sleep furiously.")
     assert json.loads(seqloom("evaluate", trained, "--data", tmp_path / "text.txt", "--json").out)["floor"] is None
     assert "floor" not in seqloom("evaluate", trained, "--data", tmp_path / "text.txt").out
+
+
+def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
+    """A run that drafts for itself writes its own greedy text; the price says what came of the drafts."""
+    ask = ("generate", trained, "Once", "--max-tokens", 12, "--temperature", 0)
+    plain, drafted = seqloom(*ask), seqloom(*ask, "--draft", trained, "--drafts", 3)
+    assert (drafted.code, drafted.out) == (0, plain.out)
+    assert drafted.err == "12 tokens in 3 readings of the large model; 9 of 9 drafts stayed (100%)\n"
+    bold = seqloom(*ask, "--draft", trained, "--confidence", 0.9, "--take-back", 1)
+    assert bold.out == plain.out
+    assert "of which it would have written otherwise" in bold.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--drafts", 2), "--drafts is of a model that writes ahead: give --draft RUN"),
+        (("--confidence", 0.5), "--confidence is of a model that writes ahead"),
+        (("--draft", "nowhere"), "nowhere does not exist"),
+        (("--draft", "{run}", "--confidence", 2), "confidence is from 0 to 1, not 2"),
+        (("--draft", "{run}", "--take-back", -1), "take_back is from 0 to inf, not -1"),
+        (("--draft", "{other}"), "the draft model has another tokenizer"),
+    ],
+)
+def test_a_draft_that_cannot_be(
+    options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path, tmp_path: Path
+) -> None:
+    other = face.decoder("me", vocab=310, dim=4, depth=1, context=8, ffn=4)
+    face.save(other, tmp_path / "other", tokenizer=face.load(trained).tokenizer) if "{other}" in options else None
+    named = {"{run}": trained, "{other}": tmp_path / "other"}
+    answer = seqloom("generate", trained, "Once", *(named.get(str(option), option) for option in options))
+    assert answer.code == 2
+    assert words in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    """The price says how many layers were read, what that saved, and how often the likeliest token changed."""
+    tokenizer = face.load(trained).tokenizer
+    deep = face.decoder("he", vocab=tokenizer.vocab, dim=8, depth=3, context=24, ffn=16)
+    run = face.save(deep, tmp_path / "deep", tokenizer=tokenizer)
+    ask = ("generate", run, "Once", "--max-tokens", 10, "--temperature", 0)
+    plain, sure = seqloom(*ask), seqloom(*ask, "--exit", 1)
+    assert (sure.code, sure.out) == (0, plain.out)
+    assert sure.err.startswith("3.00 of 3 layers on average over 9 tokens; ")
+    bold = seqloom(*ask, "--exit", 0, "--exit-by", "state")
+    assert bold.code == 0
+    assert float(bold.err.split(" ")[0]) < float(sure.err.split(" ")[0])
+    assert "the likeliest token differs in" in bold.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--exit", 1.5), "the threshold of exits is from 0 to 1, not 1.5"),
+        (("--exit", 0.5, "--exit-by", "stat"), "did you mean 'state'"),
+        (("--exit-by", "state"), "give --exit, or leave it out"),
+        (("--exit", 0.5, "--draft", "{run}"), "leave out neighbors and exits, or the draft"),
+    ],
+)
+def test_an_exit_that_cannot_be(options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path) -> None:
+    answer = seqloom("generate", trained, "Once", *(trained if each == "{run}" else each for each in options))
+    assert answer.code == 2
+    assert words in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_calibrate(seqloom: Seqloom, trained: Path) -> None:
+    ask = ("calibrate", trained, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
+    answer = seqloom(*ask)
+    assert answer.code == 0, answer.err
+    assert "no threshold is sure enough: read more than 5 texts" in answer.out
+    found = json.loads(seqloom(*ask, "--delta", 0.9, "--epsilon", 0.5, "--json").out)
+    assert (found["chosen"], found["losses"]) == (0.5, [0.0, 0.0]), "one layer leaves nothing out"
+    for wrong, words in (("--delta=0", "delta lies between"), ("--thresholds=x", "--thresholds is a list of numbers")):
+        refused = seqloom(*ask, wrong)
+        assert refused.code == 2
+        assert words in refused.err

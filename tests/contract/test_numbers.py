@@ -73,13 +73,15 @@ def check_derivatives(make: Make) -> None:
     """Promise 8, in one random direction of all inputs at once: first derivatives are right under each backend."""
     for function, inputs in under_each_backend(make):
         directions = [draw(*tensor.shape, seed=seed) for seed, tensor in enumerate(inputs, 1)]
-        y = function(*inputs)
+        with choices.recorded() as made:
+            y = function(*inputs)
         weights = draw(*y.shape)
         slopes = torch.autograd.grad(y, inputs, weights, allow_unused=True, materialize_grads=True)
         found = sum(float((slope * way).sum()) for slope, way in zip(slopes, directions, strict=True))
         with torch.no_grad():
             after, before = (
-                function(*(x + step * way for x, way in zip(inputs, directions, strict=True))) for step in (STEP, -STEP)
+                held(function, made)(*(x + step * way for x, way in zip(inputs, directions, strict=True)))
+                for step in (STEP, -STEP)
             )
         wanted = float(((after - before) * weights).sum()) / (2 * STEP)
         scale = max(1.0, *(abs(float((slope * way).sum())) for slope, way in zip(slopes, directions, strict=True)))
@@ -88,13 +90,26 @@ def check_derivatives(make: Make) -> None:
 
 def check_second_derivatives(make: Make) -> None:
     """Promise 8, for each input alone: first derivatives are right, and second ones are right or refused."""
-    for function, inputs in under_each_backend(make):
+    for changing, inputs in under_each_backend(make):
+        with choices.recorded() as made:
+            changing(*inputs)
+        function = held(changing, made)
         assert gradcheck(function, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
         try:
             assert gradgradcheck(function, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
         except RuntimeError as error:
             if "not implemented" not in str(error):
                 raise
+
+
+def held(function: Callable[..., Tensor], made: list[Any]) -> Callable[..., Tensor]:
+    """The function with its choices, and what it reads without gradients, as they were."""
+
+    def run(*inputs: Tensor) -> Tensor:
+        with choices.fixed(made):
+            return function(*inputs)
+
+    return run
 
 
 def under_each_backend(make: Make) -> Iterator[tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:

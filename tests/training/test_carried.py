@@ -34,10 +34,10 @@ def text(count: int, documents: int = 1) -> Tokens:
     return Tokens(ids, starts.astype(np.int64), np.ones(documents, np.int64))
 
 
-def model_of(kind: str) -> Model:
+def model_of(kind: str, std: float = 0.01) -> Model:
     torch.manual_seed(0)
     position = "rotary" if kind == "attention" else "none"
-    sizes = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": T, "dropout": 0.0}
+    sizes = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": T, "dropout": 0.0, "std": std}
     return seqloom.decoder(kind, **sizes, position={"kind": position}).double()
 
 
@@ -113,6 +113,41 @@ def test_held_out_documents_are_read_to_their_end(kind: str) -> None:
     assert found.by_position == pytest.approx([sum(each) / len(each) for each in losses], rel=1e-9)
 
 
+@pytest.mark.parametrize("through", [1, 2])
+@pytest.mark.parametrize("kind", [*KINDS, "memorizing", "fox"])
+def test_within_documents_nothing_is_remembered_of_the_one_before(kind: str, through: int) -> None:
+    """Documents of 1 to 13 tokens: the loss is that of every document read alone, and so are its gradients."""
+    tokens, model = text(1 + B * 24), model_of(kind, std=0.4)
+    tokens.ids[np.cumsum([3, 1, 13, 5, 9, 2, 11, 8, 6])] = 0
+    tokens.ids[-1] = 0
+    objective = CarriedNextToken(tokens, T, B, through, within_documents=True)
+    steps = 24 // (T * through)
+    batches = [objective.batch(3, step, model) for step in range(steps)]
+    carried: dict[str, Tensor] = {}
+    losses = []
+    for batch in batches:
+        result = objective.losses(model, batch, carried)
+        carried = result.carried
+        losses.append(result.losses["loss"])
+    ids = torch.cat([batches[0]["ids"], *(batch["ids"][:, 1:] for batch in batches[1:])], 1)
+    alone = []
+    for row in ids:
+        cuts = [0, *(at for at in range(1, len(row) - 1) if row[at] == 0), len(row) - 1]
+        alone += [nats(model, row[start : end + 1][None])[0] for start, end in pairwise(cuts)]
+    torch.testing.assert_close(torch.stack(losses).mean(), torch.cat(alone).mean(), rtol=1e-9, atol=1e-9)
+    whole = CarriedNextToken(tokens, T, B, through).losses(model, batches[0], {}).losses["loss"]
+    assert abs(float((whole - losses[0]).detach())) > 1e-6, "the documents before it made no difference"
+
+
+def test_a_run_within_documents(tmp_path: Path) -> None:
+    changes = ("model.mixer={kind: memorizing, heads: 2, window: 4, memory: 8}", *CARRY, "data.within_documents=true")
+    tiny(tmp_path / "whole", *changes)
+    tiny(tmp_path / "parts", *changes, "training.batches=4")
+    tiny(tmp_path / "parts", *changes)
+    whole, parts = newest(tmp_path / "whole"), newest(tmp_path / "parts")
+    assert all(torch.equal(tensor, parts.tensors["model"][name]) for name, tensor in whole.tensors["model"].items())
+
+
 def test_a_run_that_stopped_goes_on_bit_for_bit(tmp_path: Path) -> None:
     changes = ("model.mixer.kind=gru", "training.through=2", *CARRY)
     tiny(tmp_path / "whole", *changes)
@@ -133,7 +168,6 @@ REFUSED = [
     (["training.accumulate=2"], "without training.accumulate=2, which reads rows one after the other: choose one"),
     (["training.compile=true"], "without training.compile: choose one"),
     (["data.packed=true"], "without data.packed: choose one"),
-    (["data.within_documents=true"], "without data.within_documents: choose one"),
     (["training.objective.kind=probe"], "without training.objective.kind=probe: choose one"),
     (["training.memory=none", "training.through=2"], "set training.memory=carry as well"),
     (["training.through=0"], "training.through: input should be greater than or equal to 1"),

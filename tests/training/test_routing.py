@@ -23,6 +23,7 @@ MATRICES = {
     "differential": "w_k w_o w_q w_share w_v",
     "additive": QKV,
     "fox": "w_f w_out w_qkv",
+    "memorizing": "w_out w_qkv",
     "mla": "w_c w_d w_kv w_o w_q w_r",
     "reformer": "w_out w_qk w_v",
     "routing": "w_out w_qk w_v",

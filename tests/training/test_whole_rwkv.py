@@ -50,7 +50,8 @@ def test_it_learns_writes_and_is_priced(whole: Callable[..., Outcome]) -> None:
 def test_a_wrong_name_is_one_line() -> None:
     with pytest.raises(
         ValueError,
-        match=r"model\.channel: input should be 'ffn', 'channel_mix', 'channel_mix7' or 'none', not 'channelmix'",
+        match=r"model\.channel: input should be 'ffn', 'channel_mix', 'channel_mix7', 'separable' or 'none', "
+        "not 'channelmix'",
     ):
         resolve("tiny", ["model.channel=channelmix"])
     with pytest.raises(ValueError, match="did you mean 'channel'"):

@@ -8,9 +8,11 @@ import typer
 
 from seqloom.cli.bench import bench
 from seqloom.cli.board import board
+from seqloom.cli.calibrate import calibrate
 from seqloom.cli.compare import compare
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
+from seqloom.cli.knn import knn
 from seqloom.cli.paper import paper
 from seqloom.cli.recall import recall
 from seqloom.cli.text import Run, data, evaluate, generate
@@ -176,7 +178,7 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (train, generate, evaluate),
     "Comparisons": (compare, bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (data, distill, demo),
+    "More": (data, distill, calibrate, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
@@ -193,5 +195,7 @@ for _panel, _commands in PANELS.items():
     for _command in _commands:
         _settings = Options if _command is cost else None
         app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings)(_command)
+    if _panel == "Models":
+        app.add_typer(knn, name="knn", rich_help_panel=_panel)
     if _panel == "Comparisons":
         app.add_typer(studies, name="study", rich_help_panel=_panel)

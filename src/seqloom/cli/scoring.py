@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from seqloom.core.model import Model
+from seqloom.cli.retrieving import neighbors_of
+from seqloom.core.model import Model, require_generates
 from seqloom.core.table import table
 from seqloom.data.config import DataConfig
 from seqloom.data.corpora import read
@@ -37,11 +38,16 @@ def scored(
     pseudo: bool,
     step: int | None,
     as_json: bool,
+    knn: Path | None = None,
+    search: str | None = None,
 ) -> str:
     """The scores as text, or as one JSON object with the loss by position."""
     model = load(run, step=step)
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
+    if knn is not None:
+        require_generates(model, "predict the next token, which a store is of")
+    neighbors = neighbors_of(model, knn, search)
     settings = find_run(run).data  # the text is read as the run's own text was
     config: Any = model.config
     if pseudo:
@@ -61,7 +67,7 @@ def scored(
         tokens = encode_examples(examples, config.labels, model.tokenizer, config.context)
         return _by_objective(run, model, tokens, data, batch, as_json)
     if objective_of(find_run(run)).paired:
-        _require_windows(model, stride, memory)
+        _require_windows(model, stride, memory, memory_length)
         if column is not None:
             raise ValueError("pairs are the two columns of a .tsv file: leave --column out")
         return _by_objective(
@@ -79,17 +85,21 @@ def scored(
         raise ValueError("--memory-length is of a memory that is carried: add --memory carry, or leave it out")
     reader = model if memory_length is None else remembering(model, memory_length)
     by_windows = partial(score, stride=stride)
-    scores = (score_reading if carried else by_windows)(reader, tokens, batch=batch)
+    scores = (score_reading if carried else by_windows)(reader, tokens, batch=batch, neighbors=neighbors)
     least = floor(tokens, model.tokenizer)
     length = {} if memory_length is None else {"memory_length": memory_length}
     if as_json:
         overlap = {"memory": "carry", **length} if carried else {} if stride is None else {"stride": stride}
-        return json.dumps({**scores.row(), **overlap, "unigram_entropy": unigram_entropy(tokens), "floor": least})
+        mixed = {} if neighbors is None else {"knn": neighbors.mix.model_dump()}
+        return json.dumps(
+            {**scores.row(), **overlap, **mixed, "unigram_entropy": unigram_entropy(tokens), "floor": least}
+        )
     rows = [
         ("tokens", scores.tokens),
         *([("memory", "carried through each document")] if carried else []),
         *[("tokens of memory in a layer", memory_length) for _ in length],
         *([] if stride is None else [("further tokens of each window", stride)]),
+        *([] if neighbors is None else [("neighbors, their share", f"{neighbors.mix.k}, {neighbors.mix.weight:g}")]),
         ("loss, nats a token", scores.loss),
         ("perplexity, e^loss", math.exp(scores.loss)),
         ("bits a byte", scores.bits_per_byte),

@@ -9,6 +9,13 @@ TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
 NOTHING_DRAWN = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
 """the defaults of the options of drawing"""
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
+Knn = Annotated[
+    Path | None, typer.Option(help="mix in what followed in a store of this run: the --out of `seqloom knn build`")
+]
+Search = Annotated[
+    str | None,
+    typer.Option(help="of a store: exact, flat (faiss) or lists (faiss; where the store has them, unless given)"),
+]
 
 
 def generate(
@@ -30,24 +37,59 @@ def generate(
         float | None,
         typer.Option(help="of a beam search: 0 ranks by probability; 0.6 unless given favors longer texts"),
     ] = None,
+    knn: Knn = None,
+    search: Search = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(help="a small run of the same tokenizer, which writes ahead; the law of the text stays"),
+    ] = None,
+    drafts: Annotated[
+        int | None, typer.Option(help="tokens that it writes ahead at most; 4 unless given", min=1)
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="it stops ahead where its likeliest token has less probability (Big-Little)")
+    ] = None,
+    take_back: Annotated[
+        float | None, typer.Option(help="its tokens stay up to so many nats under the large model (Big-Little)")
+    ] = None,
+    exit_at: Annotated[
+        float | None,
+        typer.Option("--exit", help="leave out later layers where a token is this sure, from 0 to 1 (CALM)"),
+    ] = None,
+    exit_by: Annotated[
+        str | None, typer.Option(help="how sure: softmax, the gap of the two likeliest (default), or state, its cosine")
+    ] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Writes on from a prompt, as it is drawn; or the likeliest text of a beam search."""
     searching: dict[str, Any] = {"beams": beams, "best": best, "length_penalty": length_penalty}
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    drawing = {"stop": stop or [], **sampling}
-    require_one_way(searching, {name: drawing[name] for name in drawing if drawing[name] != NOTHING_DRAWN.get(name)})
+    ways = given_of(
+        {
+            **{"knn": knn, "search": search, "draft": draft, "drafts": drafts, "confidence": confidence},
+            **{"take_back": take_back, "exit": exit_at, "exit_by": exit_by},
+        }
+    )
+    drawing: dict[str, Any] = {"stop": stop or [], **sampling}
+    changed = {name: value for name, value in drawing.items() if value != NOTHING_DRAWN[name]}
+    require_one_way(searching, changed | ways)
     from seqloom.cli.writing import write, write_best
 
+    how: dict[str, Any] = {"step": step, "max_tokens": max_tokens, "mode": mode, "hop": hop}
     if beams is not None:
-        write_best(run, prompt, step=step, max_tokens=max_tokens, mode=mode, hop=hop, **searching)
+        write_best(run, prompt, **how, **searching)
         return
-    write(run, prompt, step=step, max_tokens=max_tokens, stop=stop or [], mode=mode, hop=hop, **sampling)
+    write(run, prompt, **how, ways=ways, **drawing)
+
+
+def given_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that the command line has."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
     """ValueError where options of a beam search are given without one, or next to options of drawing."""
-    given = [f"--{name.replace('_', '-')}" for name, value in searching.items() if value is not None]
+    given = [f"--{name.replace('_', '-')}" for name in given_of(searching)]
     if given and searching["beams"] is None:
         raise ValueError(f"{given[0]} is of a beam search: give --beams too, as --beams 4")
     if given and drawing:
@@ -76,6 +118,8 @@ def evaluate(
     pseudo: Annotated[
         bool, typer.Option("--pseudo", help="of an encoder: each token masked alone and predicted from all others")
     ] = False,
+    knn: Knn = None,
+    search: Search = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the loss by position")] = False,
 ) -> None:
@@ -83,7 +127,7 @@ def evaluate(
     from seqloom.cli.scoring import scored
 
     options: dict[str, Any] = {"stride": stride, "memory": memory, "memory_length": memory_length}
-    options |= {"column": column, "pseudo": pseudo}
+    options |= {"column": column, "pseudo": pseudo, "knn": knn, "search": search}
     print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))
 
 

@@ -1,5 +1,6 @@
 """`seqloom train`: one run; loads nothing heavy before it runs."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,10 @@ def train(
     ],
     data: Annotated[str | None, typer.Option(help=f"{TEXT}, gutenberg-children, stories")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", help="a run whose weights this one begins with, where they fit", metavar="RUN"),
+    ] = None,
     within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
     allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
     processes: Annotated[int, typer.Option(help="processes of this machine that train together", min=1)] = 1,
@@ -38,6 +43,8 @@ def train(
     from seqloom.cli.checked import require_settings
 
     changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
+    if begin is not None:
+        changes.append(f"training.begin={json.dumps(begin)}")
     require_settings(preset, changes, data)
     from seqloom.core import launch
     from seqloom.training.distributed import require_even

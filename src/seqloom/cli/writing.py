@@ -1,37 +1,58 @@
 """`seqloom generate`: text on the terminal as it is drawn, or the best texts of a beam search."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from seqloom.cli.decoding import decoding, refuse
 from seqloom.core.config import read
 from seqloom.core.model import Model
 from seqloom.core.shapes import Ids
 from seqloom.face import load
 from seqloom.generation.beams import Beams, Hypothesis, beam_search
 from seqloom.generation.decode import generate
+from seqloom.generation.exits import compared
 from seqloom.generation.price import price
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
 from seqloom.generation.translation import translate, translate_best
 
 
-def write(run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: Any, hop: int, **settings: Any) -> None:
+def write(
+    run: Path,
+    prompt: str,
+    *,
+    step: int | None,
+    max_tokens: int,
+    mode: Any,
+    hop: int,
+    ways: Mapping[str, Any],
+    **drawing: Any,
+) -> None:
     """Prints the prompt and its continuation, or the target to a source; the price goes to standard error."""
     model = _with_tokenizer(run, step)
     if model.config.objective == "pairs":
-        _write_target(model, _source(model, prompt, mode, hop), max_tokens, **settings)
+        refuse(ways, "leave it out of a translation")
+        _write_target(model, _source(model, prompt, mode, hop), max_tokens, **drawing)
         return
-    text = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **settings)
+    chosen = decoding(model, ways, max_tokens)
+    text = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **chosen, **drawing)
     print(prompt, end="", flush=True)
+    written = []
     for piece in text:
         print(piece, end="", flush=True)
+        written.append(piece)
     print()
-    length = len(model.tokenizer.encode(prompt))
-    print(f"all {max_tokens:,} tokens: {price(model, length, max_tokens, mode, hop)}", file=sys.stderr)
+    if chosen["exits"] is not None:
+        print(compared(model, chosen["exits"], prompt, "".join(written)), file=sys.stderr)
+    elif chosen["draft"] is not None:
+        print(chosen["draft"], file=sys.stderr)
+    else:
+        length = len(model.tokenizer.encode(prompt))
+        print(f"all {max_tokens:,} tokens: {price(model, length, max_tokens, mode, hop)}", file=sys.stderr)
 
 
 def write_best(

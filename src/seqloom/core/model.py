@@ -6,10 +6,10 @@ Commands ask this contract, never a class. A verb that a kind does not have rais
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
@@ -24,6 +24,10 @@ from seqloom.core.state import ModelState
 
 if TYPE_CHECKING:
     from seqloom.core.model_config import ModelConfig
+
+
+Enough: TypeAlias = Callable[[Tensor, Tensor], bool]
+"""of the stream (B, D) before and after a layer: whether later layers can be left out"""
 
 
 @final
@@ -69,6 +73,11 @@ class Model(nn.Module, ABC):
     def loss_weights(self) -> Mapping[str, float]:
         """The weights of the auxiliary losses in training, by name; 1 for a name that is missing."""
         return {}
+
+    @property
+    def key_norm(self) -> nn.Module:
+        """The norm whose output is the key of a token in a store: see `seqloom.retrieval.keys`."""
+        self._lacks("give keys")
 
     @abstractmethod
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
@@ -140,6 +149,20 @@ class Model(nn.Module, ABC):
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
         """Reads one token per row; with `reuse` the given state is given up. Logits of the next token."""
         self._lacks("read on from a state")
+
+    def step_until(
+        self, ids: Int[Tensor, " B"], state: ModelState, enough: Enough, *, reuse: bool = False
+    ) -> tuple[Float[Tensor, "B W"], ModelState, int]:
+        """As `step`, through the first layers alone, until `enough` says so; also how many they were.
+
+        `enough` is given the stream (B, D) before and after each layer but the last. In the layers that are left out,
+        the states read the stream as it is (`Block.pass_by`).
+        """
+        self._lacks("leave layers out")
+
+    def exits(self, ids: Ids, keep: Keep | None = None) -> tuple[list[Stream], Extras]:
+        """The stream after each layer, each of which `logits` reads, and the extras of the pass."""
+        self._lacks("leave layers out")
 
     def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused room, as it is saved."""

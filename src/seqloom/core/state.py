@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree
@@ -213,6 +213,17 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
         )
         return ModelState(layers, part("extra.", template.extra))  # type: ignore[return-value]
     return part("", template)  # type: ignore[return-value]
+
+
+def restarted(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) -> ModelState:
+    """The state with the given rows as they are in `start`, before the first token; what grows is 0 there."""
+
+    def entry(tensor: Tensor, first: Tensor) -> Tensor:
+        chosen = rows.view(-1, *[1] * (tensor.ndim - 1))
+        return torch.where(chosen, first if first.shape == tensor.shape else torch.zeros_like(tensor), tensor)
+
+    begun = flat(start)
+    return filled(start, {name: entry(tensor, begun[name]) for name, tensor in flat(state).items()})
 
 
 def nbytes(state: State | ModelState) -> int:

@@ -17,6 +17,7 @@ from seqloom.core.model import Model, require_streams
 from seqloom.core.state import select
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import Scores, require_logits, require_tokens, summed, widened
+from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 
 
 def remembering(model: Model, length: int) -> Model:
@@ -34,13 +35,23 @@ def remembering(model: Model, length: int) -> Model:
     return other.to(model.device, model.dtype).train(model.training)
 
 
-def score_reading(model: Model, tokens: Tokens, *, batch: int = 64, context: int | None = None) -> Scores:
+def score_reading(
+    model: Model,
+    tokens: Tokens,
+    *,
+    batch: int = 64,
+    context: int | None = None,
+    neighbors: Neighbors | None = None,
+) -> Scores:
     """Scores a model on tokens, `batch` documents at a time, in segments of `context` tokens, the model's unless given.
 
-    Leaves the model in its mode. Raises TypeError or ValueError for arguments that do not fit, for tokens of another
-    vocabulary, and for a model that does not stream.
+    Leaves the model in its mode. With `neighbors` each prediction is mixed with theirs.
+
+    Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and for a model that
+    does not stream.
     """
     require_streams(model, "read a text on")
+    require_neighbors(neighbors)
     require_tokens(tokens, model.config.vocab)
     count("batch", batch, least=1)
     context = model.config.context if context is None else context
@@ -54,13 +65,21 @@ def score_reading(model: Model, tokens: Tokens, *, batch: int = 64, context: int
     try:
         with torch.no_grad():
             for first in range(0, tokens.documents, batch):
-                _read(model, tokens, longest_first[first : first + batch], context, nats, counts)
+                _read(model, tokens, longest_first[first : first + batch], context, nats, counts, neighbors)
     finally:
         model.train(learning)
     return summed(nats, counts, tokens)
 
 
-def _read(model: Model, tokens: Tokens, documents: "np.ndarray", context: int, nats: Tensor, counts: Tensor) -> None:
+def _read(
+    model: Model,
+    tokens: Tokens,
+    documents: "np.ndarray",
+    context: int,
+    nats: Tensor,
+    counts: Tensor,
+    neighbors: Neighbors | None,
+) -> None:
     """Reads documents, the longest first, side by side; adds the nats of each position of a segment, and how many."""
     state = model.start(len(documents))
     sizes = (tokens.ends - tokens.starts)[documents]
@@ -76,5 +95,7 @@ def _read(model: Model, tokens: Tokens, documents: "np.ndarray", context: int, n
         inputs = torch.from_numpy(np.where(positions == 0, tokens.eos, before))
         logits, state = model.extend(inputs.to(model.device), state, keep.to(model.device))
         loss = cross_entropy(widened(logits).transpose(1, 2), targets.to(model.device), reduction="none").cpu()
+        if neighbors is not None:
+            loss = neighbors.nats(loss, targets, keep)
         nats[: len(positions)] += torch.where(keep, loss.double(), 0.0).sum(0)
         counts[: len(positions)] += keep.sum(0)

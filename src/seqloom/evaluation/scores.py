@@ -22,6 +22,7 @@ from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model, require_generates
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
+from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 
 
 @final
@@ -52,15 +53,24 @@ def widened(logits: Tensor) -> Tensor:
 
 
 def score(
-    model: Model, tokens: Tokens, *, batch: int = 64, stride: int | None = None, context: int | None = None
+    model: Model,
+    tokens: Tokens,
+    *,
+    batch: int = 64,
+    stride: int | None = None,
+    context: int | None = None,
+    neighbors: Neighbors | None = None,
 ) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
     Windows are of `context` tokens, the model's unless given, each `stride` after the one before it, side by side
-    unless given. Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and
-    where the logits of so many windows would not fit into memory.
+    unless given. With `neighbors` each prediction is mixed with theirs.
+
+    Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and where the logits
+    of so many windows would not fit into memory.
     """
     require_generates(model, "predict the next token")
+    require_neighbors(neighbors)
     require_tokens(tokens, model.config.vocab)
     count("batch", batch, least=1)
     context = model.config.context if context is None else context
@@ -79,6 +89,8 @@ def score(
             for inputs, targets, keep in held_out(tokens, context, batch, stride):
                 logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
                 nats = cross_entropy(widened(logits).transpose(1, 2), targets.to(device), reduction="none").cpu()
+                if neighbors is not None:
+                    nats = neighbors.nats(nats, targets, keep)
                 sums += torch.where(keep, nats.double(), 0.0).sum(0)
                 counts += keep.sum(0)
     finally:

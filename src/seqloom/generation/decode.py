@@ -15,11 +15,14 @@ from seqloom.core.arguments import count, described
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
-from seqloom.generation.draws import Drawn, tokens
+from seqloom.generation.drafting import Draft, drafted
+from seqloom.generation.draws import tokens
+from seqloom.generation.exits import Exits
 from seqloom.generation.modes import Mode
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
 from seqloom.models.arguments import check_flag
+from seqloom.retrieval.neighbors import Neighbors
 
 
 @overload
@@ -36,6 +39,9 @@ def generate(
     seed: int = 0,
     stop: Sequence[str] = (),
     ignore_eos: bool = False,
+    neighbors: Neighbors | None = None,
+    draft: Draft | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[str]: ...
 @overload
 def generate(
@@ -50,6 +56,9 @@ def generate(
     top_p: float | None = None,
     seed: int = 0,
     ignore_eos: bool = False,
+    neighbors: Neighbors | None = None,
+    draft: Draft | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[int]: ...
 def generate(
     model: Model,
@@ -64,12 +73,17 @@ def generate(
     seed: int = 0,
     stop: Sequence[str] = (),
     ignore_eos: bool = False,
+    neighbors: Neighbors | None = None,
+    draft: Draft | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[str] | Iterator[int]:
     """Continues `prompt` by at most `max_tokens` tokens: a text in pieces of whole characters, ids in ids.
 
     The prompt is not repeated. `<eos>` ends the text and is not given, unless `ignore_eos`; so does the first string of
     `stop`. A text prompt needs `model.tokenizer`; ids do not, and without one there is no `<eos>`. Between two pieces
     the model is unchanged, training mode included. The same seed gives the same text; the global random state stays.
+    With `neighbors` each prediction is mixed with those of a store (`seqloom.retrieval`); with a `draft` a small model
+    writes ahead (`seqloom.generation.drafting`); with `exits` layers are left out (`seqloom.generation.exits`).
 
     Raises ValueError or TypeError at the call for invalid arguments: see `seqloom.generation.modes.check` for lengths.
     """
@@ -88,8 +102,16 @@ def generate(
         raise ValueError("stop is for a text prompt: token ids have no text to look for it in")
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _whole(prompt)
     prompts = torch.tensor([ids], dtype=torch.long)
-    drawn = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
-    written = _until(eos, drawn)
+    how: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop, "sampling": sampling}
+    drawn = tokens(model, prompts, **how, seed=seed, neighbors=neighbors, exits=exits)
+    new: Iterator[int] = (int(token.ids[0]) for token in drawn)
+    if draft is not None:
+        if neighbors is not None or exits is not None:
+            raise ValueError(
+                "a draft is of the large model's own predictions: leave out neighbors and exits, or the draft"
+            )
+        new = drafted(model, draft, ids, **how, generator=torch.Generator().manual_seed(seed))
+    written = _until(eos, new)
     return pieces(written, tokenizer, stop, ids) if isinstance(prompt, str) else written
 
 
@@ -123,9 +145,8 @@ def generate_ids(
     return rows
 
 
-def _until(eos: int | None, drawn: Iterable[Drawn]) -> Iterator[int]:
-    for token in drawn:
-        id = int(token.ids[0])
+def _until(eos: int | None, ids: Iterable[int]) -> Iterator[int]:
+    for id in ids:
         if id == eos:
             return
         yield id

@@ -6,6 +6,7 @@ logits = read(prompts);   repeat:  ids ~ p(logits),  logits = read(ids)
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,9 +17,11 @@ from seqloom.core.arguments import described
 from seqloom.core.model import Model, require_generates
 from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids
+from seqloom.generation.exits import Exits, require_exits
 from seqloom.generation.modes import Mode, Reader, reader
 from seqloom.generation.sample import Sampling, draw
 from seqloom.models.arguments import INTEGERS, check_whole
+from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 
 
 @dataclass(frozen=True)
@@ -39,19 +42,25 @@ def tokens(
     hop: int = 1,
     sampling: Sampling | None = None,
     seed: int = 0,
+    neighbors: Neighbors | None = None,
+    exits: Exits | None = None,
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
+    With `neighbors` these are ln p of the model's prediction mixed with theirs; with `exits` layers are left out.
     Raises ValueError or TypeError at the call as `generate` does. It does not stop at `<eos>`: the caller does.
     """
-    require_generates(model)
     check_prompts(model, prompts)
     if sampling is not None and not isinstance(sampling, Sampling):
         raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
     check_whole("seed", seed)
-    reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
+    require_neighbors(neighbors)
+    require_exits(exits)
+    step = None if exits is None else partial(exits.step, model)
+    reading = reader(model, mode, hop, prompts.shape[1], max_tokens, step)
     require_seed(seed)
-    return drawn(model, reading, prompts, max_tokens, sampling or Sampling(), torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    return drawn(model, reading, prompts, max_tokens, sampling or Sampling(), generator, neighbors)
 
 
 def check_prompts(model: Model, prompts: Any) -> None:
@@ -77,18 +86,28 @@ def check_rows(name: str, rows: Any, vocab: int) -> None:
 
 
 def drawn(
-    model: Model, reading: Reader, prompts: Ids, count: int, sampling: Sampling, generator: torch.Generator
+    model: Model,
+    reading: Reader,
+    prompts: Ids,
+    count: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+    neighbors: Neighbors | None = None,
 ) -> Iterator[Drawn]:
     """`tokens` of a given reader, whose model is `model`; nothing is checked."""
     modules = list(model.modules())
     with at_rest(modules):
-        logits = reading.prompt(prompts.to(model.device))
+        logits = _mixed(reading.prompt(prompts.to(model.device)), neighbors)
     for left in range(count, 0, -1):
         ids = draw(logits, sampling, generator)
         yield Drawn(ids, logits)
         if left > 1:
             with at_rest(modules):
-                logits = reading.token(ids)
+                logits = _mixed(reading.token(ids), neighbors)
+
+
+def _mixed(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
+    return logits if neighbors is None else neighbors.mixed(logits)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ Source: slide with h = 1 is the Extractor paper's Eq. 2. Longer hops and stream 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Literal, TypeAlias, final, get_args
 
 import torch
@@ -28,6 +29,8 @@ from seqloom.core.state import ModelState, select
 from seqloom.models.arguments import check_whole
 
 Mode: TypeAlias = Literal["slide", "stream"]
+Step: TypeAlias = Callable[[Tensor, ModelState], tuple[Tensor, ModelState]]
+"""ids (B,) and a state that is given up → logits (B, W) and the state after them"""
 PIECE = 512
 """Tokens of a prompt that `stream` reads at once: bounds the memory that a long prompt takes."""
 
@@ -52,8 +55,9 @@ class Reader(ABC):
 class Slide(Reader):
     """Mode `slide`. A model that cannot stream rereads the window for every token; the logits are the same."""
 
-    def __init__(self, model: Model, hop: int) -> None:
+    def __init__(self, model: Model, hop: int, step: Step | None = None) -> None:
         self._model, self._hop, self._length = model, hop, window(model)
+        self._step = step or (lambda ids, state: model.step(ids, state, reuse=True))
         self._streams = streams(model)
         self._state: ModelState | None = None
 
@@ -69,7 +73,7 @@ class Slide(Reader):
         self._window = torch.cat([recent, ids[:, None]], 1)
         if full or self._state is None:
             return self._read()
-        logits, self._state = self._model.step(ids, self._state, reuse=True)
+        logits, self._state = self._step(ids, self._state)
         return logits
 
     @override
@@ -91,8 +95,9 @@ class Slide(Reader):
 class Stream(Reader):
     """Mode `stream`: its memory is the model's state."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, step: Step | None = None) -> None:
         self._model = model
+        self._step = step or (lambda ids, state: model.step(ids, state, reuse=True))
 
     @override
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
@@ -103,7 +108,7 @@ class Stream(Reader):
 
     @override
     def token(self, ids: Int[Tensor, " B"]) -> Float[Tensor, "B W"]:
-        logits, self._state = self._model.step(ids, self._state, reuse=True)
+        logits, self._state = self._step(ids, self._state)
         return logits
 
     @override
@@ -122,10 +127,13 @@ def streams(model: Model) -> bool:
     return model.traits.streams
 
 
-def reader(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> Reader:
-    """The reader of a mode for texts of `prompt` tokens that are to grow by `max_tokens`; ValueError as `check`."""
+def reader(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int, step: Step | None = None) -> Reader:
+    """The reader of a mode for texts of `prompt` tokens that are to grow by `max_tokens`; ValueError as `check`.
+
+    `step` reads a token on in place of the model's own.
+    """
     check(model, mode, hop, prompt, max_tokens)
-    return Slide(model, hop) if mode == "slide" else Stream(model)
+    return Slide(model, hop, step) if mode == "slide" else Stream(model, step)
 
 
 def check(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> None:

@@ -24,6 +24,7 @@ FAMILIES = {
         "bigbird",
         "mla",
         "fox",
+        "memorizing",
         "differential",
         "reformer",
         "additive",

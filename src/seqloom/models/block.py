@@ -23,7 +23,7 @@ from seqloom.core import extras as named
 from seqloom.core.extras import Extras, merged
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import LayerState
+from seqloom.core.state import LayerState, bounded, stepped
 from seqloom.mixers.handing import Handed, Handing, HandingMixer
 from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
@@ -156,6 +156,24 @@ class Block(nn.Module):
             return self._outputs(h, second, y), (after, then), handed
         h = h + y if before and not self.training else self._sum(norm, h, y)
         return h, (after, then), handed
+
+    def pass_by(self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False) -> tuple[LayerState, Handed]:
+        """The states after a token x that leaves the layer out, as if it came to the layer and went on unchanged.
+
+        The mixer reads it, because its state cannot be advanced otherwise; a second sublayer does where it has a state.
+        """
+        z = of_token(self.norm_1, x) if self.norm_before else x
+        if isinstance(self.mixer, HandingMixer):
+            _, after, handed = self.mixer.step_handed(z, state[0], reuse, handed)
+        else:
+            _, after = self.mixer.step(z, state[0], reuse=reuse)
+        channel = self.channel
+        if channel is None:
+            return (after,), handed
+        if not channel.memory:
+            return (after, stepped({}, bounded(state[1]))), handed
+        _, then = channel.step(of_token(self.norm_2, x) if self.norm_before else x, state[1], reuse=reuse)
+        return (after, then), handed
 
     def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""

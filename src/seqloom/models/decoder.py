@@ -11,8 +11,9 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.core import memory as memory_of
+from seqloom.core.arguments import described
 from seqloom.core.extras import Extras, merged
-from seqloom.core.model import ModelTraits
+from seqloom.core.model import Enough, ModelTraits
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import LayerState, ModelState, bounded, counted, length_of, measured, stepped, unread
 from seqloom.mixers.handing import Handed
@@ -109,6 +110,22 @@ class CausalTransformer(Transformer, ABC):
 
         No value is read back from the device.
         """
+        logits, after, _ = self._step(ids, state, None, reuse)
+        return logits, after
+
+    @override
+    def step_until(
+        self, ids: Int[Tensor, " B"], state: ModelState, enough: Enough, *, reuse: bool = False
+    ) -> tuple[Float[Tensor, "B W"], ModelState, int]:
+        if not callable(enough):
+            raise TypeError(f"enough is a function of the stream before and after a layer, not {described(enough)}")
+        self._check_exits()
+        return self._step(ids, state, enough, reuse)
+
+    def _step(
+        self, ids: Tensor, state: ModelState, enough: Enough | None, reuse: bool
+    ) -> tuple[Tensor, ModelState, int]:
+        """`step`, and with `enough` `step_until`."""
         arguments.check_ids(ids, 1, self.device)
         arguments.check_state(state, ids.shape[0], len(self.blocks), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
@@ -119,9 +136,16 @@ class CausalTransformer(Transformer, ABC):
         layers: list[LayerState] = []
         handed: Handed = {}
         signals, halting = self._signals(time), self._halting(None)
+        depth, left = len(state.layers), 0
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
             z = x if signals is None else x + signals(number)[:, 0]
+            if left:
+                after, handed = block.pass_by(z, memory, handed, reuse=reuse)
+                layers.append(after)
+                continue
             y, after, handed = block.step(z, memory, handed, reuse=reuse)
+            if enough is not None and number < depth - 1 and enough(x, y):
+                left = depth - number - 1
             x = y if halting is None else halting.take(x, y)
             layers.append(after)
         if halting is not None:
@@ -129,7 +153,7 @@ class CausalTransformer(Transformer, ABC):
         head: Any = self.head
         x = of_token(self.norm, self._joined(x))
         logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
-        return logits, ModelState(tuple(layers), stepped({}, extra))
+        return logits, ModelState(tuple(layers), stepped({}, extra)), depth - left
 
     @override
     def trim(self, state: ModelState) -> ModelState:

@@ -206,8 +206,10 @@ class Seq2Seq(Transformer):
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
         x = self._embed(ids, time, keep)
         parts, handed = [extras], Handed()
+        signals = self._signals(time)
         for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            x, handed, extras = block.forward_with_extras(self._input(number, x, time), handed, keep)
+            z = x if signals is None else x + signals(number)
+            x, handed, extras = block.forward_with_extras(z, handed, keep)
             x = after(x, after.start(encoded, source_keep))
             parts.append(extras.under(f"layers.{number}"))
         return x, merged(parts)
@@ -245,10 +247,11 @@ class Seq2Seq(Transformer):
         time = self._time(ids, length.tokens, keep)
         x = self._embed(ids, time, keep)
         layers: list[LayerState] = []
-        handed = Handed()
+        handed, signals = Handed(), self._signals(time)
         for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
             own, source = state.layers[number]
-            x, memory, handed, _ = block.extend_with_extras(self._input(number, x, time), (own,), handed, keep)
+            z = x if signals is None else x + signals(number)
+            x, memory, handed, _ = block.extend_with_extras(z, (own,), handed, keep)
             x = after(x, source)
             layers.append((*memory, source))
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
@@ -267,11 +270,11 @@ class Seq2Seq(Transformer):
         time = self._time(pieces, extra["length"], None)
         x = self._embed(pieces, time, None)[:, 0]
         layers: list[LayerState] = []
-        handed = Handed()
+        handed, signals = Handed(), self._signals(time)
         for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
             own, source = state.layers[number]
-            x = self._input(number, x[:, None], time)[:, 0]
-            x, memory, handed = block.step(x, (own,), handed, reuse=reuse)
+            z = x if signals is None else x + signals(number)[:, 0]
+            x, memory, handed = block.step(z, (own,), handed, reuse=reuse)
             x = after(x[:, None], source)[:, 0]
             layers.append((*memory, source))
         return self.output(x[:, None])[:, 0], ModelState(tuple(layers), stepped({}, extra))

@@ -111,6 +111,15 @@ class Transformer(Model, ABC):
 
     @property
     @override
+    def key_norm(self) -> nn.Module:
+        """What the last layer's second sublayer reads comes from it; without one, what the output layer reads."""
+        last, before = self.blocks[-1], self.config.norm_place == "before"
+        if last.channel is None:
+            return self.norm if before else last.norm_1
+        return last.norm_2 if before else last.norm_1
+
+    @property
+    @override
     def device(self) -> torch.device:
         return self.token.weight.device
 
@@ -155,6 +164,19 @@ class Transformer(Model, ABC):
         self, ids: Ids, keep: Keep | None = None, added: Stream | None = None
     ) -> tuple[Stream, Extras]:
         """`features`, and the layers' auxiliary losses and statistics; `added` (B, T, D) is added to the embeddings."""
+        return self._features(ids, keep, added, None)
+
+    @override
+    def exits(self, ids: Ids, keep: Keep | None = None) -> tuple[list[Stream], Extras]:
+        self._check_exits()
+        streams: list[Stream] = []
+        _, extras = self._features(ids, keep, None, streams)
+        return streams, extras
+
+    def _features(
+        self, ids: Tensor, keep: Tensor | None, added: Tensor | None, streams: list[Tensor] | None
+    ) -> tuple[Tensor, Extras]:
+        """`features_with_extras`; the stream after each layer is appended to `streams`."""
         self._check_piece(ids, keep)
         if added is not None:
             arguments.check_added(added, ids, self.config.dim, self.token.weight.dtype, self.device)
@@ -170,10 +192,19 @@ class Transformer(Model, ABC):
             y, handed, extras = block.forward_with_extras(x if signals is None else x + signals(number), handed, keep)
             x = y if halting is None else halting.take(x, y)
             parts.append(extras.under(f"layers.{number}"))
+            if streams is not None:
+                streams.append(x)
         if halting is not None:
             x = halting.mean
             parts.append(halting.extras)
         return self._joined(x), merged(parts)
+
+    def _check_exits(self) -> None:
+        """Raises ValueError where a layer's stream is not what the output layer reads."""
+        if self._reversible:
+            raise ValueError("sublayers=reversible has two streams, and layers that are left out one: set serial")
+        if self._halting(None) is not None:
+            raise ValueError("positions of this model halt by themselves: leave exits out, or set model.halt=false")
 
     @property
     def _reversible(self) -> bool:

@@ -23,7 +23,7 @@ under a schedule or an objective that uses the length of the run"""
 
 GRADIENTS = (
     *("accumulate", "lr", "betas", "weight_decay", "clip", "compile", "schedule", "optimizer", "decay"),
-    *("stages", "through"),
+    *("stages", "through", "begin"),
 )
 """training settings that a model without gradients has no use for"""
 
@@ -72,7 +72,10 @@ class TrainConfig(Config):
     through: int = Field(
         1, ge=1, le=LARGEST, description="with memory: carry, segments of a step, through which gradients go"
     )
-    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages", "memory", "through")
+    begin: str | None = Field(
+        None, description="the folder of a run whose weights this one begins with, where names and shapes agree"
+    )
+    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -196,7 +199,6 @@ class RunConfig(Config):
             "training.compile": training.compile,
             "training.stages with a context": any(stage.context is not None for stage in training.stages),
             "data.packed": self.data.packed,
-            "data.within_documents": self.data.within_documents,
             "data.disjoint": self.data.disjoint,
         }
         for name, given in others.items():

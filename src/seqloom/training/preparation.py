@@ -113,7 +113,8 @@ def build(config: RunConfig, corpus: Corpus | None) -> Learner:
 def _objective(config: RunConfig, tokens: Tokens | None) -> Objective:
     training = config.training
     if training.memory == "carry":
-        return CarriedNextToken(tokens, config.model.context, training.batch, training.through)
+        within = config.data.within_documents
+        return CarriedNextToken(tokens, config.model.context, training.batch, training.through, within)
     return training.objective.build(config.model, config.data, training.batch, tokens)
 
 

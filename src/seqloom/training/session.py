@@ -13,6 +13,7 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
+from seqloom.training.beginning import begin
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
@@ -72,6 +73,8 @@ class Session:
         done = 0 if saved is None else saved.step
         self._enter(stage_at(self.config.training.stages, max(done - 1, 0)), before)
         if saved is None or resumed is None:
+            if self.config.training.begin is not None:
+                begin(self.learner.model, self.config.training.begin, self.say)
             return START
         _same(resumed.surroundings, self.surroundings, allow_drift, self.say)
         self._take_up(saved)

@@ -19,9 +19,10 @@ from seqloom.core.progress import Advance, Say, Show, progress
 from seqloom.data.prepare import Corpus
 from seqloom.models.dropout import rows_of
 from seqloom.ops.backends import use
-from seqloom.runs.layout import Run, open_run
+from seqloom.runs.layout import Run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
+from seqloom.training import beginning
 from seqloom.training.config import RunConfig
 from seqloom.training.distributed import Unwritten, joined, require_one_dropout
 from seqloom.training.group import Group
@@ -91,6 +92,9 @@ def _train(
     keep_freed_memory(say)
     with group.main_first():
         config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
+        if config.training.begin is not None and not Run(folder).config.exists():
+            tokenizer = None if corpus is None else tokenizer_digest(corpus.tokenizer.json)
+            beginning.require(config.model, config.training.begin, tokenizer)
     with lock(folder) if group.main else nullcontext(), use(**config.backends), ExitStack() as stack:
         learner = learner_of(config, corpus)
         with group.main_first():

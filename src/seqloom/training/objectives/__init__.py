@@ -6,6 +6,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from seqloom.runs.layout import Run
 from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.objectives.labels import LabelsConfig
 from seqloom.training.objectives.masked_token import MaskedTokenConfig
 from seqloom.training.objectives.next_token import NextTokenConfig
@@ -13,7 +14,8 @@ from seqloom.training.objectives.pairs import PairsConfig
 from seqloom.training.objectives.probe import ProbeConfig
 
 AnyObjective: TypeAlias = Annotated[
-    NextTokenConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig | PairsConfig, Field(discriminator="kind")
+    NextTokenConfig | ExitsConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig | PairsConfig,
+    Field(discriminator="kind"),
 ]
 
 

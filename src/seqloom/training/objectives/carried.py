@@ -4,6 +4,9 @@
     p, h_n = extend(segment n, h_{n-1})            n = 1 … N segments of T tokens in a step; gradients go through these
     loss = -1/(B N T) Σ ln p(token t+1 | tokens of the stretch up to t)
 
+With `within_documents` a row begins again at each `<eos>` that it reads: a document is read from its first token, and
+nothing is remembered of the one before it.
+
 N is `training.through`. Any model that streams can be trained so: what its state forgets is forgotten. The held-out
 text is read on as well, each document from its first token (`seqloom.evaluation.reading`).
 
@@ -11,6 +14,8 @@ Source: truncated backpropagation through time (Williams and Peng, 1990), with N
 Dai et al., Transformer-XL, arXiv:1901.02860, section 3.2, whose layers, however, keep their inputs and not their state.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
 
@@ -21,7 +26,7 @@ from typing_extensions import override
 
 from seqloom.core.extras import weighted
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
-from seqloom.core.state import filled, flat
+from seqloom.core.state import filled, flat, restarted
 from seqloom.data.segments import Segments
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
@@ -30,12 +35,28 @@ from seqloom.training.objectives.next_token import by_token
 
 
 @final
+@dataclass(frozen=True)
+class _Part:
+    """The tokens of a piece that are read at once."""
+
+    keep: Tensor | None
+    """(B, T), which they are; None for all"""
+    begins: Tensor | None
+    """(B,), the rows in which they begin a document; None for the first part, in which they go on with one"""
+    share: Tensor
+    """of all tokens of the piece"""
+
+
+@final
 class CarriedNextToken(Objective):
     """Stretches of a text, `rows` of them; a step reads `through` segments of `context` ids of each."""
 
-    def __init__(self, tokens: Tokens | None, context: int, rows: int, through: int) -> None:
+    def __init__(
+        self, tokens: Tokens | None, context: int, rows: int, through: int, within_documents: bool = False
+    ) -> None:
         super().__init__()
         self.context, self.rows, self.through = context, rows, through
+        self.eos = tokens.eos if tokens is not None and within_documents else None
 
         @cache
         def segments(seed: int) -> Segments:
@@ -75,12 +96,29 @@ class CarriedNextToken(Objective):
         pieces: list[Tensor] = []
         extras = []
         for piece in ids[:, :-1].split(self.context, 1):
-            logits, state, more = model.extend_with_extras(piece, state)
-            pieces.append(widened(logits))
-            extras.append((more, torch.tensor(1 / self.through, device=ids.device)))
+            for part in self._documents(piece):
+                if part.begins is not None:
+                    state = restarted(state, part.begins, model.start(len(ids)))
+                logits, state, more = model.extend_with_extras(piece, state, part.keep)
+                if part.begins is None or part.keep is None:
+                    pieces.append(widened(logits))
+                else:
+                    pieces[-1] = torch.where(part.keep[:, :, None], widened(logits), pieces[-1])
+                extras.append((more, part.share / self.through))
         loss = cross_entropy(torch.cat(pieces, 1).flatten(0, 1), ids[:, 1:].flatten())
         after = {name: tensor.detach() for name, tensor in flat(model.trim(state)).items()}
         return Pass({"loss": loss}, weighted(extras), after)
+
+    def _documents(self, piece: Tensor) -> Iterator[_Part]:
+        """A piece (B, T) by the documents in its rows: the rest of the one before it, the next one, and so on."""
+        one = torch.tensor(1.0, device=piece.device)
+        if self.eos is None:
+            yield _Part(None, None, one)
+            return
+        number = (piece == self.eos).cumsum(1)
+        for document in range(int(number.max()) + 1):
+            keep = number == document
+            yield _Part(keep, keep.any(1) if document else None, keep.sum() / keep.numel())
 
     @override
     def score(self, model: Any, held_out: Any) -> Row:

@@ -1,0 +1,58 @@
+"""What a small run that writes ahead saves a large one: plain, exactly drafted, and by Big-Little's bounds.
+
+python benchmarks/drafting.py runs/large runs/small
+
+Both runs have one tokenizer and read on from a state. Each writes 100 tokens after one prompt, or as many as the window
+has, at temperature 1 and 0; a row says how many drafts stayed and how many parameters the models have.
+"""
+
+import sys
+
+from harness import append, compare, gate
+
+import seqloom
+from seqloom.generation.drafting import Draft
+from seqloom.generation.modes import window
+
+PROMPT, DRAFTS = "Once upon a time", 4
+BOUNDS = {"confidence": 0.5, "take_back": 3.0}
+
+
+def row(large, small, temperature):
+    """Times and shares of the three."""
+    tokens = min(100, window(large) - len(large.tokenizer.encode(PROMPT)))
+    how = {"max_tokens": tokens, "temperature": temperature, "ignore_eos": True}
+    drafts = {"exact": Draft(small, DRAFTS), "big-little": Draft(small, DRAFTS, **BOUNDS)}
+
+    def write(name):
+        return lambda: "".join(seqloom.generate(large, PROMPT, **how, draft=drafts.get(name)))
+
+    times = compare({name: write(name) for name in ("plain", *drafts)}, "plain", repeats=9)
+    worth = {}
+    for name, draft in drafts.items():
+        shares = {"stayed": (draft.stayed, draft.drafted), "per_reading": (draft.written, draft.readings)}
+        shares["differing"] = (draft.differing, draft.written)
+        worth[name] = {share: part / max(whole, 1) for share, (part, whole) in shares.items()}
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (large, small)]
+    return {
+        "tokens": tokens,
+        "drafts": DRAFTS,
+        "temperature": temperature,
+        **BOUNDS,
+        "parameters": sizes,
+        **worth,
+        **times,
+    }
+
+
+def main():
+    """A row for each temperature."""
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    gate("tests/generation/test_drafting.py")
+    large, small = (seqloom.load(folder) for folder in sys.argv[1:])
+    append("drafting", [row(large, small, temperature) for temperature in (1.0, 0.0)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`seqloom knn`: the work of its commands, which loads torch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from seqloom.core.config import near
+from seqloom.core.model import Model
+from seqloom.core.table import table
+from seqloom.data.corpora import read
+from seqloom.data.prepare import encode_documents
+from seqloom.data.tokens import Tokens
+from seqloom.evaluation.tuning import Tuned, tune
+from seqloom.face import load
+from seqloom.retrieval.building import build
+from seqloom.retrieval.neighbors import Neighbors
+from seqloom.retrieval.search import KINDS
+from seqloom.retrieval.store import open_store
+from seqloom.runs.layout import find_run
+
+
+def built(
+    run: Path,
+    data: str,
+    out: Path,
+    batch: int,
+    stride: int | None,
+    half: bool,
+    lists: int | None,
+    probes: int,
+    column: str | None,
+    step: int | None,
+) -> str:
+    """Builds a store and returns what it holds."""
+    model = model_of(run, step)
+    tokens = tokens_of(run, model, data, column)
+    how: dict[str, Any] = {"batch": batch, "stride": stride, "half": half, "lists": lists, "probes": probes}
+    store = build(model, tokens, out, source=data, **how)
+    rows = [
+        ("keys", store.config.entries),
+        ("numbers of a key", store.config.dim),
+        ("bytes", store.keys.nbytes + store.values.nbytes),
+        *([] if lists is None else [("inverted lists", lists)]),
+    ]
+    return table((str(out), data), rows)
+
+
+def tuned(
+    run: Path,
+    folder: Path,
+    data: str,
+    grid: tuple[list[Any], list[float], list[float]],
+    batch: int,
+    search: Any,
+    column: str | None,
+    step: int | None,
+    *,
+    as_json: bool,
+) -> str:
+    """Tries a grid, stores the best and returns the losses."""
+    _require_kind(search)
+    model = model_of(run, step)
+    store = open_store(folder, model)
+    ks, weights, temperatures = grid
+    for k in ks:
+        store.require(k)
+    tokens = tokens_of(run, model, data, column)
+    choices: dict[str, Any] = {"ks": ks, "weights": weights, "temperatures": temperatures}
+    result = tune(model, store, tokens, batch=batch, search=search, **choices)
+    best = result.best
+    store.tuned(best, {"plain": result.plain, "mixed": result.losses[best]})
+    if as_json:
+        losses = [{**mix.model_dump(), "loss": loss} for mix, loss in result.losses.items()]
+        return json.dumps({"plain": result.plain, "best": best.model_dump(), "losses": losses})
+    return written(result, folder, data)
+
+
+def written(result: Tuned, folder: Path, data: str) -> str:
+    """The loss by λ, at the best k and temperature, next to the model's own."""
+    best = result.best
+    alike = {"k": best.k, "temperature": best.temperature}
+    by_weight = {mix.weight: loss for mix, loss in result.losses.items() if mix.model_copy(update=alike) == mix}
+    rows = [("the model alone", result.plain), *((f"λ = {weight:g}", loss) for weight, loss in by_weight.items())]
+    head = (f"{data}: loss, nats per token, of {best.k} neighbors at temperature {best.temperature:g}", "loss")
+    chosen = f"λ = {best.weight:g}, k = {best.k} and temperature {best.temperature:g} are stored in {folder}"
+    return f"{table(head, rows)}\n\n{chosen}"
+
+
+def neighbors_of(model: Model, folder: Path | None, search: Any) -> Neighbors | None:
+    """The store in a folder next to a model, for `evaluate` and `generate`; None without a folder."""
+    if folder is None:
+        if search is not None:
+            raise ValueError("--search is how a store is searched: give --knn, or leave it out")
+        return None
+    _require_kind(search)
+    return Neighbors(model, open_store(folder, model), search=search)
+
+
+def model_of(run: Path, step: int | None) -> Model:
+    """The model of a run that has a tokenizer."""
+    model = load(run, step=step)
+    if model.tokenizer is None:
+        raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
+    return model
+
+
+def tokens_of(run: Path, model: Model, data: str, column: str | None) -> Tokens:
+    """The ids of a text, read as the run's own text was."""
+    settings = find_run(run).data
+    documents = read(data, column=column or settings.get("column", "text"))
+    return encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
+
+
+def _require_kind(search: Any) -> None:
+    if search is not None and search not in KINDS:
+        raise ValueError(f"unknown search {search!r}; {near(str(search), KINDS)}")

@@ -1,0 +1,191 @@
+"""A small model drafts tokens, which a large one reads at once; what does not hold is taken back.
+
+exact, or speculative sampling, of drafts y ~ q, with p the large model's law:
+
+    y_i stays with probability min(1, p_i(y_i) / q_i(y_i)),   else   y_i ~ max(p_i - q_i, 0) / Σ max(p_i - q_i, 0)
+    and the drafts after it are dropped;    where all stay, one further token ~ p
+
+Big-Little decoding, by a confidence c and a bound r:
+
+    the small model drafts while max q_i ≥ c
+    the first y_i with -ln p_i(y_i) > r, and the drafts after it, are dropped;   the next token ~ p
+
+p and q are as drawn from (temperature, top-k, top-p); c and r are of the models' own predictions, at temperature 1. The
+exact form's texts have the large model's law whatever the small one is; Big-Little's do not.
+
+Source: Leviathan et al., arXiv:2211.17192, Algorithm 1; Kim et al., Big-Little decoding, arXiv:2302.07863, section 3.
+The number of drafts is bounded there, too, in the second.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.arguments import count, described
+from seqloom.core.model import Model, require_generates
+from seqloom.generation.ahead import Ahead, ahead
+from seqloom.generation.draws import at_rest
+from seqloom.generation.modes import Mode, check, window
+from seqloom.generation.sample import Sampling, probabilities
+
+
+@final
+@dataclass
+class Draft:
+    """A small model that drafts for another; with `confidence` or `take_back`, as in Big-Little decoding."""
+
+    model: Model
+    tokens: int = 4
+    """drafts at most, before the large model reads them"""
+    confidence: float | None = None
+    """the small model's probability of its likeliest token, below which it asks the large one"""
+    take_back: float | None = None
+    """nats of a draft under the large model, above which it is taken back"""
+    drafted: int = 0
+    stayed: int = 0
+    """of the drafts"""
+    readings: int = 0
+    """of the large model"""
+    written: int = 0
+    differing: int = 0
+    """drafts that stayed and are not the large model's likeliest token"""
+
+    @property
+    def exact(self) -> bool:
+        """Whether texts have the large model's law."""
+        return self.confidence is None and self.take_back is None
+
+    def __str__(self) -> str:
+        """What the draft was worth, in words."""
+        share = f"{self.stayed / max(self.drafted, 1):.0%}"
+        further = "" if self.exact else f", {self.differing:,} of which it would have written otherwise"
+        return (
+            f"{self.written:,} tokens in {self.readings:,} readings of the large model; "
+            f"{self.stayed:,} of {self.drafted:,} drafts stayed ({share}){further}"
+        )
+
+
+def require_draft(draft: Any, model: Model) -> None:
+    """Raises TypeError unless it is a Draft, and ValueError where its numbers or its model do not fit `model`."""
+    if not isinstance(draft, Draft):
+        raise TypeError(f"draft is a seqloom.generation.drafting.Draft, not {described(draft)}")
+    require_generates(draft.model, "draft text")
+    count("the number of drafts", draft.tokens, least=1)
+    for name, value, most in (("confidence", draft.confidence, 1.0), ("take_back", draft.take_back, float("inf"))):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TypeError(f"{name} is a number, not {described(value)}")
+        if value is not None and not 0 <= value <= most:
+            raise ValueError(f"{name} is from 0 to {most:g}, not {value}")
+    own, other = (getattr(one.tokenizer, "json", None) for one in (model, draft.model))
+    if model.config.vocab != draft.model.config.vocab or (own is not None and other is not None and own != other):
+        raise ValueError("the draft model has another tokenizer: train it with --set data.tokenizer of the large one")
+
+
+def drafted(
+    model: Model,
+    draft: Draft,
+    prompt: list[int],
+    *,
+    max_tokens: int,
+    mode: Mode,
+    hop: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> Iterator[int]:
+    """Writes `max_tokens` ids after a prompt, and counts in `draft` what came of the drafts.
+
+    In mode `slide` the small model slides over its own context. ValueError at the call where a model cannot write a
+    text of this length in that mode.
+    """
+    require_draft(draft, model)
+    check(model, mode, hop, len(prompt), max_tokens)
+    check(draft.model, mode, min(hop, window(draft.model)) if mode == "slide" else hop, len(prompt), max_tokens)
+    return _written(model, draft, prompt, max_tokens, mode, hop, sampling, generator)
+
+
+def _written(
+    model: Model,
+    draft: Draft,
+    prompt: list[int],
+    max_tokens: int,
+    mode: Mode,
+    hop: int,
+    sampling: Sampling,
+    generator: torch.Generator,
+) -> Iterator[int]:
+    modules = [[*one.modules()] for one in (model, draft.model)]
+    left = max_tokens
+    with ExitStack() as stack:
+        for parts in modules:
+            stack.enter_context(at_rest(parts))
+        large = ahead(model, prompt, mode, hop)
+        small = ahead(draft.model, prompt, mode, min(hop, window(draft.model)) if mode == "slide" else hop)
+    while left:
+        with ExitStack() as stack:
+            for parts in modules:
+                stack.enter_context(at_rest(parts))
+            ids, q = _drafts(small, draft, min(draft.tokens, left - 1), sampling, generator)
+            logits = large.predict(ids)
+            p = probabilities(logits, sampling)
+            judge = _exactly if draft.exact else _by_bound
+            stay, last = judge(logits, p, q, ids, draft, generator)
+            new = [*ids[:stay], last]
+            if left > len(new):
+                large.keep(new)
+                small.keep(new)
+        draft.drafted += len(ids)
+        draft.stayed += stay
+        draft.readings += 1
+        draft.written += len(new)
+        likeliest = logits[:stay].argmax(1).tolist()
+        draft.differing += sum(one != other for one, other in zip(likeliest, ids[:stay], strict=True))
+        left -= len(new)
+        yield from new
+
+
+def _drafts(
+    small: Ahead, draft: Draft, most: int, sampling: Sampling, generator: torch.Generator
+) -> tuple[list[int], list[Tensor]]:
+    """Up to `most` ids of the small model, and the law (W) that each was drawn from."""
+    ids: list[int] = []
+    laws: list[Tensor] = []
+    while len(ids) < most:
+        logits = small.predict(ids, len(ids))
+        if draft.confidence is not None and float(logits.double().softmax(1).max()) < draft.confidence:
+            break
+        laws.append(probabilities(logits, sampling)[0])
+        ids.append(_drawn(laws[-1], generator))
+    return ids, laws
+
+
+def _exactly(
+    logits: Tensor, p: Tensor, q: list[Tensor], ids: list[int], draft: Draft, generator: torch.Generator
+) -> tuple[int, int]:
+    """How many drafts stay, and the token after them."""
+    for number, (id, own) in enumerate(zip(ids, q, strict=True)):
+        if float(torch.rand((), dtype=torch.float64, generator=generator)) * own[id] >= p[number, id]:
+            return number, _drawn((p[number] - own).clamp(min=0), generator)
+    return len(ids), _drawn(p[len(ids)], generator)
+
+
+def _by_bound(
+    logits: Tensor, p: Tensor, q: list[Tensor], ids: list[int], draft: Draft, generator: torch.Generator
+) -> tuple[int, int]:
+    """As `_exactly`, where a draft stays unless the large model finds it too unlikely."""
+    nats = -logits.double().log_softmax(1).cpu()
+    bound = float("inf") if draft.take_back is None else draft.take_back
+    stay = next((number for number, id in enumerate(ids) if nats[number, id] > bound), len(ids))
+    return stay, _drawn(p[stay], generator)
+
+
+def _drawn(weights: Float[Tensor, " W"], generator: torch.Generator) -> int:
+    """An id with probability in proportion to its weight."""
+    cumulative = weights.cumsum(0)
+    u = torch.rand((), dtype=torch.float64, generator=generator) * cumulative[-1]
+    # right=True passes over ids of weight 0, whose cumulative sum is their predecessor's
+    return min(int(torch.searchsorted(cumulative, u, right=True)), len(weights) - 1)

@@ -1,0 +1,181 @@
+"""Memorizing attention: the latest tokens, and of many older ones the few whose keys fit a query best.
+
+    [q k v] = x W_qkv                                            H heads of width K = D/H; no biases
+    q, k ← g_q ∘ q / rms(q),  g_k ∘ k / rms(k)                   over each head
+    near_i = Σ_j softmax_j(q_i · k_j / √K) v_j                   i - W < j ≤ i
+    old_i  = Σ_j softmax_j(q_i · k_j / √K) v_j                   the n largest q_i · k_j of the M tokens before those
+    y = σ(b) old + (1 - σ(b)) near,   out = concat_h(y) W_out    b per head; y = near where nothing is old
+
+Old keys and values receive no gradient. Before training b is -2: a share of 0.12. Code: W is `window`, M is `memory`,
+n is `neighbors`.
+
+Source: Wu et al., Memorizing Transformers, arXiv:2203.08913, section 3. Seed 002 has keys and values normalized; the
+paper queries and keys, here by their root mean square, with gains, as `attention` under qk_norm=heads has them, whose
+weights it can take. The memory begins where the window ends, for every token; in the paper where a segment does. The
+paper has a position of its own in the near part; here are those of the embedding.
+"""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, rootnorm, sigmoid
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.ops import ring
+from seqloom.ops.attention import attend, banded
+from seqloom.ops.attention.price import price
+from seqloom.ops.cache import extended, written
+from seqloom.ops.projection import Linear
+from seqloom.ops.recall import Old, recall
+from seqloom.ops.recall.price import price as recalled
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+class Memorizing(PackedMixer):
+    """Attention with a memory, over `dim` channels. State: keys and values of the last W + M tokens."""
+
+    traits = TRAITS
+
+    def __init__(self, dim: int, config: "MemorizingConfig") -> None:
+        super().__init__()
+        if dim % config.heads:
+            raise ValueError(f"dim {dim} is not divisible by heads {config.heads}: choose heads that divide dim")
+        self.dim, self.heads, self.K = dim, config.heads, dim // config.heads
+        self.window, self.most = config.window, config.window + config.memory
+        self.old = Old(config.window, config.memory, config.neighbors)
+        self.w_qkv, self.w_out = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
+        self.norm_q, self.norm_k = (nn.RMSNorm(self.K, eps=1e-6) for _ in range(2))
+        self.gate = nn.Parameter(torch.empty(config.heads))
+        self._init()
+
+    @override
+    def reset(self, std: float) -> None:
+        super().reset(std)
+        self._init()
+
+    @override
+    def param_groups(self) -> list[dict[str, Any]]:
+        rest = [parameter for parameter in self.parameters() if parameter is not self.gate]
+        return [{"params": rest}, {"params": [self.gate], "weight_decay": 0.0}]
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        cache = Entry((self.heads, self.most, self.K))
+        return {"k": cache, "v": cache}
+
+    @property
+    @override
+    def parts(self) -> list[nn.Module]:
+        return [self.w_qkv, self.w_out]  # the norms are priced per head
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        (q, k, v), T = self._projected(x), x.shape[1]
+        if state is None:
+            near = attend(q, k, v, pattern=banded(self.window))
+            if self.window >= T:
+                # nothing is old; under gradients the gate gets one, of 0, as every parameter does
+                return self._out(near + 0 * self.gate.sum() if torch.is_grad_enabled() else near), {}
+            first, W = near[:, :, : self.window], self.window
+            now = torch.arange(W, T, device=x.device)[None]
+            return self._out(torch.cat([first, self._mixed(near[:, :, W:], q[:, :, W:], k, v, now)], 2)), {}
+        size, length = state["k"].shape[2], length_of(state)
+        used = ring.held(size, length)
+        now = state["length"][:, None] + torch.arange(T, device=x.device)
+        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
+        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
+        near = attend(q, keys, values, pattern=banded(self.window), query_time=now, key_time=then)
+        y = self._mixed(near, q, keys, values, now, then) if used + T > self.window else near
+        return self._out(y), {
+            name: extended(state[name], size, state["length"], new, lengths) for name, new in (("k", k), ("v", v))
+        }
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`; the token is written into the cache first, and read there with the others.
+        q, k, v = self._projected(x[:, None])
+        length = length_of(state)
+        count = length.bound if length.even else None
+        keys, values = (
+            written(state[n], self.most, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v))
+        )
+        used = ring.held(self.most, length.after(1, 1))
+        now, then = length.tokens[:, None], ring.times(self.most, length.tokens + 1)[:, :used]
+        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+        near = attend(q, k, v, pattern=banded(self.window), query_time=now, key_time=then)
+        y = self._mixed(near, q, k, v, now, then) if used > self.window else near
+        return self._out(y)[:, 0], {"k": keys, "v": values}
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        return [View("memory gate", "how much of a head's output is recalled", ("head",), torch.sigmoid(self.gate))]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        rows, D, H = span.rows, self.dim, self.heads
+        norms = rootnorm(rows * H, self.K) + rootnorm(rows * H, self.K).parallel()
+        near = price(rows, span.terms(self.window), D, H)
+        if self.window >= span.T:
+            return self.w_qkv, norms, near, self.w_out
+        (terms, read), (before, read_before) = self.old.terms(span.T), self.old.terms(span.T - 1)
+        if span.per == "token":
+            terms, read = terms - before, read - read_before
+        n = rows if span.per == "token" else span.T - self.window
+        old = recalled(n, terms, read, D, H)
+        choice = Cost(other=n * D, add=2 * n * D, mul=n * D, path=("addition", "multiplication", "addition"))
+        return self.w_qkv, norms, near.parallel(), old, sigmoid(n * H).parallel(), choice, self.w_out
+
+    def _projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (B, H, T, K)."""
+        q, k, v = self.w_qkv(x).unflatten(-1, (3, self.heads, self.K)).permute(2, 0, 3, 1, 4)
+        return self.norm_q(q), self.norm_k(k), v
+
+    def _mixed(
+        self, near: Tensor, q: Tensor, k: Tensor, v: Tensor, now: Tensor | None = None, then: Tensor | None = None
+    ) -> Tensor:
+        """What is near and what is old, (B, H, T, K)."""
+        old, any_old = recall(q, k, v, self.old, query_time=now, key_time=then)
+        share = torch.sigmoid(self.gate[:, None, None].expand(-1, q.shape[2], 1))
+        return torch.where(any_old, near + share * (old - near), near)
+
+    def _out(self, y: Tensor) -> Stream:
+        out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
+        return out
+
+    @torch.no_grad()
+    def _init(self) -> None:
+        self.gate.fill_(-2.0)
+
+
+@register
+class MemorizingConfig(MixerConfig):
+    """Attention with a memory of older tokens, of which a query reads those whose keys fit best."""
+
+    kind: Literal["memorizing"] = "memorizing"
+    heads: int = Field(4, ge=1, description="heads, each with a gate; divides dim")
+    window: int = Field(128, ge=1, description="latest tokens that a token looks back on, itself included")
+    memory: int = Field(1024, ge=1, description="tokens before those that are remembered")
+    neighbors: int = Field(32, ge=1, description="of these, how many a query reads (the paper: 32)")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"heads": 2, "window": 2, "memory": 4, "neighbors": 2},
+        {"heads": 1, "window": 3, "memory": 2, "neighbors": 8},
+    )
+
+    @override
+    def make(self, layer: Layer) -> Memorizing:
+        return Memorizing(layer.dim, self)

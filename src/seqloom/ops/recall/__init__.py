@@ -1,0 +1,83 @@
+"""Attention to the few keys, out of many old ones, that have the largest products with a query.
+
+    S_i = the n largest q_i · k_j with W ≤ i - j < W + M            fewer where there are fewer; 0 for y where none is
+    y_i = Σ_{j ∈ S_i} e^{q_i · k_j / √K} v_j / Σ_{j ∈ S_i} e^{q_i · k_j / √K}
+
+Keys and values receive no gradient: k and v are read as they were. i and j are the times of queries and keys, as in
+`seqloom.ops.attention`.
+
+Source: Wu et al., Memorizing Transformers, arXiv:2203.08913, section 3.1. The search is exact, theirs may approximate.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.recall import formed, price, reference
+
+
+@final
+@dataclass(frozen=True)
+class Old:
+    """Which keys are old, and how many of them a query reads."""
+
+    after: int
+    """W: tokens from a query to the newest old key"""
+    most: int
+    """M: old keys at most"""
+    count: int
+    """n: keys that a query reads"""
+
+    def __call__(self, i: Tensor, j: Tensor) -> Tensor:
+        """Whether the keys at times j are old at times i; never those at negative times, which are empty."""
+        return (i - j >= self.after) & (i - j < self.after + self.most) & (j >= 0)
+
+    def terms(self, T: int) -> tuple[int, int]:
+        """Old keys, and keys that are read, of the queries at positions 1 … T together."""
+        growing = range(1, min(max(T - self.after, 0), self.most) + 1)
+        full = max(T - self.after - self.most, 0)
+        return sum(growing) + full * self.most, sum(min(t, self.count) for t in growing) + full * min(
+            self.most, self.count
+        )
+
+
+def recall(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H N K"],
+    v: Float[Tensor, "B H N V"],
+    old: Old,
+    *,
+    query_time: Int[Tensor, "#B T"] | None = None,
+    key_time: Int[Tensor, "#B N"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Bool[Tensor, "#B 1 T 1"]]:
+    """What each query reads of its old keys, and whether it has any. Times are 0, 1, … where they are not given."""
+    now = torch.arange(q.shape[2], device=q.device)[None] if query_time is None else query_time
+    then = torch.arange(k.shape[2], device=k.device)[None] if key_time is None else key_time
+    k, v = (values.to(q.dtype) for values in chosen(lambda: (k.detach(), v.detach())))
+    seen = old(now[:, :, None], then[:, None])[:, None]  # (B or 1, 1, T, N)
+    y: Tensor = OP[OP.choose(q)](q, k, v, seen, old.count)
+    return y, seen.any(-1, keepdim=True)
+
+
+def by_size(q: Tensor) -> str:
+    """The only fast backend."""
+    return "formed"
+
+
+def _example(draw: Draw, B: int, T: int) -> Tensor:
+    q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
+    return recall(q, k, v, Old(0, 5, 2))[0]
+
+
+OP = Op(
+    "recall",
+    {"reference": Backend(reference.recall), "formed": Backend(formed.recall)},
+    rule=by_size,
+    examples=(_example,),
+    price=price.price,
+)

@@ -1,0 +1,19 @@
+"""What it costs: products with all old keys, a comparison each to choose, and attention to those that are read."""
+
+from seqloom.core.cost import Cost
+
+
+def price(rows: int, terms: int, read: int, dim: int, heads: int) -> Cost:
+    """Of `rows` queries that have old keys: `terms` of them in all, of which they read `read`; per head."""
+    K = dim // heads
+    return Cost(
+        mul=dim * (terms + read),
+        add=heads * (terms * (K - 1) + (read - rows) + (read - rows) * K),
+        div=2 * heads * read,
+        exp=heads * read,
+        other=heads * terms,
+        path=(
+            *("multiplication", "cumulation", "other", "division", "exponentiation", "cumulation", "division"),
+            *("multiplication", "cumulation"),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""What a model read before, on disk, and looked up while it predicts."""

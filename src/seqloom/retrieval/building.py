@@ -1,0 +1,176 @@
+"""A store is built in one pass over a text, and goes on where it was stopped.
+
+The text is read as it is scored: windows of the model's context, each of whose tokens is predicted once. Keys are
+appended, and from time to time what is safe on the disk is noted; what was written after that is written again.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, TypeAlias, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seqloom.core.arguments import count
+from seqloom.core.files import read_json
+from seqloom.core.model import Model, require_generates
+from seqloom.core.progress import Show, progress
+from seqloom.data.tokens import Tokens
+from seqloom.data.windows import cut, held_out
+from seqloom.retrieval.keys import Keys
+from seqloom.retrieval.search import write_lists
+from seqloom.retrieval.store import KEYS, LISTS, VALUES, Store, StoreConfig, config_of, open_store
+from seqloom.runs import manifest
+from seqloom.runs.durable import discard, replace, sync, write_json
+from seqloom.runs.layout import make_folder, sealed
+from seqloom.runs.lock import lock
+from seqloom.runs.state import model_hash
+
+Rows: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""inputs, targets and keep of `held_out`"""
+NOTED = 10.0
+"""seconds between two notes of what is safe"""
+
+
+def build(
+    model: Model,
+    tokens: Tokens,
+    folder: str | Path,
+    *,
+    source: str,
+    batch: int = 64,
+    stride: int | None = None,
+    half: bool = False,
+    lists: int | None = None,
+    probes: int = 8,
+    show: Show = progress,
+) -> Store:
+    """The store of a text in `folder`: opened where it is whole, continued where it is not.
+
+    Windows are `stride` tokens apart, side by side unless given. With `lists` faiss sorts the keys into so many, of
+    which a search reads `probes`. ValueError for a folder of another store, and where faiss is wanted and missing.
+    """
+    require_generates(model, "predict the next token")
+    count("batch", batch, least=1)
+    folder = Path(folder)
+    context = model.config.context
+    stride = context if stride is None else stride
+    windows = len(cut(tokens, context, stride)[0])
+    if lists is not None and lists > len(tokens):
+        raise ValueError(f"{lists:,} lists for {len(tokens):,} keys: choose fewer")
+    config = StoreConfig(
+        model=model_hash(model),
+        text=hashlib.sha256(np.ascontiguousarray(tokens.ids).data).hexdigest(),
+        source=source,
+        entries=len(tokens),
+        dim=_width(model),
+        half=half,
+        context=context,
+        stride=stride,
+        lists=lists,
+        probes=probes,
+    )
+    with lock(folder):
+        _begin(folder, config)
+        if not (folder / "entries" / manifest.NAME).is_file():
+            _Pass(model, tokens, folder, config).read(batch, windows, show)
+            if config.lists is not None:
+                write_lists(folder / "entries" / LISTS, _mapped(folder, config), config.lists, show)
+            manifest.seal(folder / "entries")
+            sync(folder / "entries")
+            discard(folder / "progress.json")
+        return open_store(folder, model)
+
+
+@final
+class _Pass:
+    """The pass over a text that fills a store's files."""
+
+    def __init__(self, model: Model, tokens: Tokens, folder: Path, config: StoreConfig) -> None:
+        self._model, self._tokens, self._folder, self._config = model, tokens, folder, config
+
+    def read(self, batch: int, windows: int, show: Show) -> None:
+        """Reads what was not read before, `batch` windows at a time."""
+        note = self._folder / "progress.json"
+        begun = read_json(note) if note.is_file() else {"windows": 0, "entries": 0}
+        entries, done = begun["entries"], begun["windows"]
+        model, config = self._model, self._config
+        keys, training = Keys(model), model.training
+        model.eval()
+        try:
+            with (
+                _appended(self._folder / "entries" / KEYS, entries * config.dim * config.dtype.itemsize) as key_file,
+                _appended(self._folder / "entries" / VALUES, entries * 4) as value_file,
+                show("reading", config.entries, "tokens", start=entries) as advance,
+                torch.no_grad(),
+            ):
+                noted = time.monotonic()
+                # batches of one window reach any window where another call stopped
+                rows = held_out(self._tokens, config.context, 1 if done else batch, config.stride)
+                for inputs, targets, keep in _batched(islice(rows, done, None), batch) if done else rows:
+                    read = keys.read(model, inputs.to(model.device))[keep.to(model.device)].cpu()
+                    key_file.write(read.numpy().astype(config.dtype).tobytes())
+                    value_file.write(targets[keep].numpy().astype("<i4").tobytes())
+                    done, entries = done + len(inputs), entries + len(read)
+                    if time.monotonic() - noted > NOTED or done == windows:
+                        for file in (key_file, value_file):
+                            file.flush()
+                            os.fsync(file.fileno())
+                        write_json(note, {"windows": done, "entries": entries})
+                        noted = time.monotonic()
+                    advance(len(read))
+        finally:
+            keys.close()
+            model.train(training)
+        assert entries == config.entries, "a token was left out or read twice"
+
+
+def _batched(rows: Iterator[Rows], batch: int) -> Iterator[Rows]:
+    """Windows that come one by one, `batch` at a time."""
+    while part := list(islice(rows, batch)):
+        inputs, targets, keep = (torch.cat(column) for column in zip(*part, strict=True))
+        yield inputs, targets, keep
+
+
+def _appended(path: Path, size: int) -> BinaryIO:
+    """The file, cut to the bytes that are known to be safe, to append to. ValueError where it has fewer."""
+    file = path.open("ab")
+    if file.tell() < size:
+        file.close()
+        raise ValueError(f"{path} is cut: it has fewer than the {size:,} bytes that were written: remove the store")
+    file.truncate(size)
+    return file
+
+
+def _begin(folder: Path, config: StoreConfig) -> None:
+    """Makes the store's folder, or compares the settings of the one that is there."""
+    path = folder / "store.json"
+    if path.exists():
+        there = config_of(folder).model_dump()
+        wrong = [name for name, value in config.model_dump().items() if there[name] != value and name != "source"]
+        if wrong:
+            what = {"model": "of another model, or of other weights", "text": "of another text"}.get(
+                wrong[0], f"with another {wrong[0]}"
+            )
+            raise ValueError(f"{folder} holds a store {what}: choose another --out")
+    elif any(entry.name != "lock" for entry in folder.iterdir()):
+        raise ValueError(f"{folder} holds something else than a store: choose another --out")
+    make_folder(folder / "entries")
+    if not path.exists():
+        replace(path, sealed(config.model_dump(mode="json")))
+
+
+def _mapped(folder: Path, config: StoreConfig) -> np.ndarray:
+    return np.memmap(folder / "entries" / KEYS, config.dtype, "r", shape=(config.entries, config.dim))
+
+
+def _width(model: Model) -> int:
+    """The numbers of a key."""
+    gain = model.key_norm.weight
+    assert isinstance(gain, Tensor), "every norm has a gain"
+    return len(gain)

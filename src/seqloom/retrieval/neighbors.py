@@ -1,0 +1,81 @@
+"""kNN-LM: a prediction mixed with the tokens that followed where a model read something similar.
+
+    p = λ p_kNN + (1 - λ) p_LM,    p_kNN(w) = Σ_{i: v_i = w} e^{-d_i/τ} / Σ_i e^{-d_i/τ}     i: the k nearest keys
+
+d_i is the squared distance of key i of the store and the token's own key (`keys`), v_i the token that followed key i.
+
+Source: Khandelwal et al., arXiv:1911.00172, section 2, Eq. 2 and 3. The temperature τ is that of later work (Khandelwal
+et al., arXiv:2010.00710, Eq. 3); the paper has 1.
+"""
+
+import math
+from types import TracebackType
+from typing import Any, Self, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqloom.core.arguments import described
+from seqloom.core.model import Model
+from seqloom.core.shapes import Ids, Keep
+from seqloom.retrieval.keys import Keys
+from seqloom.retrieval.search import Kind, Nearest, search_of
+from seqloom.retrieval.store import Mix, Store
+
+
+@final
+class Neighbors:
+    """A store next to a model, which it listens to until `close`, or to the end of a `with`."""
+
+    def __init__(self, model: Model, store: Store, mix: Mix | None = None, search: Kind | None = None) -> None:
+        self.mix = store.mix() if mix is None else mix
+        store.require(self.mix.k)
+        self._search = search_of(store, search)
+        self._store, self._keys = store, Keys(model)
+
+    def close(self) -> None:
+        """Detaches it from the model."""
+        self._keys.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def nearest(self, keep: Keep, k: int) -> Nearest:
+        """The k nearest keys of each kept token that the model read last."""
+        return self._search.nearest(self._keys.latest[keep.to(self._keys.latest.device)], k)
+
+    def followed(self, numbers: Int[Tensor, "Q k"]) -> Int[Tensor, "Q k"]:
+        """The tokens that followed those keys."""
+        return self._store.values[numbers].long()
+
+    def nats(self, plain: Float[Tensor, "B T"], targets: Ids, keep: Keep) -> Float[Tensor, "B T"]:
+        """-ln p of the targets, given the model's own -ln p_LM, where `keep` is True; 0 elsewhere."""
+        distances, numbers = self.nearest(keep, self.mix.k)
+        shares = torch.softmax(-distances.double() / self.mix.temperature, 1)
+        hits = self.followed(numbers) == targets[keep].cpu()[:, None]
+        p = torch.where(hits, shares, 0.0).sum(1)
+        weight = torch.where(distances[:, 0].isinf(), 0.0, self.mix.weight)  # where nothing was found
+        own = torch.exp(-plain[keep].cpu().double())
+        mixed = torch.zeros_like(plain, dtype=torch.float64, device="cpu")
+        mixed[keep.cpu()] = -torch.log(torch.where(weight > 0, weight * p, 0.0) + (1 - weight) * own)
+        return mixed
+
+    def mixed(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
+        """ln p of every token that may come next, given the model's logits after the tokens that it read last."""
+        distances, numbers = self._search.nearest(self._keys.newest, self.mix.k)
+        shares = torch.softmax(-distances.double() / self.mix.temperature, 1)
+        p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.followed(numbers), shares)
+        own = logits.double().cpu().log_softmax(1)
+        mixed = torch.logaddexp(p.log() + math.log(self.mix.weight), own + math.log1p(-self.mix.weight))
+        known = distances[:, :1].isfinite()
+        return torch.where(known, mixed, own).to(logits.device)
+
+
+def require_neighbors(neighbors: Any) -> None:
+    """Raises TypeError unless it is a Neighbors or None."""
+    if neighbors is not None and not isinstance(neighbors, Neighbors):
+        raise TypeError(f"neighbors are a seqloom.retrieval.neighbors.Neighbors, not {described(neighbors)}")

@@ -1,0 +1,136 @@
+"""The nearest keys of a store, by squared distance.
+
+    d_i = |q|² - 2 q·k_i + |k_i|²                        the k smallest, the nearest first
+
+    exact    torch, in blocks of keys, so that memory stays bounded
+    flat     faiss' exact index; the same neighbors
+    lists    faiss' inverted lists: keys are sorted by the nearest of L centers, and a search reads a few of the lists
+
+Source: Johnson et al., Billion-scale similarity search with GPUs, arXiv:1702.08734, section 4; keys are not compressed.
+"""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.core.config import near
+from seqloom.core.progress import Show
+from seqloom.retrieval.store import Store
+
+Kind: TypeAlias = Literal["exact", "flat", "lists"]
+KINDS = ("exact", "flat", "lists")
+AT_ONCE = 1 << 23
+"""distances that are held at once"""
+TRAINED_ON = 64
+"""keys per list that its centers are computed from, at most"""
+ADDED = 1 << 16
+"""keys that faiss is given at once"""
+Nearest: TypeAlias = tuple[Float[Tensor, "Q k"], Int[Tensor, "Q k"]]
+"""squared distances in ascending order, and the numbers of the keys"""
+
+
+class Search(ABC):
+    """Finds keys of a store."""
+
+    @abstractmethod
+    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
+        """The k nearest keys of each query, in float32 on the CPU; where fewer are found, at infinite distance."""
+
+
+@final
+class Exact(Search):
+    """All keys, in blocks."""
+
+    def __init__(self, keys: Float[Tensor, "N D"]) -> None:
+        self._keys = keys
+
+    @override
+    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
+        queries = queries.float().cpu()
+        N, Q = len(self._keys), len(queries)
+        block = max(AT_ONCE // max(Q, 1), k)
+        distances, numbers = torch.empty(Q, 0), torch.empty(Q, 0, dtype=torch.int64)
+        lengths = queries.square().sum(1, keepdim=True)
+        for first in range(0, N, block):
+            keys = self._keys[first : first + block].float()
+            gaps = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2) + lengths
+            near, at = gaps.topk(min(k, len(keys)), largest=False)
+            distances = torch.cat([distances, near], 1)
+            numbers = torch.cat([numbers, at + first], 1)
+            distances, order = distances.topk(min(k, distances.shape[1]), largest=False)
+            numbers = numbers.gather(1, order)
+        return distances.clamp(min=0), numbers
+
+
+@final
+class Faiss(Search):
+    """An index of faiss."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    @override
+    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
+        distances, numbers = self._index.search(np.ascontiguousarray(queries.float().cpu().numpy()), k)
+        missing = torch.from_numpy(numbers < 0)
+        distances = torch.where(missing, torch.inf, torch.from_numpy(distances))
+        return distances, torch.where(missing, 0, torch.from_numpy(numbers))
+
+
+def search_of(store: Store, kind: Kind | None = None) -> Search:
+    """The search of a kind; unless given `lists` where the store has them, else `exact`.
+
+    ValueError for an unknown kind, for lists that the store does not have, and where faiss is wanted and missing.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"unknown search {kind!r}; {near(str(kind), KINDS)}")
+    if kind is None:
+        kind = "exact" if store.lists is None else "lists"
+    if kind == "exact":
+        return Exact(store.keys)
+    if kind == "flat":
+        index = faiss().IndexFlatL2(store.config.dim)
+        _add(index, store.keys.numpy())
+        return Faiss(index)
+    if store.lists is None:
+        raise ValueError(f"{store.folder} has no inverted lists: build it with --lists, or choose --search exact")
+    index = faiss().read_index(str(store.lists))
+    index.nprobe = min(store.config.probes, index.nlist)
+    return Faiss(index)
+
+
+def write_lists(path: Path, keys: np.ndarray, lists: int, show: Show) -> None:
+    """Sorts keys (N, D) into inverted lists in a new file."""
+    library = faiss()
+    index = library.IndexIVFFlat(library.IndexFlatL2(keys.shape[1]), keys.shape[1], lists)
+    index.cp.seed = 0
+    index.cp.min_points_per_centroid = 1
+    chosen = np.random.default_rng(0).choice(len(keys), min(len(keys), TRAINED_ON * lists), replace=False)
+    index.train(np.ascontiguousarray(keys[np.sort(chosen)], np.float32))
+    with show("sorting into lists", len(keys), "keys") as advance:
+        for first in range(0, len(keys), ADDED):
+            part = keys[first : first + ADDED]
+            index.add(np.ascontiguousarray(part, np.float32))
+            advance(len(part))
+    path.unlink(missing_ok=True)
+    library.write_index(index, str(path))
+
+
+def faiss() -> Any:
+    """The library. ValueError where it is not installed."""
+    try:
+        import faiss as library
+    except ImportError:
+        raise ValueError("faiss is not installed: pip install 'seqloom[faiss]', or choose --search exact") from None
+    return library
+
+
+def _add(index: Any, keys: np.ndarray) -> None:
+    for first in range(0, len(keys), ADDED):
+        index.add(np.ascontiguousarray(keys[first : first + ADDED], np.float32))

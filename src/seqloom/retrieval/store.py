@@ -1,0 +1,145 @@
+"""A store on disk: the keys of a text's tokens as a model read it, and the token that came next.
+
+    STORE/store.json       the model, the text, the sizes; under its own sha256
+    STORE/entries/         keys.bin (N, D), values.bin (N), lists.faiss where asked for, and manifest.json over them
+    STORE/progress.json    while it is built: how much of it is safe on the disk
+    STORE/tuned.json       what `seqloom knn tune` chose; under its own sha256
+
+Entry n is of token n of the text. The keys are mapped, not read. A store is of one model: `store.json` has the hash of
+its settings and weights.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.core.config import Config, read
+from seqloom.core.files import parse_json, read_bytes
+from seqloom.core.model import Model
+from seqloom.runs import manifest
+from seqloom.runs.durable import replace
+from seqloom.runs.layout import sealed
+from seqloom.runs.manifest import Damaged
+from seqloom.runs.state import model_hash
+
+KEYS, VALUES, LISTS = "keys.bin", "values.bin", "lists.faiss"
+_LARGEST = 1 << 16
+"""bytes of store.json and tuned.json"""
+
+
+@final
+class StoreConfig(Config):
+    """What a store is of: `model` and `text` are sha256 sums."""
+
+    format: Literal[1] = 1
+    model: str = Field(description="the hash of the model's settings and weights")
+    text: str = Field(description="the hash of the token ids")
+    source: str = Field(description="where the text was read")
+    entries: int = Field(ge=1, description="tokens of the text")
+    dim: int = Field(ge=1, description="numbers of a key")
+    half: bool = Field(False, description="keys in float16 instead of float32")
+    context: int = Field(ge=1, description="tokens of the windows that the model read")
+    stride: int = Field(ge=1, description="tokens between the beginnings of two windows")
+    lists: int | None = Field(None, ge=1, description="inverted lists, where there are any")
+    probes: int = Field(8, ge=1, description="lists that are searched for each query")
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """Of the keys on disk."""
+        return np.dtype("<f2" if self.half else "<f4")
+
+
+@final
+class Mix(Config):
+    """How the neighbors' tokens and the model's prediction are mixed."""
+
+    k: int = Field(1024, ge=1, description="neighbors that are looked up")
+    weight: float = Field(0.25, gt=0, lt=1, description="λ: the share of the neighbors in the prediction")
+    temperature: float = Field(1.0, gt=0, description="divides the squared distances")
+
+
+@final
+@dataclass(frozen=True)
+class Store:
+    """A whole store, open."""
+
+    folder: Path
+    config: StoreConfig
+    keys: Float[Tensor, "N D"]
+    """mapped; float32 or float16"""
+    values: Int[Tensor, " N"]
+    """mapped; int32"""
+
+    @property
+    def lists(self) -> Path | None:
+        """The file of its inverted lists, if it has any."""
+        return self.folder / "entries" / LISTS if self.config.lists is not None else None
+
+    def mix(self) -> Mix:
+        """What `seqloom knn tune` chose, or the paper's values. ValueError for a file that was altered."""
+        path = self.folder / "tuned.json"
+        mix = read(Mix, _read(path)["mix"]) if path.is_file() else Mix(k=min(Mix().k, self.config.entries))
+        self.require(mix.k)
+        return mix
+
+    def tuned(self, mix: Mix, losses: dict[str, float]) -> None:
+        """Writes what was chosen, and the losses that it was chosen by."""
+        self.require(mix.k)
+        replace(self.folder / "tuned.json", sealed({"mix": mix.model_dump(mode="json"), "losses": losses}))
+
+    def require(self, k: int) -> None:
+        """ValueError where it holds fewer than k entries."""
+        if k > self.config.entries:
+            raise ValueError(f"k is {k:,}, and {self.folder} holds {self.config.entries:,} keys: choose a smaller k")
+
+
+def open_store(folder: str | Path, model: Model) -> Store:
+    """The store in a folder, every byte of which was verified.
+
+    FileNotFoundError where there is none; ValueError, in one line, for one of another model or of other weights, one
+    that is half built, and one that is cut or altered.
+    """
+    folder = Path(folder)
+    config = config_of(folder)
+    if config.model != model_hash(model):
+        raise ValueError(f"{folder} is a store of another model, or of other weights: build one of this run")
+    entries = folder / "entries"
+    if not (entries / manifest.NAME).is_file():
+        raise ValueError(f"{folder} is half built: run the same `seqloom knn build` again, which goes on with it")
+    sizes = manifest.verify(entries)
+    wanted = {KEYS: config.entries * config.dim * config.dtype.itemsize, VALUES: 4 * config.entries}
+    for name, size in wanted.items():
+        if sizes.get(name) != size:
+            raise Damaged(f"{entries}: {name} has {sizes.get(name)} bytes, store.json describes {size}: build it again")
+    keys = np.memmap(entries / KEYS, config.dtype, "c", shape=(config.entries, config.dim))
+    values = np.memmap(entries / VALUES, np.dtype("<i4"), "c", shape=(config.entries,))
+    return Store(folder, config, torch.from_numpy(keys), torch.from_numpy(values))
+
+
+def config_of(folder: Path) -> StoreConfig:
+    """The contents of store.json. FileNotFoundError where there is none; ValueError where it was altered."""
+    path = folder / "store.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is no store: it has no store.json; `seqloom knn build` makes one")
+    config: StoreConfig = read(StoreConfig, _read(path))
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data = read_bytes(path, _LARGEST, follow=False)
+    try:
+        values = parse_json(data)
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable JSON ({error}): build the store again") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no settings: build the store again")
+    values.pop("sha256", None)
+    if data != sealed(values):
+        raise ValueError(f"{path} is altered: its sha256 is not that of its contents: build the store again")
+    return values

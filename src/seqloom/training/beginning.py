@@ -1,0 +1,66 @@
+"""A run that begins with the weights of another, where names and shapes agree; what is new keeps its first values.
+
+seqloom train paper/small --set 'model.mixer=[{kind: attention}, {kind: memorizing}]' --from runs/plain --out runs/more
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
+from seqloom.core.progress import Say
+from seqloom.runs.checkpoint import Checkpoint, peek
+from seqloom.runs.layout import find_run
+from seqloom.runs.model import config_of
+
+SHOWN = 5
+"""names of a list that are printed"""
+
+
+@torch.no_grad()
+def begin(model: Model, folder: str, say: Say) -> None:
+    """Copies the weights of a run's newest checkpoint into a model, where they fit; `require` has looked at it."""
+    saved = _newest(folder)
+    given, own = saved.tensors["model"], model.state_dict()
+    copied = _agreeing(own, given)
+    for name in copied:
+        own[name].copy_(given[name])
+    new = _listed(own.keys() - set(copied))
+    idle = _listed(given.keys() - set(copied))
+    notes = [f"; new here: {new}" if new else "", f"; not taken: {idle}" if idle else ""]
+    say(f"{len(copied)} of {len(own)} tensors are those of {folder}, step {saved.step:,}{''.join(notes)}")
+
+
+def require(config: ModelConfig, folder: str, tokenizer: str | None) -> None:
+    """Raises ValueError, in one line, for a run of another tokenizer, and where no weight agrees.
+
+    `tokenizer` is the digest of the new run's. FileNotFoundError where there is no run or no checkpoint.
+    """
+    run = find_run(folder)
+    config_of(run)
+    if tokenizer is not None and run.settings.get("tokenizer") not in (None, tokenizer):
+        raise ValueError(f"{folder} has another tokenizer: add --set data.tokenizer={folder}/tokenizer.json")
+    if not _agreeing(config.tensors(), _newest(folder).tensors["model"]):
+        raise ValueError(f"{folder} has no weight of the name and shape of one of this model: begin with another run")
+
+
+def _newest(folder: str) -> Checkpoint:
+    saved = peek(find_run(folder).checkpoints)
+    if saved is None:
+        raise FileNotFoundError(f"{folder} has no checkpoint that can be read: train it first")
+    return saved
+
+
+def _agreeing(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> list[str]:
+    """The names that both have, with the same shape."""
+    return [name for name, tensor in own.items() if name in given and given[name].shape == tensor.shape]
+
+
+def _listed(names: Any) -> str:
+    """Some names, and how many more there are."""
+    ordered = sorted(names)
+    more = f" and {len(ordered) - SHOWN} more" if len(ordered) > SHOWN else ""
+    return ", ".join(ordered[:SHOWN]) + more

@@ -1,0 +1,241 @@
+"""Drafts: a text's law is the large model's, states go back for any mixer, and Big-Little's bounds by hand."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, Literal, final
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+from torch import Tensor, nn
+
+import seqloom
+from seqloom.core.cost import Cost
+from seqloom.core.model import Model, ModelTraits
+from seqloom.core.model_config import ModelConfig
+from seqloom.core.state import ModelState, State
+from seqloom.generation.ahead import Streamed, Windowed
+from seqloom.generation.drafting import Draft, drafted
+from seqloom.generation.modes import reader
+from seqloom.generation.sample import Sampling, probabilities
+from tests.kinds import CAUSAL
+
+VOCAB, CONTEXT = 7, 10
+
+
+def decoder(kind: str, seed: int, vocab: int = VOCAB, **settings: Any) -> Model:
+    torch.manual_seed(seed)
+    sizes = {"vocab": vocab, "dim": 8, "depth": 2, "context": CONTEXT, "ffn": 16, "dropout": 0.0, "std": 0.5}
+    return seqloom.decoder(kind, **sizes, **settings).double().eval()
+
+
+def written(model: Model, draft: Draft, prompt: Sequence[int], seed: int = 0, **settings: Any) -> list[int]:
+    how = {"max_tokens": 12, "mode": "stream", "hop": 1, "sampling": Sampling(), **settings}
+    generator = torch.Generator().manual_seed(seed)
+    return list(drafted(model, draft, list(prompt), **how, generator=generator))
+
+
+def test_the_methods_of_the_table_model_are_used() -> None:
+    """The law below is tested on a model of which every next token depends on the last alone."""
+    model = Markov(0)
+    logits, state = model.step(torch.tensor([2]), model.start(1))
+    x, _ = model.read(torch.tensor([[1, 2]]), state)
+    assert torch.equal(model.logits(x)[0, 1], logits[0])
+
+
+@final
+class MarkovConfig(ModelConfig):
+    """The settings of a table."""
+
+    kind: Literal["markov"] = "markov"
+
+    def build(self, layers: int | None = None) -> "Markov":
+        return Markov(0, self.vocab)
+
+
+@final
+class Markov(Model):
+    """Logits from a table (W, W) by the last token; its state is the number of tokens."""
+
+    def __init__(self, seed: int, vocab: int = 4, scale: float = 1.0) -> None:
+        super().__init__()
+        self.table = nn.Parameter(scale * torch.randn(vocab, vocab, generator=torch.Generator().manual_seed(seed)))
+        self.config = MarkovConfig(vocab=vocab)
+
+    @property
+    def traits(self) -> ModelTraits:
+        return ModelTraits(True, True, None)
+
+    def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
+        return self.table[ids]
+
+    def logits(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        return x
+
+    def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
+        return ModelState((), State({"length": torch.zeros(batch, dtype=torch.long)}, 0, True))
+
+    def read(self, ids: Tensor, state: ModelState, keep: Tensor | None = None) -> tuple[Tensor, ModelState]:
+        return self.table[ids], state
+
+    def step(self, ids: Tensor, state: ModelState, *, reuse: bool = False) -> tuple[Tensor, ModelState]:
+        return self.table[ids], state
+
+    def cost(self, T: int, per: Any = "sequence", outputs: int | None = None) -> Cost:
+        return Cost()
+
+
+@pytest.mark.parametrize(
+    ("drafts", "sampling"),
+    [
+        (4, Sampling()),
+        pytest.param(1, Sampling(), marks=pytest.mark.slow),
+        pytest.param(4, Sampling(temperature=0.7, top_k=3), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_the_law_is_that_of_the_large_model(drafts: int, sampling: Sampling) -> None:
+    """χ² over 100,000 draws: the tokens that follow each token, under the large model's own law."""
+    large, small = Markov(0), Markov(1, scale=2.0)
+    draft = Draft(small, drafts)
+    ids = written(large, draft, [0], max_tokens=100_000, sampling=sampling)
+    assert len(ids) == draft.written == 100_000
+    assert 0.1 < draft.stayed / draft.drafted < 0.9
+    laws = probabilities(large.table, sampling).numpy()
+    pairs = Counter(itertools.pairwise([0, *ids]))
+    for token, law in enumerate(laws):
+        counts = np.array([pairs[token, after] for after in range(4)])
+        assert not counts[law == 0].any()
+        possible = law > 0
+        assert chisquare(counts[possible], law[possible] * counts.sum()).pvalue > 1e-3
+    other = probabilities(small.table, sampling).numpy()
+    counts = np.array([pairs[0, after] for after in range(4)])
+    possible = other[0] > 0
+    assert chisquare(counts[possible], other[0][possible] * counts[possible].sum()).pvalue < 1e-6, "it is the draft's"
+
+
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_without_chance_it_writes_what_the_large_model_writes(kind: str) -> None:
+    """Any mixer on either side: what is taken back leaves no trace in a state."""
+    large = decoder(kind, 0, position="none")
+    small, greedy = decoder("he", 5, position="none"), Sampling(temperature=0.0)
+    plain = list(seqloom.generate(large, [1, 2, 3], max_tokens=8, mode="stream", temperature=0.0))
+    draft = Draft(small, 3)
+    assert written(large, draft, [1, 2, 3], sampling=greedy, max_tokens=8) == plain
+    assert draft.drafted > 0
+    turned = list(seqloom.generate(small, [1, 2, 3], max_tokens=8, mode="stream", temperature=0.0))
+    assert written(small, Draft(large, 3), [1, 2, 3], sampling=greedy, max_tokens=8) == turned
+    own = Draft(large, 3)
+    assert written(large, own, [1, 2, 3], sampling=greedy, max_tokens=8) == plain
+    assert own.stayed == own.drafted
+    assert own.readings == 2, "three drafts and one token more at each reading"
+
+
+@pytest.mark.parametrize("hop", [1, 3])
+@pytest.mark.parametrize("prompt", [1, 4, 10, 13])
+@pytest.mark.parametrize("kind", ["attention", "mamba"])
+def test_windows_that_slide(kind: str, prompt: int, hop: int) -> None:
+    """Past the context: what the large model writes in mode `slide`, with learned positions."""
+    heads = {"heads": 2} if kind == "attention" else {}
+    large, small = decoder(kind, 0, **heads), decoder("he", 5)
+    ids = torch.randint(VOCAB, (prompt,), generator=torch.Generator().manual_seed(2)).tolist()
+    plain = list(seqloom.generate(large, ids, max_tokens=25, mode="slide", hop=hop, temperature=0.0))
+    how = {"mode": "slide", "hop": hop, "max_tokens": 25, "sampling": Sampling(temperature=0.0)}
+    assert written(large, Draft(small, 3), ids, **how) == plain
+
+
+@pytest.mark.parametrize("kind", ["attention", "he", "mamba"])
+def test_predictions_along_tokens_that_are_taken_back(kind: str) -> None:
+    """In any order of tries and of what is kept, predictions are those of the whole text."""
+    model = decoder(kind, 0, position="none", **({"heads": 2} if kind == "attention" else {}))
+    text, draw = [3, 1], np.random.default_rng(0)
+    with torch.no_grad():
+        for make in (lambda: Streamed(model, text), lambda: Windowed(model, text, 2)):
+            ahead, now = make(), text.copy()
+            reading = None
+            for _ in range(12):
+                ids: list[int] = []
+                for _ in range(int(draw.integers(0, 4))):
+                    ahead.predict(ids, len(ids))
+                    ids = [*ids, int(draw.integers(VOCAB))]
+                found = ahead.predict(ids)
+                if isinstance(ahead, Streamed):
+                    wanted = model(torch.tensor([now + ids]))[0, len(now) - 1 :]
+                    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+                else:
+                    reading = reader(model, "slide", 2, len(text), 60)
+                    logits = reading.prompt(torch.tensor([text]))
+                    for id in (now + ids)[len(text) :]:
+                        logits = reading.token(torch.tensor([id]))
+                    torch.testing.assert_close(found[-1:], logits, rtol=0, atol=1e-10)
+                stay = int(draw.integers(0, len(ids) + 1))
+                new = [*ids[:stay], int(draw.integers(VOCAB))]
+                ahead.keep(new)
+                now += new
+
+
+def test_big_little_by_hand() -> None:
+    """Two tables: where the small one is sure it goes on, and what the large one finds unlikely is taken back."""
+    small, large = Markov(0), Markov(0)
+    sure, unsure = [9.0, 0.0, 0.0, 0.0], [0.1, 0.0, 0.0, 0.0]
+    with torch.no_grad():
+        small.table.copy_(torch.tensor([[0.0, 9.0, 0.0, 0.0], [0.0, 0.0, 9.0, 0.0], unsure, sure]))
+        large.table.copy_(torch.tensor([[0.0, 3.0, 0.0, 0.0], [0.0, 0.0, 0.0, 3.0], [0.0, 0.0, 0.0, 3.0], sure]))
+    greedy = {"sampling": Sampling(temperature=0.0), "max_tokens": 4}
+    nats = float(-large.table.detach()[1].log_softmax(0)[2])
+    patient = Draft(small, 4, confidence=0.9, take_back=nats + 0.01)
+    assert written(large, patient, [0], **greedy) == [1, 2, 3, 0], "0 → 1 → 2 are sure; the large model goes on with 3"
+    assert (patient.readings, patient.stayed, patient.differing) == (2, 2, 1)
+    strict = Draft(small, 4, confidence=0.9, take_back=nats - 0.01)
+    assert written(large, strict, [0], **greedy) == [1, 3, 0, 1], "1 → 2 is taken back"
+    assert strict.differing == 0
+    bold = Draft(small, 3, confidence=0.0)
+    assert written(large, bold, [0], **greedy) == [1, 2, 0, 1], "no confidence is too low, nothing is taken back"
+    assert not bold.exact
+
+
+def test_its_error_lies_between_the_models(tmp_path: Any) -> None:
+    """The mean loss under the large model falls with the bound, to that of the exact form."""
+    large, small = Markov(0, scale=2.0), Markov(1, scale=2.0)
+    nats = -large.table.detach().double().log_softmax(1)
+
+    def loss(draft: Draft) -> float:
+        ids = written(large, draft, [0], max_tokens=4000)
+        return float(sum(nats[one, other] for one, other in itertools.pairwise([0, *ids]))) / 4000
+
+    losses = [loss(Draft(small, 4, take_back=bound)) for bound in (math.inf, 3.0, 1.0)]
+    assert losses[0] > losses[1] > losses[2]
+    assert losses[0] > loss(Draft(small, 4)) + 0.1
+
+
+@pytest.mark.parametrize(
+    ("small", "words"),
+    [
+        (lambda: Draft(decoder("he", 1, vocab=VOCAB + 1)), "the draft model has another tokenizer"),
+        (lambda: Draft(decoder("he", 1), tokens=0), "the number of drafts"),
+        (lambda: Draft(decoder("he", 1), confidence=1.5), "confidence is from 0 to 1, not 1.5"),
+        (lambda: Draft(decoder("he", 1), take_back=-1.0), "take_back is from 0 to inf, not -1.0"),
+    ],
+)
+def test_drafts_that_cannot_be(small: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        seqloom.generate(decoder("he", 0), [1], max_tokens=3, draft=small())
+    assert "\n" not in str(caught.value)
+
+
+def test_models_of_two_tokenizers() -> None:
+    large, small = decoder("he", 0), decoder("me", 1)
+    large.tokenizer, small.tokenizer = SimpleNamespace(json="a", eos=0), SimpleNamespace(json="b", eos=0)
+    with pytest.raises(ValueError, match="the draft model has another tokenizer"):
+        seqloom.generate(large, [1], max_tokens=3, draft=Draft(small))
+
+
+def test_the_face_draws_the_same_text_by_seed() -> None:
+    large, small = decoder("he", 0), decoder("me", 1)
+    texts = [list(seqloom.generate(large, [1, 2], max_tokens=8, seed=seed, draft=Draft(small))) for seed in (3, 3, 4)]
+    assert texts[0] == texts[1] != texts[2]
+    assert [len(text) for text in texts] == [8, 8, 8]

@@ -1,0 +1,157 @@
+"""Early exits: which layers are left out, states that go on, and what is written."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import seqloom
+from seqloom.core.model import Model
+from seqloom.generation.exits import Exits, confidence
+from seqloom.models.kinds import model_config
+
+SIZES: dict[str, Any] = {"vocab": 11, "dim": 8, "depth": 4, "context": 12, "ffn": 16, "dropout": 0.0, "std": 0.4}
+MODELS: dict[str, dict[str, Any]] = {
+    "attention": {"mixer": {"kind": "attention", "heads": 2}},
+    "he": {"mixer": {"kind": "he"}, "norm_place": "after"},
+    "mamba": {"mixer": {"kind": "mamba"}, "channel": "none", "position": "none"},
+    "rwkv7": {"mixer": {"kind": "rwkv7", "heads": 2}, "channel": "channel_mix7", "position": "none"},
+    "universal": {"mixer": {"kind": "gru"}, "kind": "universal"},
+    "layers": {"mixer": {"kind": "linear", "heads": 2}, "position": "learned_each_layer"},
+}
+
+
+def built(name: str, **settings: Any) -> Model:
+    torch.manual_seed(0)
+    return model_config({**SIZES, **MODELS[name], **settings}).build().double().eval()
+
+
+def ids(T: int = 9) -> Tensor:
+    return torch.randint(11, (2, T), generator=torch.Generator().manual_seed(0))
+
+
+def after(layers: int) -> Any:
+    """An exit after so many layers, whatever is predicted."""
+    seen = []
+
+    def enough(before: Tensor, stream: Tensor) -> bool:
+        seen.append(stream)
+        return len(seen) == layers
+
+    return enough
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_without_an_exit_it_is_a_step(name: str) -> None:
+    model = built(name)
+    with torch.no_grad():
+        state = other = model.start(2)
+        for token in ids().unbind(1):
+            logits, state, layers = model.step_until(token, state, lambda before, stream: False)
+            wanted, other = model.step(token, other)
+            assert layers == 4
+            assert torch.equal(logits, wanted)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_an_exit_predicts_by_the_stream_of_its_layer(name: str, layers: int) -> None:
+    model = built(name)
+    with torch.no_grad():
+        streams, _ = model.exits(ids())
+        assert len(streams) == 4
+        torch.testing.assert_close(streams[-1], model.features(ids()), rtol=0, atol=0)
+        _, state = model.extend(ids()[:, :8], model.start(2))
+        logits, _, used = model.step_until(ids()[:, 8], state, after(layers))
+        assert used == layers
+        torch.testing.assert_close(logits, model.logits(streams[layers - 1])[:, 8], rtol=0, atol=1e-11)
+
+
+def propagated(model: Any, tokens: Tensor, layers: list[int]) -> Tensor:
+    """Logits (T, W) of one row: the stream of each token stays as it is after its exit, and later layers read that."""
+    outputs = []
+    caches: list[list[Tensor]] = [[] for _ in model.blocks]  # what each layer's first norm gave of each token
+    for position, id in enumerate(tokens.tolist()):
+        x = model._embed(torch.tensor([[id]]), torch.tensor([[position]]), None)[:, 0]
+        for number, block in enumerate(model.blocks):
+            caches[number].append(block.norm_1(x))
+            if number < layers[position]:
+                h = x + block.mixer(torch.stack(caches[number], 1))[:, -1]
+                x = h + block.channel(block.norm_2(h)[:, None])[:, 0]
+        outputs.append(model.logits(x[:, None])[0, 0])
+    return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("name", ["attention", "recurrent"])
+def test_later_tokens_read_what_an_exit_left(name: str) -> None:
+    """By hand: in the layers that are left out, mixers read the stream of the exit, and nothing is added to it."""
+    model = built("attention") if name == "attention" else built("attention", mixer={"kind": "gru"})
+    layers = [4, 1, 2, 4, 3, 1, 4]
+    with torch.no_grad():
+        wanted = propagated(model, ids(7)[0], layers)
+        state, found = model.start(1), []
+        for token, count in zip(ids(7)[:1].unbind(1), layers, strict=True):
+            logits, state, used = model.step_until(token, state, after(count))
+            assert used == count
+            found.append(logits[0])
+    torch.testing.assert_close(torch.stack(found), wanted, rtol=0, atol=1e-11)
+
+
+def test_the_two_measures_by_hand() -> None:
+    model = built("attention")
+    before, stream = torch.randn(2, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).unbind(0)
+    with torch.no_grad():
+        p = model.logits(stream[:, None])[:, 0].softmax(1).sort(1, descending=True).values
+        torch.testing.assert_close(
+            confidence(model, before, stream, "softmax").double(), p[:, 0] - p[:, 1], rtol=0, atol=1e-6
+        )
+    cosine = (before * stream).sum(1) / before.norm(dim=1) / stream.norm(dim=1)
+    torch.testing.assert_close(confidence(model, before, stream, "state").double(), cosine, rtol=0, atol=1e-6)
+
+
+def test_the_threshold_falls() -> None:
+    exits = Exits(0.9, decay=4.0, most=100)
+    assert exits.at(0) == pytest.approx(0.91)
+    assert exits.at(50) == pytest.approx(0.81 + 0.1 * math.exp(-2))
+    assert Exits(1.0, decay=0.0).at(7) == 1.0
+
+
+@pytest.mark.parametrize("by", ["softmax", "state"])
+@pytest.mark.parametrize("mode", ["stream", "slide"])
+def test_a_text_with_exits(mode: Any, by: Any) -> None:
+    """A threshold of 1 writes what all layers write; one of 0 leaves out all but the first."""
+    model = built("he", position="none")
+    how = {"max_tokens": 9, "mode": mode, "temperature": 0.0}
+    plain = list(seqloom.generate(model, [1, 2], **how))
+    sure, bold = Exits(1.0, by, decay=0.0, most=9), Exits(0.0, by, decay=50.0, most=9)
+    assert list(seqloom.generate(model, [1, 2], **how, exits=sure)) == plain
+    assert (sure.depth, sure.tokens) == (4.0, 8)
+    list(seqloom.generate(model, [1, 2], **how, exits=bold))
+    assert bold.depth < 2
+    between = Exits(0.5, by, most=9)
+    assert len(list(seqloom.generate(model, [1, 2], **how, exits=between))) == 9
+    assert 1 <= between.depth <= 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sublayers": "reversible"}, "sublayers=reversible has two streams"),
+        ({"kind": "universal", "halt": True}, "positions of this model halt by themselves"),
+    ],
+)
+def test_models_without_exits(settings: dict[str, Any], words: str) -> None:
+    model = built("attention", **settings)
+    with pytest.raises(ValueError, match=words):
+        list(seqloom.generate(model, [1, 2], max_tokens=3, exits=Exits(0.5)))
+    with pytest.raises(ValueError, match=words):
+        model.exits(ids())
+
+
+def test_exits_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match=r"the threshold of exits is from 0 to 1, not 1\.5"):
+        seqloom.generate(built("he"), [1], exits=Exits(1.5))
+    with pytest.raises(ValueError, match="did you mean 'state'"):
+        seqloom.generate(built("he"), [1], exits=Exits(0.5, "stat"))  # type: ignore[arg-type]
