@@ -95,8 +95,7 @@ def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNe
     if isinstance(vocab, bool) or not isinstance(vocab, int) or not 1 <= vocab < 2**31:
         raise ValueError(f"vocab must be a whole number of 1 … 2^31 - 1, got {vocab!r}")
     _require_ids(ids, vocab)
-    if len(ids) < order:
-        raise ValueError(f"order {order} is above the text, which has {len(ids)} tokens; lower the order")
+    require_order(order, ids)
     text = np.concatenate([np.full(order - 1, vocab), ids]).astype(np.int64)
     keys, suffixes = [np.arange(vocab + 1)], []
     entries = text
@@ -120,6 +119,12 @@ def discounts(counts: Int64[np.ndarray, " grams"]) -> tuple[float, float, float]
     y = n[1] / (n[1] + 2 * n[2])
     one, two, three = (j - (j + 1) * y * n[j + 1] / n[j] for j in (1, 2, 3))
     return (one, two, three) if 0 <= one <= 1 and 0 <= two <= 2 and 0 <= three <= 3 else FALLBACK
+
+
+def require_order(order: int, ids: Int64[np.ndarray, " T"]) -> None:
+    """Raises ValueError where a text has no n-gram of that order."""
+    if len(ids) < order:
+        raise ValueError(f"order {order} is above the text, which has {len(ids)} tokens; lower the order")
 
 
 def _estimated(keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[np.ndarray], vocab: int) -> KneserNey:
