@@ -31,8 +31,11 @@ COUNTING = ("ngram",)
 
 
 def counts(preset: str) -> bool:
-    """Whether the model of a preset counts. ValueError as of `preset_values`."""
-    model = _read(preset).get("model")
+    """Whether the model of a preset counts; False where it cannot be read, which is an error where it is used."""
+    try:
+        model = _read(preset).get("model")
+    except (FileNotFoundError, ValueError):
+        return False
     return isinstance(model, dict) and model.get("kind") in COUNTING
 
 
