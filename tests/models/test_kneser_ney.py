@@ -102,8 +102,8 @@ def test_kenlm_reads_the_arpa_file_and_agrees(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("ids", "order", "vocab", "words"),
     [
-        (np.arange(4), 9, 6, "order of Kneser-Ney"),
-        (np.arange(4), 0, 6, "order of Kneser-Ney"),
+        (np.arange(4), 9, 6, "order of n-grams"),
+        (np.arange(4), 0, 6, "order of n-grams"),
         (np.arange(4), 5, 6, "above the text"),
         (np.arange(4), 2, 3, "ids must be"),
         (np.arange(4) - 1, 2, 6, "ids must be"),

@@ -35,8 +35,10 @@ class AtStep:
         Metrics.append = watched  # type: ignore[method-assign, assignment]
 
 
-def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    changes = (*COUNTED, "training.batches=1000")
+@pytest.mark.parametrize("estimator", ["kneser_ney", "context_tree"])
+def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, estimator: str) -> None:
+    changes = (f"model={{kind: ngram, estimator: {estimator}, order: 4, context: 16}}", *COUNTED[1:])
+    changes = (*changes, "training.batches=1000")
     whole = tiny(tmp_path / "whole", *changes)
     assert whole.step < 1000, "it ends after a pass"
     for step in (2, 7, whole.step):
@@ -45,7 +47,8 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path) -> None:
         tiny(folder, *changes)
         same(folder, whole.run.folder)
     model = seqloom.load(whole.run.folder)
-    assert isinstance(model, Interpolated)
+    if not isinstance(model, Interpolated):
+        return
     assert whole.corpus is not None
     steps = (len(whole.corpus.train) - 1) // 16
     library = kneser_ney(whole.corpus.train.ids[: 1 + 16 * steps].astype(np.int64), 4, model.config.vocab)
@@ -65,7 +68,8 @@ def test_a_run_of_fewer_batches_counts_what_it_has_read(tmp_path: Path) -> None:
 REFUSED = [
     ("model.order=9", "model.order: input should be less than or equal to 8, not 9"),
     ("model.order=0", "model.order: input should be greater than or equal to 1, not 0"),
-    ("model.estimator=kneser", "model.estimator: input should be 'kneser_ney'"),
+    ("model.estimator=kneser", "model.estimator: input should be 'kneser_ney' or 'context_tree'"),
+    ("model.cutoff=2.0", "cutoff prunes the contexts of estimator=context_tree, not of kneser_ney"),
     ("model.dim=8", "unknown setting 'model.dim'"),
     ("training.lr=0.1", "counts, without gradients: leave training.lr out"),
     ("training.memory=carry", "cannot be trained with training.memory=carry"),

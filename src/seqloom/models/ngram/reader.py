@@ -24,7 +24,6 @@ from seqloom.core.model import Model, ModelTraits
 from seqloom.core.shapes import Ids, Keep, Logits
 from seqloom.core.state import ModelState, State, bounded, length_of
 from seqloom.models import arguments
-from seqloom.models.ngram.kneser_ney import require_order
 
 if TYPE_CHECKING:
     from seqloom.models.ngram.config import NgramConfig
@@ -78,7 +77,6 @@ class Ngram(Model, ABC):
     def end_pass(self) -> bool:
         """Counts the collected text, which is then no longer needed. ValueError where the order is above it."""
         ids = self.text[: int(self.collected)].cpu().numpy().astype(np.int64)
-        require_order(self.config.order, ids)
         self.estimate(ids)
         self.text = self.text[:0].clone()
         return True
