@@ -16,7 +16,7 @@ class DataConfig(Config):
         min_length=1,
         description="a UTF-8 text file, a folder of them, a .jsonl or .parquet file, a folder of .parquet files or of "
         "datasets' save_to_disk, gutenberg-children, stories[:COUNT[:SEED]], or "
-        "markov:STATES:ORDER:SEED[:variable]",
+        "markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose letters are the tokens",
     )
     vocab: int | None = Field(
         5000,

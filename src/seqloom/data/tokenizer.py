@@ -100,6 +100,16 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
+    def of_letters(cls, alphabet: str) -> Self:
+        """One token for each letter of an alphabet, in its order: `<eos>` is id 0. Texts have no other characters."""
+        vocab = {_EOS: 0, **{letter: number for number, letter in enumerate(alphabet, 1)}}
+        inner = tokenizers.Tokenizer(models.WordLevel(vocab))
+        inner.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
+        inner.decoder = decoders.Fuse()
+        inner.add_special_tokens([_EOS])
+        return cls(inner)
+
+    @classmethod
     def load(cls, path: str | Path, end: str | None = None) -> Self:
         """Reads a tokenizer.json. FileNotFoundError where there is none; ValueError where it is broken or unusable."""
         path = Path(path)
@@ -150,7 +160,10 @@ class Tokenizer:
         return parts
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [encoded.ids for encoded in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+        try:
+            return [encoded.ids for encoded in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+        except Exception as error:  # the package raises plain Exception
+            raise ValueError(f"the tokenizer cannot read the text: {str(error).partition(chr(10))[0]}") from error
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special tokens are no text, and what is not UTF-8 becomes U+FFFD. ValueError for other ids.
