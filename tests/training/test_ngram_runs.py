@@ -35,23 +35,32 @@ class AtStep:
         Metrics.append = watched  # type: ignore[method-assign, assignment]
 
 
-@pytest.mark.parametrize("estimator", ["kneser_ney", "context_tree"])
-def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, estimator: str) -> None:
-    changes = (f"model={{kind: ngram, estimator: {estimator}, order: 4, context: 16}}", *COUNTED[1:])
-    changes = (*changes, "training.batches=1000")
+@pytest.mark.parametrize(
+    "model",
+    [
+        "kind: ngram, estimator: kneser_ney, order: 4",
+        "kind: ngram, estimator: context_tree, order: 4",
+        "kind: hmm, states: 3, passes: 2, tolerance: 0",
+    ],
+)
+def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, model: str) -> None:
+    changes = (f"model={{{model}, context: 16}}", *COUNTED[1:], "training.batches=1000")
     whole = tiny(tmp_path / "whole", *changes)
-    assert whole.step < 1000, "it ends after a pass"
+    assert whole.step < 1000, "it ends after its passes"
     for step in (2, 7, whole.step):
         folder = tmp_path / f"killed-{step}"
         assert apart(folder, *changes, arm=AtStep(step)) == -signal.SIGKILL
         tiny(folder, *changes)
         same(folder, whole.run.folder)
-    model = seqloom.load(whole.run.folder)
-    if not isinstance(model, Interpolated):
-        return
-    assert whole.corpus is not None
-    steps = (len(whole.corpus.train) - 1) // 16
-    library = kneser_ney(whole.corpus.train.ids[: 1 + 16 * steps].astype(np.int64), 4, model.config.vocab)
+
+
+def test_the_tables_of_a_run_are_those_of_its_text(tmp_path: Path) -> None:
+    outcome = tiny(tmp_path / "run", *COUNTED, "training.batches=1000")
+    assert outcome.corpus is not None
+    steps = (len(outcome.corpus.train) - 1) // 16
+    library = kneser_ney(outcome.corpus.train.ids[: 1 + 16 * steps].astype(np.int64), 4, outcome.model.config.vocab)
+    model = seqloom.load(tmp_path / "run")
+    assert isinstance(model, Interpolated)
     torch.testing.assert_close(model.p_4, torch.from_numpy(library.orders[3].probabilities).float())
 
 

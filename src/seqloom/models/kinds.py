@@ -10,13 +10,14 @@ from seqloom.models.classifier import ClassifierConfig
 from seqloom.models.config import TransformerConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig
+from seqloom.models.hmm import HMMConfig
 from seqloom.models.ngram.config import NgramConfig
 
 AnyModel: TypeAlias = SerializeAsAny[ModelConfig]
 """a field of settings that holds those of a model of any kind"""
 KINDS: dict[str, type[ModelConfig]] = {
     config.model_fields["kind"].default: config
-    for config in (DecoderConfig, EncoderConfig, ClassifierConfig, NgramConfig)
+    for config in (DecoderConfig, EncoderConfig, ClassifierConfig, NgramConfig, HMMConfig)
 }
 SHARED = TransformerConfig
 """the settings that most kinds have"""

@@ -26,7 +26,7 @@ GRADIENTS = (
     *("stages", "through"),
 )
 """training settings that a model without gradients has no use for"""
-COUNTING = ("ngram",)
+COUNTING = ("ngram", "hmm")
 """the kinds of models that count, without gradients"""
 
 
