@@ -11,6 +11,7 @@ from seqloom.cli.board import board
 from seqloom.cli.compare import compare
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
+from seqloom.cli.markov_gap import markov_gap
 from seqloom.cli.paper import paper
 from seqloom.cli.recall import recall
 from seqloom.cli.text import Run, data, evaluate, generate
@@ -182,10 +183,12 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 NAMES = {list_mixers: "list"}
 studies = typer.Typer(
     no_args_is_help=True,
-    help="Studies of many runs: recall, texts beyond the trained length, the Extractor paper's figures, the board.",
+    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, the Extractor paper's figures, "
+    "the board.",
 )
 studies.command()(recall)
 studies.command()(extrapolate)
+studies.command()(markov_gap)
 studies.command()(paper)
 studies.command()(board)
 
