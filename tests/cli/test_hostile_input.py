@@ -31,6 +31,7 @@ HEALTHY = {
     "evaluate": ["{run}", "--data", "stories:3"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
+    "markov_gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
     "train": ["tiny", "--out", "new"],
@@ -40,6 +41,7 @@ HEALTHY = {
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
+    *(("markov_gap", "--jobs"),),
     *(("evaluate", "--batch"), ("distill", "--batch")),
 }
 """counts that only say how long it lasts, or are cut to what there is"""
@@ -98,8 +100,8 @@ def test_an_option_of_a_number(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = [word.replace("{run}", str(trained)) for word in HEALTHY[command]]
-    group = ["study"] if command in ("paper", "recall") else []
-    answer = seqloom(*group, command, *arguments, option, *([] if value is None else [value]))
+    group = ["study"] if command in ("paper", "recall", "markov_gap") else []
+    answer = seqloom(*group, command.replace("_", "-"), *arguments, option, *([] if value is None else [value]))
     refused(answer)
     assert len(answer.err.splitlines()) == 1, answer.err
 
