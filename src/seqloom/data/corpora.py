@@ -11,6 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -181,26 +182,28 @@ def _stories(name: str) -> Documents:
 
 def chain_of(name: str | Path) -> "Chain | HiddenChain | None":
     """The chain that writes the letters of a source; None of a source of other text. ValueError for a wrong name."""
+    return _chain(str(name)) if str(name).partition(":")[0] in ("markov", "hmm") else None
+
+
+@lru_cache(maxsize=4)
+def _chain(name: str) -> "Chain | HiddenChain":
     from seqloom.data.markov import chain, hidden_chain
 
-    kind = str(name).partition(":")[0]
-    if kind not in ("markov", "hmm"):
-        return None
-    words = str(name).removesuffix(":variable").split(":")[1:] if kind == "markov" else str(name).split(":")[1:]
+    kind = name.partition(":")[0]
+    words = name.removesuffix(":variable").split(":")[1:] if kind == "markov" else name.split(":")[1:]
     if len(words) != 3 or not all(word.isascii() and word.isdigit() and len(word) < 100 for word in words):
         forms = {"markov": "STATES:ORDER:SEED, with whole numbers, and :variable if wanted"}
         form = forms.get(kind, "STATES:SYMBOLS:SEED, with whole numbers")
-        raise ValueError(f"{str(name)[:100]}: say {kind}:{form}")
+        raise ValueError(f"{name[:100]}: say {kind}:{form}")
     first, second, seed = map(int, words)
     if kind == "hmm":
         return hidden_chain(first, second, seed)
-    return chain(first, second, seed, variable=str(name).endswith(":variable"))
+    return chain(first, second, seed, variable=name.endswith(":variable"))
 
 
+@lru_cache(maxsize=2)  # a study reads the text of a chain once for each of its models
 def _chain_text(name: str) -> Documents:
-    source = chain_of(name)
-    assert source is not None
-    texts = enumerate(source.documents(_MARKOV))
+    texts = enumerate(_chain(name).documents(_MARKOV))
     return Documents.of([Document(f"document {number}", text) for number, text in texts], name)
 
 

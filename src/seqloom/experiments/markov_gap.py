@@ -28,7 +28,7 @@ from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
 from seqloom.face import load
 from seqloom.runs.layout import Run
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, with_text
+from seqloom.training.preparation import identity, of_corpus, with_text
 from seqloom.training.settings import resolve
 
 BASE = (
@@ -156,12 +156,11 @@ class MarkovGap:
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
         """All cells, none of which needs another."""
-        yield [
-            self._cell(model, source, seed)
-            for source in self.sources
-            for seed in range(self.seeds)
-            for model in self.models
-        ]
+        cells: list[Cell] = []
+        for source in self.sources:
+            _, corpus = with_text(self.config(self.models[0], source, 0))
+            cells += [self._cell(model, source, seed, corpus) for seed in range(self.seeds) for model in self.models]
+        yield cells
 
     def config(self, model: Contender, source: str, seed: int) -> RunConfig:
         """The settings of a model on the text of a chain."""
@@ -171,8 +170,8 @@ class MarkovGap:
         shared = [*BASE, f"model.context={self.context}", *steps, f"training.seed={seed}", *self.changes]
         return resolve("tiny", [*model.fitting(shared), *model.changes], source)
 
-    def _cell(self, model: Contender, source: str, seed: int) -> GapCell:
-        config, corpus = with_text(self.config(model, source, seed))
+    def _cell(self, model: Contender, source: str, seed: int, corpus: Corpus) -> GapCell:
+        config = of_corpus(self.config(model, source, seed), corpus)
         return GapCell(
             name=f"{source.replace(':', '-')}/{model.name}/seed-{seed}",
             config=config,
