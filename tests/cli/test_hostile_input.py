@@ -22,6 +22,7 @@ from tests.special_files import KINDS, special
 Seqloom = Callable[..., Answer]
 
 HEALTHY = {
+    "arpa": ["{run}", "--out", "new"],
     "bench": ["he"],
     "board": ["--data", "stories:20", "--out", "new"],
     "compare": ["--out", "new", "she", "--preset", "tiny"],

@@ -135,6 +135,17 @@ def distill(
     print(distilled(run, order, out, data=data, batch=batch, step=step))
 
 
+def arpa(
+    run: Run,
+    out: Annotated[Path, typer.Option(help="the file to be written")],
+    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+) -> None:
+    """Writes the n-grams of a Kneser-Ney run as an ARPA file, tokens by their names in tokenizer.json."""
+    from seqloom.cli.arpa import written
+
+    print(written(run, out, step))
+
+
 def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = Path(
         "runs/demo"
@@ -177,7 +188,7 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (train, generate, evaluate),
     "Comparisons": (compare, bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (data, distill, demo),
+    "More": (data, distill, arpa, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}

@@ -175,6 +175,11 @@ class Tokenizer:
             return b"".join(self._bytes[id] for id in ids).decode("utf-8", "replace")
         return self._text([id for id in ids if id not in self._silent])
 
+    @property
+    def names(self) -> list[str]:
+        """The name of each id, as tokenizer.json has it; empty for an id without a token."""
+        return [self._inner.id_to_token(id) or "" for id in range(self.vocab)]
+
     def stream(self, after: Sequence[int] = ()) -> TextStream:
         """A decoder for ids that come one by one, as the text that follows the ids `after`.
 

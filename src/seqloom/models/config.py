@@ -31,7 +31,7 @@ class TransformerConfig(LayeredConfig, ABC):
     kind: str = Field(
         "decoder",
         description="decoder: reads from left to right and generates; encoder: reads in both directions; classifier: "
-        "gives one text or two a label",
+        "gives one text or two a label; ngram: counts n-grams; hmm: a hidden Markov model",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")
