@@ -152,14 +152,15 @@ class HMM(Model):
             mask(keep, ids)
         arguments.check_state(state, len(ids), 0, 0)
         memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
-        before, T = length_of(bounded(state.extra)), ids.shape[1]
-        kept = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
-        after = before.after(kept.sum(1), T, even=keep is None)
+        before = length_of(bounded(state.extra))
+        T = ids.shape[1]
+        real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
+        after = before.after(real.sum(1), T, even=keep is None)
         predicted = state.extra["next"]
         x = torch.empty(*ids.shape, self.config.states, dtype=self.dtype, device=self.device)
         for t in range(T):
             now = (predicted + self.writes.T[ids[:, t]]).log_softmax(-1)
-            predicted = torch.where(kept[:, t, None], _log_product(now, self.moves), predicted)
+            predicted = torch.where(real[:, t, None], _log_product(now, self.moves), predicted)
             x[:, t] = predicted
         return x, ModelState((), State({"next": predicted, "length": after.tokens}, after.bound, after.even))
 
@@ -188,7 +189,8 @@ class HMM(Model):
 
         The tables are not trained by gradients, so that they are no parameters.
         """
-        rows, N, W = span(T, per).rows, self.config.states, self.config.vocab
+        rows = span(T, per).rows
+        N, W = self.config.states, self.config.vocab
         weighed = Cost(mul=rows * N, add=rows * (N - 1), div=rows * N, state=N)
         path = Cost(path=("multiplication", "cumulation", "division"))
         predicted = rows if outputs is None else outputs

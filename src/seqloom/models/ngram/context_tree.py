@@ -66,16 +66,16 @@ def context_tree(ids: Int64[np.ndarray, " T"], order: int, vocab: int, cutoff: f
     if isinstance(cutoff, bool) or not isinstance(cutoff, int | float) or not 0 <= cutoff < math.inf:
         raise ValueError(f"cutoff must be a number of nats from 0, got {cutoff!r}")
     counted = grams(ids, order, vocab)
-    kept = _kept(counted, vocab, cutoff) if cutoff else None
+    retained = _retained(counted, vocab, cutoff) if cutoff else None
     K = decisions(vocab)
     depths: list[Depth] = []
     below: np.ndarray | None = None
     evidence = 0.0
-    tables = [_counts(counted, depth, vocab, kept) for depth in range(order)]
+    tables = [_counts(counted, depth, vocab, retained) for depth in range(order)]
     for depth, (keys, zeros, ones) in reversed(list(enumerate(tables))):
         log_e = gammaln(zeros + 0.5) + gammaln(ones + 0.5) - math.log(math.pi) - gammaln(zeros + ones + 1)
         log_w = log_e if below is None else np.logaddexp(log_e, below) - math.log(2)
-        weights = np.ones(len(keys)) if below is None or kept else np.exp(log_e - math.log(2) - log_w)
+        weights = np.ones(len(keys)) if below is None or retained else np.exp(log_e - math.log(2) - log_w)
         depths.insert(0, Depth(keys, (ones + 0.5) / (zeros + ones + 1), weights))
         if depth:
             shorter = _shorter(counted, depth, keys >> K) << K | keys & (1 << K) - 1
@@ -86,15 +86,15 @@ def context_tree(ids: Int64[np.ndarray, " T"], order: int, vocab: int, cutoff: f
 
 
 def _counts(
-    counted: Grams, depth: int, vocab: int, kept: list[Bool[np.ndarray, " grams"]] | None
+    counted: Grams, depth: int, vocab: int, retained: list[Bool[np.ndarray, " grams"]] | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys of the nodes that the contexts of a length have seen, and how many zeros and ones followed there."""
     K = decisions(vocab)
     contexts, tokens = _followed(counted, depth, vocab)
     counts = counted.counts[depth].astype(np.float64)
     there = tokens < vocab
-    if kept is not None and depth:
-        there &= kept[depth][contexts]
+    if retained is not None and depth:
+        there &= retained[depth][contexts]
     contexts, tokens, counts = contexts[there], tokens[there], counts[there]
     keys, bits, weights = [], [], []
     for level in range(K):
@@ -103,10 +103,10 @@ def _counts(
         keys.append((contexts << K | nodes)[free])
         bits.append((tokens >> (K - 1 - level) & 1)[free])
         weights.append(counts[free])
-    found, at = np.unique(np.concatenate(keys), return_inverse=True)
+    unique, at = np.unique(np.concatenate(keys), return_inverse=True)
     bit, weight = np.concatenate(bits), np.concatenate(weights)
-    ones = np.bincount(at.reshape(-1), weight * bit, len(found))
-    return found, np.bincount(at.reshape(-1), weight, len(found)) - ones, ones
+    ones = np.bincount(at.reshape(-1), weight * bit, len(unique))
+    return unique, np.bincount(at.reshape(-1), weight, len(unique)) - ones, ones
 
 
 def _followed(counted: Grams, depth: int, vocab: int) -> tuple[np.ndarray, np.ndarray]:
@@ -120,10 +120,10 @@ def _shorter(counted: Grams, depth: int, contexts: Int64[np.ndarray, " N"]) -> I
     return counted.suffixes[depth - 2][contexts] if depth > 1 else np.zeros_like(contexts)
 
 
-def _kept(counted: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " grams"]]:
-    """Whether each context of 0 … D tokens is kept."""
+def _retained(counted: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " grams"]]:
+    """Whether each context of 0 … D tokens is retained."""
     order = len(counted.keys)
-    kept = [np.ones(1, bool), *(np.zeros(len(counted.keys[depth - 1]), bool) for depth in range(1, order))]
+    retained = [np.ones(1, bool), *(np.zeros(len(counted.keys[depth - 1]), bool) for depth in range(1, order))]
     for depth in range(order - 1, 0, -1):
         contexts, tokens = _followed(counted, depth, vocab)
         there = tokens < vocab
@@ -131,9 +131,9 @@ def _kept(counted: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " 
         before = counted.suffixes[depth - 1][there]  # the same n-gram without its first token
         shorter, _ = _followed(counted, depth - 1, vocab)
         as_before = counted.counts[depth - 1] * (counted.keys[depth - 1] % (vocab + 1) < vocab)
-        here = np.bincount(contexts, counts, len(kept[depth]))
-        above = np.bincount(shorter, as_before, len(kept[depth - 1]))
+        here = np.bincount(contexts, counts, len(retained[depth]))
+        above = np.bincount(shorter, as_before, len(retained[depth - 1]))
         gained = counts * np.log(counts / here[contexts] * above[shorter[before]] / as_before[before])
-        kept[depth] |= np.bincount(contexts, gained, len(kept[depth])) >= cutoff
-        kept[depth - 1][_shorter(counted, depth, np.flatnonzero(kept[depth]))] = True
-    return kept
+        retained[depth] |= np.bincount(contexts, gained, len(retained[depth])) >= cutoff
+        retained[depth - 1][_shorter(counted, depth, np.flatnonzero(retained[depth]))] = True
+    return retained

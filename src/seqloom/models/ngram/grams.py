@@ -45,11 +45,11 @@ def grams(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> Grams:
     entries = text
     for m in range(2, order + 1):
         pairs = entries[:-1] * (vocab + 1) + text[m - 1 :]
-        found, first, longer = np.unique(pairs, return_index=True, return_inverse=True)
-        keys.append(found)
+        unique, first, longer = np.unique(pairs, return_index=True, return_inverse=True)
+        keys.append(unique)
         suffixes.append(entries[1:][first])
         entries = longer.reshape(-1)
-        counts.append(np.bincount(entries, minlength=len(found)).astype(np.int32))
+        counts.append(np.bincount(entries, minlength=len(unique)).astype(np.int32))
     return Grams(keys, suffixes, counts)
 
 

@@ -47,7 +47,7 @@ class Interpolated(Ngram):
         self.discounts = self._own([order.discounts for order in tables.orders])
 
     @override
-    def probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
+    def log_probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
         W = self.config.vocab
         p = self.get_buffer("p_1")[:W].repeat(len(h), 1)
         for order in range(2, self.config.order + 1):
@@ -65,7 +65,7 @@ class Interpolated(Ngram):
         """A binary search for each context, then γ p for each order and a logarithm, of all W tokens.
 
         A search has as many comparisons as the tables at hand need; they are empty before a text was counted. The
-        numbers of the tables are not trained, so that they are no parameters: see `table_bytes`.
+        numbers of the tables are not trained, so that they are no parameters.
         """
         rows, W, n = span(T, per).rows, self.config.vocab, self.config.order
         searched = sum(len(self.keys(order)).bit_length() for order in range(2, n))

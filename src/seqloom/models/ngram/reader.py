@@ -86,7 +86,7 @@ class Ngram(Model, ABC):
         """Fills the tables from a text."""
 
     @abstractmethod
-    def probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
+    def log_probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
         """Log probabilities of the next token, given the entries of its contexts of 1 … M = order - 1 tokens."""
 
     @override
@@ -102,7 +102,7 @@ class Ngram(Model, ABC):
     def logits(self, x: Int[Tensor, "B T M"], keep: Keep | None = None) -> Logits:
         """Log probabilities of the token after each context."""
         B, T, M = x.shape
-        logits = self.probabilities(x.reshape(B * T, M)).unflatten(0, (B, T))
+        logits = self.log_probabilities(x.reshape(B * T, M)).unflatten(0, (B, T))
         return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
 
     @override
@@ -124,14 +124,14 @@ class Ngram(Model, ABC):
         arguments.check_state(state, len(ids), 0, 0)
         memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
         before = length_of(bounded(state.extra))
-        past, T = state.extra["past"], ids.shape[1]
+        past = state.extra["past"]
         known = torch.ones_like(past, dtype=torch.bool)
-        kept = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
-        order = torch.argsort(torch.cat([known, kept], 1).long(), dim=1, stable=True)  # what is dropped comes first
-        text = torch.cat([past, torch.where(kept, ids, ABSENT).long()], 1).gather(1, order)
+        real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
+        order = torch.argsort(torch.cat([known, real], 1).long(), dim=1, stable=True)  # what is dropped comes first
+        text = torch.cat([past, torch.where(real, ids, ABSENT).long()], 1).gather(1, order)
         h = torch.empty(*text.shape, past.shape[1], dtype=torch.long, device=self.device)
         h = h.scatter(1, order[:, :, None].expand_as(h), self._contexts(text))[:, past.shape[1] :]
-        after = before.after(kept.sum(1), T, even=keep is None)
+        after = before.after(real.sum(1), ids.shape[1], even=keep is None)
         entries = {"past": text[:, text.shape[1] - past.shape[1] :], "length": after.tokens}
         return h, ModelState((), State(entries, after.bound, after.even))
 
@@ -161,11 +161,12 @@ class Ngram(Model, ABC):
 
     def _contexts(self, text: Int[Tensor, "B S"]) -> Int[Tensor, "B S M"]:
         """The entries of the contexts that end at each position."""
-        W, h = self.config.vocab, [text]
+        W = self.config.vocab
+        h = [text]
         for order in range(2, self.config.order):
             shorter = torch.cat([torch.full_like(text[:, :1], ABSENT), h[-1][:, :-1]], 1)
             longer = torch.where((shorter < 0) | (text < 0), ABSENT, shorter * (W + 1) + text)
-            h.append(found(self.keys(order), longer))
+            h.append(lookup(self.keys(order), longer))
         return torch.stack(h[: self.config.order - 1], 2) if self.config.order > 1 else text[:, :, None][:, :, :0]
 
 
@@ -183,7 +184,7 @@ class Follower:
         self.last = keys[self.entry] % width
 
 
-def found(keys: Int[Tensor, " grams"], wanted: Tensor) -> Tensor:
+def lookup(keys: Int[Tensor, " grams"], wanted: Tensor) -> Tensor:
     """Where each wanted key stands in the sorted keys; `ABSENT` where it is none of them."""
     if len(keys) == 0:
         return torch.full_like(wanted, ABSENT)

@@ -53,7 +53,7 @@ class Weighted(Ngram):
             setattr(self, f"weights_{number}", weights)
 
     @override
-    def probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
+    def log_probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
         q = torch.full((len(h), 1 << self.decisions), 0.5, dtype=self.dtype, device=self.device)
         depths = range(self.config.order)
         for depth in depths if self.config.cutoff else reversed(depths):
