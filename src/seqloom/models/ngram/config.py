@@ -1,6 +1,6 @@
 """The settings of models that count n-grams: `model.kind=ngram`, one of several estimators."""
 
-from typing import ClassVar, Literal, Self, final
+from typing import ClassVar, Literal, final
 
 from pydantic import Field, model_validator
 from typing_extensions import override
@@ -32,7 +32,7 @@ class NgramConfig(ModelConfig):
     grows: ClassVar = True
 
     @model_validator(mode="after")
-    def _pruned(self) -> Self:
+    def _pruned(self) -> "NgramConfig":
         if self.cutoff and self.estimator != "context_tree":
             raise ValueError(
                 f"cutoff prunes the contexts of estimator=context_tree, not of {self.estimator}: leave it out"

@@ -46,7 +46,7 @@ class Depth:
 class ContextTree:
     """The trees of a text, by the length of their contexts, 0 … D."""
 
-    contexts: list[Int64[np.ndarray, " grams"]]
+    contexts: list[Int64[np.ndarray, " _"]]
     """the sorted keys of the contexts of 1 … D tokens, as of `grams`"""
     depths: list[Depth]
     log_evidence: float
@@ -86,7 +86,7 @@ def context_tree(ids: Int64[np.ndarray, " T"], order: int, vocab: int, cutoff: f
 
 
 def _counts(
-    counted: Grams, depth: int, vocab: int, retained: list[Bool[np.ndarray, " grams"]] | None
+    counted: Grams, depth: int, vocab: int, retained: list[Bool[np.ndarray, " _"]] | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys of the nodes that the contexts of a length have seen, and how many zeros and ones followed there."""
     K = decisions(vocab)
@@ -120,7 +120,7 @@ def _shorter(counted: Grams, depth: int, contexts: Int64[np.ndarray, " N"]) -> I
     return counted.suffixes[depth - 2][contexts] if depth > 1 else np.zeros_like(contexts)
 
 
-def _retained(counted: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " grams"]]:
+def _retained(counted: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " _"]]:
     """Whether each context of 0 … D tokens is retained."""
     order = len(counted.keys)
     retained = [np.ones(1, bool), *(np.zeros(len(counted.keys[depth - 1]), bool) for depth in range(1, order))]

@@ -20,10 +20,10 @@ MOST = 8
 class Grams:
     """The m-grams of orders 1 … n, in the order of their keys; of order 1 all tokens and the begin symbol."""
 
-    keys: list[Int64[np.ndarray, " grams"]]
-    suffixes: list[Int64[np.ndarray, " grams"]]
+    keys: list[Int64[np.ndarray, " _"]]
+    suffixes: list[Int64[np.ndarray, " _"]]
     """from order 2: the entry, one order below, of each m-gram without its first token"""
-    counts: list[Int32[np.ndarray, " grams"]]
+    counts: list[Int32[np.ndarray, " _"]]
     """how often the text has each"""
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int, Int64
 
 from seqloom.models.ngram.grams import grams, require_ids
 
@@ -92,7 +92,7 @@ def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNe
     return _estimated(counted.keys, counted.suffixes, [*below, counted.counts[-1]], vocab)
 
 
-def discounts(counts: Int64[np.ndarray, " grams"]) -> tuple[float, float, float]:
+def discounts(counts: Int[np.ndarray, " grams"]) -> tuple[float, float, float]:
     """D_1, D_2, D_3 of an order from its counts, or 0.5, 1, 1.5 where these do not give values of 0 … j."""
     n = [0, *(int((counts == j).sum()) for j in (1, 2, 3, 4))]
     if not all(n[1:4]):

@@ -82,7 +82,7 @@ class Weighted(Ngram):
         steps = sum((Cost(path=("addition",)) for _ in range(self.decisions)), Cost(path=("other",)))
         return total + Cost(add=3 * predicted, other=2 * predicted) + steps
 
-    def _tokens(self, q: Float[Tensor, "N 2^K"]) -> Float[Tensor, "N W"]:
+    def _tokens(self, q: Float[Tensor, "N nodes"]) -> Float[Tensor, "N W"]:
         """Log probabilities of the tokens, given those of a one at each node."""
         log_p = torch.zeros(len(q), 1, dtype=q.dtype, device=q.device)
         for level in range(self.decisions):
