@@ -4,6 +4,7 @@
 
 answer.svg          losses of results/paper/fig8.jsonl, three seeds per mixer; times of results/step.jsonl
 extrapolate.svg     loss against length beyond training, of results/extrapolate.jsonl
+markov_gap.svg      distance to Markov chains against their order, of results/markov_gap.jsonl
 board*.svg          of the board's rows, as far as they are there
 """
 
@@ -12,7 +13,7 @@ from pathlib import Path
 from docs.making import board
 from docs.making.results import RESULTS, rows
 from seqloom.core.statistics import mean_of
-from seqloom.report import extrapolate
+from seqloom.report import extrapolate, markov_gap
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.draw import svg
 from seqloom.report.charts.points import points
@@ -24,7 +25,8 @@ IMAGES = Path(__file__).parents[1] / "images"
 
 def images() -> dict[str, Chart]:
     """The charts by the names of their files."""
-    return {"answer.svg": answer(), "extrapolate.svg": longer(), **board.pictures()}
+    gap = markov_gap.chart(rows("markov_gap"))
+    return {"answer.svg": answer(), "extrapolate.svg": longer(), "markov_gap.svg": gap, **board.pictures()}
 
 
 def answer() -> Chart:

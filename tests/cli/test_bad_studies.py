@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": ["bench", "he", "--context", "8", "--dim", "32"],
     "recall": ["study", "recall", "he", "--batches", "2", "--batch", "2"],
     "extrapolate": ["study", "extrapolate", "{run}", "--lengths", "4", "--data", "stories:3"],
+    "markov-gap": ["study", "markov-gap", "me", "--orders", "1", "--hidden", "0", "--batches", "2"],
     "paper": ["study", "paper", "fig8", "--scale", "tiny", "--source", "stories:30:0"],
 }
 """each study with arguments under which it would run"""
@@ -29,6 +30,7 @@ WITHOUT_CELLS = {
     "recall": (["study", "recall"], "Missing argument"),
     "extrapolate": (["study", "extrapolate", "--lengths", "4"], "Missing argument"),
     "extrapolate without lengths": (["study", "extrapolate", "{run}", "--lengths", ""], "--lengths"),
+    "markov-gap without orders": (["study", "markov-gap", "he", "--orders", ""], "--orders"),
     "paper": (["study", "paper"], "Missing argument"),
     "paper without a model": ([*COMMANDS["paper"], "--only", "gru"], "has no such model"),
 }

@@ -22,6 +22,7 @@ LEFT = {
     *("train-heads", "train-groups", "train-groups-negative", "train-accumulate", "train-betas", "train-betas-one"),
     *("train-mixer-word", "train-mixers-none", "train-op", "train-backend", "train-format"),
     *("train-warm-up", "train-warm-up-noam", "train-wsd", "train-vocab-none", "train-stages-window"),
+    *("train-clusters", "train-buckets-odd", "train-linformer-causal", "train-fnet-causal", "train-landmarks"),
     *("stages-beyond", "stages-beyond-rows", "stages-context", "stages-some", "stages-sum", "stages-probe"),
 }
 """mistakes that need the classes: one setting against another, what a validator converts, ops"""

@@ -22,6 +22,7 @@ from tests.special_files import KINDS, special
 Seqloom = Callable[..., Answer]
 
 HEALTHY = {
+    "arpa": ["{run}", "--out", "new"],
     "bench": ["he"],
     "build": ["{run}", "--data", "stories:3", "--out", "new"],
     "board": ["--data", "stories:20", "--out", "new"],
@@ -33,6 +34,7 @@ HEALTHY = {
     "evaluate": ["{run}", "--data", "stories:3"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
+    "markov_gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
     "train": ["tiny", "--out", "new"],
@@ -40,17 +42,19 @@ HEALTHY = {
     "verify": ["he"],
 }
 """arguments under which a command would run, so that it is the value under test that is refused"""
+GROUPS = {
+    command.name or command.callback.__name__: group
+    for group, commands in (("study", studies), ("knn", knn))
+    for command in commands.registered_commands
+    if command.callback is not None
+}
+"""the group of commands that a command is in"""
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
     ("calibrate", "--longest"),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
-    *(
-        ("evaluate", "--batch"),
-        ("distill", "--batch"),
-        ("build", "--batch"),
-        ("build", "--probes"),
-        ("tune", "--batch"),
-    ),
+    *(("markov_gap", "--jobs"), ("evaluate", "--batch"), ("distill", "--batch")),
+    *(("build", "--batch"), ("build", "--probes"), ("tune", "--batch")),
 }
 """counts that only say how long it lasts, or are cut to what there is"""
 WRONG = {"absent": None, "empty": "", "word": "ten", "not-finite": "nan", "negative": "-1", "too-large": str(10**22)}
@@ -108,8 +112,8 @@ def test_an_option_of_a_number(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = [word.replace("{run}", str(trained)) for word in HEALTHY[command]]
-    group = {"paper": ["study"], "recall": ["study"], "build": ["knn"], "tune": ["knn"]}.get(command, [])
-    answer = seqloom(*group, command, *arguments, option, *([] if value is None else [value]))
+    path = [*([GROUPS[command]] if command in GROUPS else []), command.replace("_", "-")]
+    answer = seqloom(*path, *arguments, option, *([] if value is None else [value]))
     refused(answer)
     assert len(answer.err.splitlines()) == 1, answer.err
 

@@ -87,6 +87,11 @@ def test_the_corpus_has_a_name() -> None:
         ("markov:2:17:0", "order of a Markov chain"),
         ("markov:26:4:0", "456,976 contexts"),
         ("markov:2:1:4294967296", "a seed must be"),
+        ("hmm:3:2", "hmm:STATES:SYMBOLS:SEED"),
+        ("hmm:3:2:0:variable", "hmm:STATES:SYMBOLS:SEED"),
+        ("hmm:1:2:0", "states of a hidden Markov chain"),
+        ("hmm:65:2:0", "states of a hidden Markov chain"),
+        ("hmm:3:27:0", "symbols of a hidden Markov chain"),
     ],
 )
 def test_a_wrong_name_is_an_error_in_one_line(name: str, words: str) -> None:

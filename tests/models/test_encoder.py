@@ -16,6 +16,7 @@ from seqloom.evaluation.scores import score
 from seqloom.generation.decode import generate
 from seqloom.mixers import mixer_config
 from seqloom.models.kinds import KINDS, model_config
+from seqloom.training.preset import COUNTING
 from tests.training.stepping import noise
 
 SIZES: dict[str, Any] = {"vocab": 31, "dim": 8, "depth": 2, "context": 8, "ffn": 16, "dropout": 0.0, "std": 0.3}
@@ -106,10 +107,14 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
 
 
 def test_every_kind_has_its_name_and_builds() -> None:
-    assert list(KINDS) == ["decoder", "encoder", "classifier", "seq2seq", "universal", "universal_encoder"]
+    transformers = ["decoder", "encoder", "classifier", "seq2seq", "universal", "universal_encoder"]
+    assert list(KINDS) == [*transformers, "ngram", "hmm"]
     encoder = {"encoder": {"depth": 1, "mixer": {"kind": "attention", "heads": 2}}}
     for kind, config in KINDS.items():
-        model = built(kind, **(encoder if kind == "seq2seq" else {}))
+        counts = kind in COUNTING
+        sizes = {"kind": kind, "vocab": 31, "context": 8}
+        own = encoder if kind == "seq2seq" else {}
+        model = model_config(sizes).build() if counts else built(kind, **own)
         assert type(model.config) is config
         assert issubclass(config, ModelConfig)
         assert model.config.kind == kind

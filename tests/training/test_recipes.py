@@ -37,8 +37,8 @@ def test_the_small_model_of_figures_10_and_11() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_resolves_and_is_free_to_be_changed(name: str) -> None:
     values = recipe(name)
-    values["model"]["dim"] = 0
-    assert resolve(name).model.dim > 0
+    values["model"]["context"] = 0
+    assert resolve(name).model.context > 0
     assert resolve(name, ["training.batches=5000"]).training.batches == 5000
 
 

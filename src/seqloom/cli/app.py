@@ -13,6 +13,7 @@ from seqloom.cli.compare import compare
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
 from seqloom.cli.knn import knn
+from seqloom.cli.markov_gap import markov_gap
 from seqloom.cli.paper import paper
 from seqloom.cli.recall import recall
 from seqloom.cli.text import Run, data, evaluate, generate
@@ -136,6 +137,17 @@ def distill(
     print(distilled(run, order, out, data=data, batch=batch, step=step))
 
 
+def arpa(
+    run: Run,
+    out: Annotated[Path, typer.Option(help="the file to be written")],
+    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+) -> None:
+    """Writes the n-grams of a Kneser-Ney run as an ARPA file, tokens by their names in tokenizer.json."""
+    from seqloom.cli.arpa import written
+
+    print(written(run, out, step))
+
+
 def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = Path(
         "runs/demo"
@@ -178,16 +190,18 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (train, generate, evaluate),
     "Comparisons": (compare, bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (data, distill, calibrate, demo),
+    "More": (data, distill, calibrate, arpa, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
 studies = typer.Typer(
     no_args_is_help=True,
-    help="Studies of many runs: recall, texts beyond the trained length, the Extractor paper's figures, the board.",
+    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, the Extractor paper's figures, "
+    "the board.",
 )
 studies.command()(recall)
 studies.command()(extrapolate)
+studies.command()(markov_gap)
 studies.command()(paper)
 studies.command()(board)
 

@@ -32,7 +32,8 @@ def require_contenders(
 ) -> None:
     """ValueError as of `require_settings` for each of the models `KIND` or `KIND:NAME=VALUE,…`."""
     for text in dict.fromkeys(texts):
-        require_settings(preset, [*changes, *contender(text).changes], source)
+        named = contender(text)
+        require_settings(preset, [*named.fitting(changes), *named.changes], source)
 
 
 def require_mixer(values: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ def extrapolate(
     jobs: Annotated[int, typer.Option(help="models that read at once, with a share of the cores each")] = 1,
 ) -> int:
     """Loss against length beyond training, for each run; one whose positions end there has a row with the reason."""
-    numbers = tokens(lengths)
+    numbers = whole_numbers("--lengths", lengths)
     from seqloom.cli.comparing import typed
     from seqloom.experiments.extrapolate import Extrapolate, Longer
     from seqloom.experiments.results import RESULTS
@@ -50,11 +50,11 @@ def extrapolate(
     return 2 if results.failed else 0
 
 
-def tokens(text: str) -> list[int]:
-    """The lengths that `32,64,128` names. ValueError for anything else."""
+def whole_numbers(option: str, text: str) -> list[int]:
+    """The numbers, from 1 on, that `32,64,128` names. ValueError, which names the option, for anything else."""
     words = text.split(",")
     if not all(word.strip().isdecimal() and len(word) < 10 and int(word) > 0 for word in words):
-        raise ValueError(f"--lengths is some numbers of tokens, as 32,64,128, not {text[:100]!r}")
+        raise ValueError(f"{option} is some whole numbers from 1, as 32,64,128, not {text[:100]!r}")
     return [int(word) for word in words]
 
 

@@ -105,10 +105,11 @@ class Model(nn.Module, ABC):
     def fit(self, batch: Mapping[str, Tensor]) -> Tensor | None:
         """Learns from a batch in place of its loss, gradient and update: where `config.fits`, training calls it.
 
-        `batch` is on the model's device, as the objective makes it: `ids` (B, T + 1) of next_token. Each batch of a
-        pass over the text comes once, the last may have fewer rows. What is learned lies in buffers, which checkpoints
-        hold; what only a whole pass gives is collected in them and applied by `end_pass`. Returns the mean loss of the
-        batch in nats by what was known before it, a scalar; None where that is not computed.
+        `batch` is on the model's device, as the objective makes it: `ids` (B, T + 1) of next_token, in the order of the
+        text. Each batch of a pass over the text comes once, the last may have fewer rows. What is learned lies in
+        buffers, which checkpoints hold; what only a whole pass gives is collected in them and applied by `end_pass`.
+        Returns the mean loss of the batch in nats by what was known before it, a scalar; None where that is not
+        computed.
         """
         self._lacks("learn without gradients")
 

@@ -3,6 +3,7 @@
 gutenberg-children         100 children's books, downloaded once (`gutenberg.py`)
 stories[:COUNT[:SEED]]     generated stories, one a document; 20000 and seed 0 unless said
 markov:STATES:ORDER:SEED   1000 documents of 1000 letters from a Markov chain; :variable after it for variable order
+hmm:STATES:SYMBOLS:SEED    1000 documents of 1000 letters from a hidden Markov chain
 anything else              a path; write ./stories for a folder of that name
 """
 
@@ -10,13 +11,18 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.files import open_regular
 from seqloom.core.seeds import require_seed
 from seqloom.data import columns, gutenberg
 from seqloom.data.documents import Document, Documents
+
+if TYPE_CHECKING:
+    from seqloom.data.markov import Chain, HiddenChain
 
 _SUFFIXES = (".txt", ".md", ".text")
 _PARQUET = ".parquet"
@@ -51,7 +57,7 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
     if path.is_dir():
         return _folder(path, column)
     if not path.exists():
-        names = "gutenberg-children, stories and markov are the named corpora"
+        names = "gutenberg-children, stories, markov and hmm are the named corpora"
         raise FileNotFoundError(f"{path}: there is no such file or folder ({names})")
     if path.suffix.lower() == ".jsonl":
         return _json_lines(path, column)
@@ -174,16 +180,31 @@ def _stories(name: str) -> Documents:
     return Documents.of([Document(f"story {number}", text) for number, text in enumerate(corpus(count, seed))], name)
 
 
-def _markov(name: str) -> Documents:
-    from seqloom.data.markov import chain
+def chain_of(name: str | Path) -> "Chain | HiddenChain | None":
+    """The chain that writes the letters of a source; None of a source of other text. ValueError for a wrong name."""
+    return _chain(str(name)) if str(name).partition(":")[0] in ("markov", "hmm") else None
 
-    numbers = name.removesuffix(":variable").split(":")[1:]
-    if len(numbers) != 3 or not all(number.isascii() and number.isdigit() and len(number) < 100 for number in numbers):
-        raise ValueError(f"{name[:100]}: say markov:STATES:ORDER:SEED, with whole numbers, and :variable if wanted")
-    states, order, seed = map(int, numbers)
-    source = chain(states, order, seed, variable=name.endswith(":variable"))
-    texts = enumerate(source.documents(_MARKOV))
+
+@lru_cache(maxsize=4)
+def _chain(name: str) -> "Chain | HiddenChain":
+    from seqloom.data.markov import chain, hidden_chain
+
+    kind = name.partition(":")[0]
+    words = name.removesuffix(":variable").split(":")[1:] if kind == "markov" else name.split(":")[1:]
+    if len(words) != 3 or not all(word.isascii() and word.isdigit() and len(word) < 100 for word in words):
+        forms = {"markov": "STATES:ORDER:SEED, with whole numbers, and :variable if wanted"}
+        form = forms.get(kind, "STATES:SYMBOLS:SEED, with whole numbers")
+        raise ValueError(f"{name[:100]}: say {kind}:{form}")
+    first, second, seed = map(int, words)
+    if kind == "hmm":
+        return hidden_chain(first, second, seed)
+    return chain(first, second, seed, variable=name.endswith(":variable"))
+
+
+@lru_cache(maxsize=2)  # a study reads the text of a chain once for each of its models
+def _chain_text(name: str) -> Documents:
+    texts = enumerate(_chain(name).documents(_MARKOV))
     return Documents.of([Document(f"document {number}", text) for number, text in texts], name)
 
 
-_GENERATED: dict[str, Callable[[str], Documents]] = {"stories": _stories, "markov": _markov}
+_GENERATED: dict[str, Callable[[str], Documents]] = {"stories": _stories, "markov": _chain_text, "hmm": _chain_text}

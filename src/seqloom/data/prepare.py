@@ -23,7 +23,7 @@ from seqloom.core.progress import progress
 from seqloom.data import cache as cached
 from seqloom.data import tokens as token_files
 from seqloom.data.authors import PARTS, Division, divide
-from seqloom.data.corpora import read
+from seqloom.data.corpora import chain_of, read
 from seqloom.data.documents import Document, Documents
 from seqloom.data.paragraphs import unwrap as unwrapped
 from seqloom.data.pieces import groups, pieces
@@ -85,7 +85,8 @@ def prepare(
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache where they were built before.
 
     The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries; with `characters`
-    its tokens are the text's characters, all of them unless `vocab` is given. `division` says how
+    its tokens are the text's characters, all of them unless `vocab` is given; of the letters of a Markov chain, one
+    with a token for each of them. `division` says how
     the held-out part is chosen: by whole documents and `seed` (`split`), or by author (`authors`), with a third part
     for tests.
 
@@ -94,6 +95,10 @@ def prepare(
     """
     # context is left out: it changes how the ids are read, not the ids
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
+    written_by = chain_of(source) if tokenizer is None else None
+    if written_by is not None:
+        tokenizer = Tokenizer.of_letters(written_by.alphabet)
+        vocab = None
     if tokenizer is not None:
         settings["tokenizer"] = digest(tokenizer)
     else:

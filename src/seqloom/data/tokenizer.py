@@ -130,6 +130,16 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
+    def of_letters(cls, alphabet: str) -> Self:
+        """One token for each letter of an alphabet, in its order: `<eos>` is id 0. Texts have no other characters."""
+        vocab = {_EOS: 0, **{letter: number for number, letter in enumerate(alphabet, 1)}}
+        inner = tokenizers.Tokenizer(models.WordLevel(vocab))
+        inner.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
+        inner.decoder = decoders.Fuse()
+        inner.add_special_tokens([_EOS])
+        return cls(inner)
+
+    @classmethod
     def load(cls, path: str | Path, end: str | None = None) -> Self:
         """Reads a tokenizer.json. FileNotFoundError where there is none; ValueError where it is broken or unusable."""
         path = Path(path)
@@ -180,7 +190,10 @@ class Tokenizer:
         return parts
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [encoded.ids for encoded in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+        try:
+            return [encoded.ids for encoded in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+        except Exception as error:  # the package raises plain Exception
+            raise ValueError(f"the tokenizer cannot read the text: {str(error).partition(chr(10))[0]}") from error
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special tokens are no text, and what is not UTF-8 becomes U+FFFD. ValueError for other ids.
@@ -191,6 +204,11 @@ class Tokenizer:
         if self._bytes is not None:
             return b"".join(self._bytes[id] for id in ids).decode("utf-8", "replace")
         return self._text([id for id in ids if id not in self._silent])
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each id, as tokenizer.json has it; empty for an id without a token."""
+        return [self._inner.id_to_token(id) or "" for id in range(self.vocab)]
 
     def stream(self, after: Sequence[int] = ()) -> TextStream:
         """A decoder for ids that come one by one, as the text that follows the ids `after`.

@@ -76,10 +76,12 @@ class Windows:
         return -(-self.starts // batch)
 
     def pass_batch(self, step: int, batch: int) -> Tensor:
-        """As `batch`, where no step holds windows of two passes: the last of each has (1 … batch, context + 1)."""
-        number, within = divmod(step, self.pass_steps(batch))
-        index = np.arange(within * batch, min((within + 1) * batch, self.starts))
-        return self._read(permute(index, np.full_like(index, number), self.starts, self._seed))
+        """The windows in the order of the text, those of one pass after those of the one before it.
+
+        No step holds windows of two passes: the last of each has (1 … batch, context + 1).
+        """
+        within = step % self.pass_steps(batch)
+        return self._read(np.arange(within * batch, min((within + 1) * batch, self.starts)))
 
     def _inside(self, tokens: Tokens) -> None:
         firsts = np.maximum(tokens.starts - 1, 0)  # the `<eos>` before the document; the first has none

@@ -6,7 +6,7 @@ from seqloom.data.probes import probe
 
 STATISTICS = ("± held-out", "to baseline", "± to baseline", "adjusted p", "could settle")
 """columns of statistics over the seeds; a table with one seed does not have them"""
-OPTIONAL = (*STATISTICS, "bits a byte", "right", "ms a generated token")
+OPTIONAL = (*STATISTICS, "bits a byte", "right", "ms a generated token", "table bytes")
 """columns that a table omits where no contender has a value"""
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "held-out loss": (
@@ -36,6 +36,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
         "one text, from its first token until the window is full; raced",
     ),
     "state bytes": ("bytes", "lower", "what a text keeps between tokens once the window is full"),
+    "table bytes": ("bytes", "lower", "what a model without gradients has counted, in place of parameters"),
     "grammatical": ("share", "higher", "sampled sentences (top-p 0.9) that are sentences of the grammar"),
     "agreeing": ("share", "higher", "of these, sentences that also agree with their story's names, things and places"),
 }

@@ -93,16 +93,18 @@ class Compare:
     def study(self) -> Study:
         """The study; its folder is bound to the settings that all contenders share."""
         shared = self.base.identity(self.corpus.identity)
-        del shared["model"]["mixer"], shared["training"]["seed"]
+        shared["model"].pop("mixer", None)
+        del shared["training"]["seed"]
         return Study("compare", shared, self.stages)
 
     @cached_property
     def _prepared(self) -> tuple[RunConfig, Corpus]:
-        return with_text(resolve(self.preset, [*self.changes, *self.contenders[0].changes], self.source))
+        first = next((contender for contender in self.contenders if not contender.counting), self.contenders[0])
+        return with_text(resolve(self.preset, [*first.fitting(self.changes), *first.changes], self.source))
 
     @property
     def base(self) -> RunConfig:
-        """The settings of the first contender, with the vocabulary of the text."""
+        """The settings of the first contender that has gradients, if any has, with the vocabulary of the text."""
         return self._prepared[0]
 
     @property
@@ -122,7 +124,8 @@ class Compare:
             print(f"{contender.name}: {line}", file=sys.stderr)
 
         if contender not in self._configs:
-            self._configs[contender] = resolve(self.preset, [*self.changes, *contender.changes], self.source, log=log)
+            changes = [*contender.fitting(self.changes), *contender.changes]
+            self._configs[contender] = resolve(self.preset, changes, self.source, log=log)
         config = of_corpus(self._configs[contender], self.corpus)
         return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
 
@@ -211,11 +214,12 @@ class Compare:
         )
 
     def _probes(self) -> list[Cell]:
-        if not self.probes:
+        contenders = [contender for contender in self.contenders if not contender.counting]
+        if not self.probes or not contenders:
             return []
         own = [change for change in self.changes if change.startswith(SHARED)]
         grid = Recall(
-            self.contenders, self.probes, [DIFFICULTY], dims=[DIM], depth=DEPTH, batches=self.probe_batches, lrs=[LR],
+            contenders, self.probes, [DIFFICULTY], dims=[DIM], depth=DEPTH, batches=self.probe_batches, lrs=[LR],
             changes=own, folder="probes", left_out=self.probes_left_out,
         )  # fmt: skip
         return list(grid.cells())

@@ -2,7 +2,8 @@
 
 contender("attention:heads=32")     this mixer in the model of the preset
 contender("mamba/small")            the whole model of this recipe, under the data, context and training of the preset
-preset_of(["he", "llama/small"])    that preset: the first recipe named
+contender("ngram/kneser_ney")       a model that counts: changes of layers and gradients are not its own
+preset_of(["he", "llama/small"])    that preset: the first recipe named whose model is trained by gradients
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from seqloom.training.preset import GRADIENTS, counts
 from seqloom.training.recipes import RECIPES
 
 PRESET = "paper/small"
@@ -28,6 +30,15 @@ class Contender:
     """the name of the contender that it was sized for"""
     matched: str | None = None
     """what was changed for that, in words"""
+    counting: bool = False
+    """whether its model counts, without gradients"""
+
+    def fitting(self, changes: Sequence[str]) -> list[str]:
+        """The changes of a comparison that this model has: one that counts has no layers and no gradients."""
+        if not self.counting:
+            return list(changes)
+        names = {change: change.partition("=")[0].split(".") for change in changes}
+        return [change for change in changes if not _of_gradients(names[change])]
 
 
 def contender(text: str) -> Contender:
@@ -38,13 +49,22 @@ def contender(text: str) -> Contender:
         raise ValueError(f"a contender is KIND or KIND:NAME=VALUE,…, as attention:heads=32, not {text!r}")
     model = f"model={kind}" if _is_recipe(kind) else f"model.mixer.kind={kind}"
     name = Path(kind).stem if kind.endswith(YAML) else kind.replace("/", "-")
-    return Contender("-".join([name, *settings]), (model, *(f"model.mixer.{entry}" for entry in settings)))
+    counting = _is_recipe(kind) and counts(kind)
+    inside = "model" if counting else "model.mixer"
+    changes = (model, *(f"{inside}.{entry}" for entry in settings))
+    return Contender("-".join([name, *settings]), changes, counting=counting)
 
 
 def preset_of(texts: Sequence[str]) -> str:
     """The first recipe among the contenders, from which all get data, context, batches and schedule; else `PRESET`."""
     kinds = (text.partition(":")[0] for text in texts)
-    return next((kind for kind in kinds if _is_recipe(kind)), PRESET)
+    return next((kind for kind in kinds if _is_recipe(kind) and not counts(kind)), PRESET)
+
+
+def _of_gradients(path: Sequence[str]) -> bool:
+    """Whether the setting is one of layers or of gradients."""
+    section, name = path[0], path[1] if len(path) > 1 else ""
+    return (section == "model" and name != "context") or (section == "training" and name in GRADIENTS)
 
 
 def _is_recipe(kind: str) -> bool:

@@ -25,7 +25,7 @@ class Trained(Row):
     accuracy: float | None = None
     """of masked tokens"""
     training: float | None
-    """median over the last tenth of the batches"""
+    """median over the last tenth of the batches; None of a model that counts, which has no loss of a batch"""
     by_position: tuple[float | None, ...] = ()
     failed: str | None = None
 
@@ -58,7 +58,7 @@ class ContenderCell(RunCell):
                 held_out=held["held_out"],
                 bits_per_byte=held.get("bits_per_byte"),
                 accuracy=held.get("accuracy"),
-                training=statistics.median(losses[-last_tenth(len(losses)) :]),
+                training=statistics.median(losses[-last_tenth(len(losses)) :]) if losses else None,
                 by_position=by_position,
             )
         ]

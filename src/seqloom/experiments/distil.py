@@ -60,6 +60,7 @@ def distil(
     if step is None and (newest := checkpoint.peek(run.checkpoints)) is not None:
         step = newest.step
     model = load(folder, step=step)
+    layered(model.config, "a distillation")
     stayed = {}
     for number, (mixer, config) in enumerate(zip(model.mixers, model.config.mixers, strict=True)):
         if (why := lacking(mixer, config.kind)) is not None:

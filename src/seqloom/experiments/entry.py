@@ -42,8 +42,8 @@ class Entry:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of mixers in its layers."""
-        return {mixer.kind for mixer in self.config.model.mixers}
+        """The kinds of mixers in its layers; the kind of a model without layers."""
+        return {mixer.kind for mixer in self.config.model.mixers} or {self.config.model.kind}
 
     @property
     def portrait(self) -> Portrait | None:
@@ -90,7 +90,8 @@ def table_values(entry: Entry, apart: Difference | None) -> Values:
         "parameters": parameters,
         "operations a token": operations // entry.config.model.context,
         "state bytes": portrait and portrait.state_bytes,
-        "ms a step": times and 1e3 * times.step,
+        "table bytes": portrait and portrait.table_bytes,
+        "ms a step": None if times is None or times.step is None else 1e3 * times.step,
         "peak MB a step": None if times is None or times.peak is None else times.peak / 1e6,
         "ms a generated token": None if times is None or times.token is None else 1e3 * times.token,
         **{name: value for name, value in grammar.items() if value is not None},

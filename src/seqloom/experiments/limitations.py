@@ -7,14 +7,17 @@ import torch
 
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
 from seqloom.positions.none import NoPositionConfig
 
 CONTEXTS = (4096, 8192)
 """two contexts in tokens, both longer than any mixer's own window"""
 
 
-def limitations(sizes: LayeredConfig) -> list[str]:
+def limitations(sizes: ModelConfig) -> list[str]:
     """Short phrases; [] for a model that streams from a state of one size, and whose weights fit any context."""
+    if not isinstance(sizes, LayeredConfig):
+        return []
     near, far = (_built(sizes, context) for context in CONTEXTS)
     traits, limits = [sublayer.traits for sublayer in near.sublayers], []
     if not all(trait.streams for trait in traits):

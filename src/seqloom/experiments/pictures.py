@@ -44,7 +44,12 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
 
 
 def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
-    """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach."""
+    """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach.
+
+    None of a model without layers of mixers.
+    """
+    if not model.mixers:
+        return []
     text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.device)
     plain = []
     last = layered(model.config).depth - 1

@@ -133,7 +133,7 @@ def timed(parts: Sequence[Part]) -> Sequence[Part]:
     for part in parts:
         if part.known:
             part.seconds, part.timed = statistics.median(part.known), "its rows"
-        elif part.left:
+        elif part.left and not part.config.model.fits:
             unknown.append(part)
     if unknown:
         keep_freed_memory()
@@ -158,6 +158,8 @@ def training(config: RunConfig) -> str:
         left += priced.left * priced.seconds
         if config.training.stages:
             lines.append((f"stage {number}", config.training.stages[number - 1].summary))
+        if own.model.fits:
+            return "\n".join(f"{name:<12} {value}" for name, value in [*lines, ("time", "not known: it counts")])
         time = f"{1e3 * priced.seconds:,.3g} ms a batch ({priced.timed}), {clock(priced.left * priced.seconds)} in all"
         lines += [("operations", f"{priced.operations:,} a batch, forward"), ("time", time)]
     if config.training.stages:

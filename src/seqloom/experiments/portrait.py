@@ -31,6 +31,8 @@ class Portrait(Row):
     contender: str
     state_bytes: int | None
     """bytes of one text's state once the window is full"""
+    table_bytes: int | None = None
+    """bytes of what a model without gradients has counted; None of others"""
     grammatical: float | None = None
     """share of sampled sentences that are of the grammar"""
     agreeing: float | None = None
@@ -86,6 +88,7 @@ class PortraitCell(Cell):
             Portrait(
                 contender=self.contender,
                 state_bytes=_state_bytes(model),
+                table_bytes=sum(table.nbytes for table in model.buffers()) if model.config.fits else None,
                 **grammar,
                 samples=[Sample.model_validate(sample) for sample in samples],
                 views=[View.model_validate(view) for view in views(model, tokenizer, list(self.passage))],

@@ -32,8 +32,8 @@ class Times(Row):
     """The times of one contender's training step and token."""
 
     contender: str
-    step: float
-    """seconds of a training step, median"""
+    step: float | None
+    """seconds of a training step, median; None of a model that counts, which has none"""
     token: float | None = None
     """seconds of a token, median over texts written from the first token until the window is full; None without any"""
     peak: int | None = None
@@ -65,8 +65,8 @@ class Race(Cell):
         """A row for each contender."""
         texts = self.runs is not None
         with torch.random.fork_rng(devices=[]), show("timing by turns", 3 if texts else 1, "measurements") as advance:
-            steps = {name: _stepping(config) for name, config in self.configs.items()}
-            times = race(steps, self.rounds, warm=WARM)
+            steps = {name: _stepping(config) for name, config in self.configs.items() if not config.model.fits}
+            times: dict[str, Timing] = race(steps, self.rounds, warm=WARM) if steps else {}
             advance(note="steps")
             peaks: dict[str, int] = {}
             written: dict[str, float] = {}
@@ -77,13 +77,18 @@ class Race(Cell):
                 written = _tokens(self.configs, self.runs, self.rounds)
                 advance(note="tokens")
         return [
-            Times(contender=name, step=timing.median, token=written.get(name), peak=peaks.get(name))
-            for name, timing in times.items()
+            Times(
+                contender=name,
+                step=times[name].median if name in times else None,
+                token=written.get(name),
+                peak=peaks.get(name),
+            )
+            for name in self.configs
         ]
 
     def steps(self) -> list[tuple[RunConfig, float]]:
         """Its rounds."""
-        return [(config, self.rounds + WARM) for config in self.configs.values()]
+        return [(config, self.rounds + WARM) for config in self.configs.values() if not config.model.fits]
 
 
 def _sizes(config: RunConfig) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def _limitations(entry: Entry, study: Compare) -> list[str]:
     tokens = [row for row in entry.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]
     return [
         *([f"be trained so: {entry.failed}"] if entry.failed is not None else []),
-        *limitations(entry.config.layered),
+        *limitations(entry.config.model),
         *(f"write after {row.tokens:,} tokens: {row.why}" for row in tokens),
         *(f"do {title}: {why}" for probed, title, _, why in _probed(study, entry.results) if probed == name and why),
     ]

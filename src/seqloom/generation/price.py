@@ -9,6 +9,8 @@ in `seqloom.generation.modes`.
 
 from dataclasses import dataclass
 
+import torch
+
 from seqloom.core.model import Model
 from seqloom.generation.modes import Mode, check, streams, window
 
@@ -64,4 +66,6 @@ def _sum(first: int, count: int) -> int:
 def _state_bytes(model: Model, tokens: int) -> int:
     if tokens == 0:
         return 0
+    if not model.sublayers:  # whole numbers: the last tokens
+        return model.cost(tokens, "token").state * torch.int64.itemsize
     return sum(sublayer.cost(tokens, "token").state * sublayer.dtype.itemsize for sublayer in model.sublayers)

@@ -10,6 +10,8 @@ from seqloom.models.classifier import ClassifierConfig
 from seqloom.models.config import TransformerConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig
+from seqloom.models.hmm import HMMConfig
+from seqloom.models.ngram.config import NgramConfig
 from seqloom.models.seq2seq import Seq2SeqConfig
 from seqloom.models.universal import UniversalConfig, UniversalEncoderConfig
 
@@ -18,12 +20,8 @@ AnyModel: TypeAlias = SerializeAsAny[ModelConfig]
 KINDS: dict[str, type[ModelConfig]] = {
     config.model_fields["kind"].default: config
     for config in (
-        DecoderConfig,
-        EncoderConfig,
-        ClassifierConfig,
-        Seq2SeqConfig,
-        UniversalConfig,
-        UniversalEncoderConfig,
+        *(DecoderConfig, EncoderConfig, ClassifierConfig, Seq2SeqConfig),
+        *(UniversalConfig, UniversalEncoderConfig, NgramConfig, HMMConfig),
     )
 }
 SHARED = TransformerConfig

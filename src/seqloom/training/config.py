@@ -14,18 +14,13 @@ from seqloom.models.kinds import AnyModel, model_config
 from seqloom.runs.layout import tokenizer_digest
 from seqloom.training.objectives import AnyObjective
 from seqloom.training.objectives.next_token import NextTokenConfig
+from seqloom.training.preset import GRADIENTS
 from seqloom.training.schedules import AnySchedule, Constant
 from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 
 FREE = ("batches", "save_every", "evaluate_every", "device", "timeout")
 """training settings that do not change a step's result, so that a run may go on under others; `batches` does change it
 under a schedule or an objective that uses the length of the run"""
-
-GRADIENTS = (
-    *("accumulate", "lr", "betas", "weight_decay", "clip", "compile", "schedule", "optimizer", "decay"),
-    *("stages", "through", "begin"),
-)
-"""training settings that a model without gradients has no use for"""
 
 
 @final
@@ -175,7 +170,12 @@ class RunConfig(Config):
         if not self.model.fits:
             return self
         training, kind = self.training, self.model.kind
-        if training.objective.kind != "next_token" or not (self.data.disjoint or training.memory == "carry"):
+        if training.memory == "carry":
+            raise ValueError(
+                f"model.kind={kind} cannot be trained with training.memory=carry, whose rows are stretches of the "
+                "text: it counts a text in its order, with data.disjoint=true"
+            )
+        if training.objective.kind != "next_token" or not self.data.disjoint:
             raise ValueError(
                 f"model.kind={kind} counts each token of the text once: set data.disjoint=true, and leave "
                 "training.objective out"
@@ -256,7 +256,7 @@ class RunConfig(Config):
         `tokenizer` is the text of the tokenizer.json that the run keeps, if it keeps one; its digest is said.
         """
         settings = self.model_dump(mode="json")
-        uses_length = self.training.schedule.uses_length or self.training.objective.uses_length
+        uses_length = self.training.schedule.uses_length or self.training.objective.uses_length or self.model.fits
         fixed = {"batches"} if uses_length else set()
         for name in FREE:
             if name not in fixed:

@@ -1,10 +1,12 @@
 """The steps of a model that learns by counting: `Model.fit` in place of a loss, its gradient and an update.
 
     statistics ← statistics + those of the batch          at every step: `fit`
-    model ← the model of the statistics                   after the last step of a pass over the text: `end_pass`
+    model ← the model of the statistics                   after the last step of a pass over the text, or of the run
 
-Batches, rows and checkpoints are those of any training. What is collected lies in buffers of the model, so that a run
-that stopped within a pass goes on bit for bit. The training ends where a model says that no further pass changes it.
+A pass reads the text in its order (`Windows.pass_batch`), so that what is counted crosses the borders of windows. A run
+of fewer batches than a pass ends with what it has read. Rows and checkpoints are those of any training. What is
+collected lies in buffers of the model, so that a run that stopped within a pass goes on bit for bit. The training ends
+where a model says that no further pass changes it.
 """
 
 import math
@@ -47,7 +49,7 @@ class Counting:
         with torch.no_grad():
             scalar = model.fit(batch)
             loss = None if scalar is None else float(scalar)
-            last = (number + 1) % objective.pass_steps(self._seed) == 0
+            last = (number + 1) % objective.pass_steps(self._seed) == 0 or number + 1 == self._config.batches
             done = bool(model.end_pass()) if last else False
         if loss is not None and not math.isfinite(loss):
             raise NotFinite(f"stopped at step {number + 1}: the training loss is {loss}")

@@ -9,7 +9,8 @@ sum, unless that is set next to them.
 
     preset_values("llama/small", ["model=mamba/small"])      Mamba's model under Llama's data, context and training
 
-`model=PRESET` comes before all other changes, in whatever order they are given.
+`model=PRESET` comes before all other changes, in whatever order they are given. A model that counts has no gradients:
+where it comes into another preset, those of that preset's settings that are about gradients are dropped.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,23 @@ from typing import Any
 from seqloom.core.files import read_text
 from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.training.recipes import recipe
+
+GRADIENTS = (
+    *("accumulate", "lr", "betas", "weight_decay", "clip", "compile", "schedule", "optimizer", "decay"),
+    *("stages", "through", "begin"),
+)
+"""training settings that a model without gradients has no use for"""
+COUNTING = ("ngram", "hmm")
+"""the kinds of models that count, without gradients"""
+
+
+def counts(preset: str) -> bool:
+    """Whether the model of a preset counts; False where it cannot be read, which is an error where it is used."""
+    try:
+        model = _read(preset).get("model")
+    except (FileNotFoundError, ValueError):
+        return False
+    return isinstance(model, dict) and model.get("kind") in COUNTING
 
 
 def preset_values(preset: str, changes: Sequence[str] = (), source: str | None = None) -> dict[str, Any]:
@@ -34,6 +52,8 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
         value = _value(text, change)
         if name == "model" and isinstance(value, str):
             values["model"] = _model_of(value, values.get("model"))
+            if counts(value):
+                _count(values)
         else:
             _put(values, name.split("."), value)
     if source is not None:
@@ -108,6 +128,13 @@ def _model_of(preset: str, before: Any) -> Any:
         return model
     sizes = {name: before[name] for name in ("context", "vocab") if name in before}
     return {name: value for name, value in model.items() if name != "vocab"} | sizes
+
+
+def _count(values: dict[str, Any]) -> None:
+    """Drops what is about gradients, and cuts the text so that each token is counted once."""
+    training = values.get("training", {})
+    values["training"] = {name: value for name, value in training.items() if name not in GRADIENTS}
+    values.setdefault("data", {})["disjoint"] = True
 
 
 def _file(path: Path) -> dict[str, Any]:

@@ -45,6 +45,11 @@ class Chain:
         """How many letters it writes: 2 to 26."""
         return len(self.weights[0])
 
+    @property
+    def alphabet(self) -> str:
+        """The letters that it writes."""
+        return LETTERS[: self.states]
+
     @cached_property
     def probabilities(self) -> Float64[np.ndarray, "contexts states"]:
         """p(s | c): every row sums to 1."""
@@ -74,8 +79,7 @@ class Chain:
 
         Document n is a pure function of seed and n. ValueError for a negative count.
         """
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise ValueError(f"the number of documents must be a whole number from 0, got {count!r}")
+        require_number(count, 0, 2**31, "the number of documents")
         return (self._document(number) for number in range(count))
 
     def log_probability(self, text: str) -> float:
@@ -83,12 +87,8 @@ class Chain:
 
         ValueError where the text is no longer than the order, or has a letter that is not the chain's.
         """
-        if not isinstance(text, str) or len(text) <= self.order:
-            raise ValueError(f"pass a text of more than {self.order} letters, the order of the chain")
-        letters = LETTERS[: self.states]
-        if strange := next((letter for letter in text if letter not in letters), None):
-            raise ValueError(f"{strange!r} is no letter of the chain, which writes {letters}")
-        digits, context, log_p = [letters.index(letter) for letter in text], 0, []
+        digits = require_letters(text, self.alphabet, self.order + 1)
+        context, log_p = 0, []
         for i, s in enumerate(digits):
             if i >= self.order:
                 log_p.append(math.log(self.probabilities[context, s]))
@@ -117,9 +117,8 @@ def chain(states: int, order: int, seed: int, *, variable: bool = False) -> Chai
 
     ValueError for no such numbers and where states^order exceeds 65,536 contexts.
     """
-    for value, least, most, word in ((states, 2, len(LETTERS), "states"), (order, 0, 16, "order")):
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"{word} of a Markov chain must be a whole number of {least} … {most}, got {value!r}")
+    require_number(states, 2, len(LETTERS), "states of a Markov chain")
+    require_number(order, 0, 16, "order of a Markov chain")
     require_seed(seed)
     if not isinstance(variable, bool):
         raise ValueError(f"variable must be true or false, got {variable!r}")
@@ -130,6 +129,21 @@ def chain(states: int, order: int, seed: int, *, variable: bool = False) -> Chai
         letters = _letters(context, states, order)
         rows[context] = _row(states, order, seed, _kept(states, order, seed, letters) if variable else letters)
     return Chain(seed, order, tuple(rows.values()))
+
+
+def require_number(value: int, least: int, most: int, word: str) -> None:
+    """Raises ValueError unless the value is a whole number of `least` … `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{word} must be a whole number of {least} … {most}, got {value!r}")
+
+
+def require_letters(text: str, alphabet: str, least: int) -> list[int]:
+    """The numbers of a text's letters. ValueError where it has fewer than `least`, or one outside the alphabet."""
+    if not isinstance(text, str) or len(text) < least:
+        raise ValueError(f"pass a text of at least {least} letters for this chain")
+    if strange := next((letter for letter in text if letter not in alphabet), None):
+        raise ValueError(f"{strange!r} is no letter of the chain, which writes {alphabet}")
+    return [alphabet.index(letter) for letter in text]
 
 
 def _letters(context: int, states: int, order: int) -> str:

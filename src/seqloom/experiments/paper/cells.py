@@ -93,7 +93,7 @@ class Paper:
     def seconds(self, figure: Figure, results: Results) -> dict[Model, float]:
         """Seconds of a training step of each model of a figure; {} where they were not timed."""
         rows = [row for row in results.rows.get(f"races/{figure.name}", []) if isinstance(row, Times)]
-        known = {row.contender: row.step for row in rows}
+        known = {row.contender: row.step for row in rows if row.step is not None}
         return {line.model: known[line.model.name] for line in figure.lines if line.model.name in known}
 
     def _cell(self, run: Run) -> FigureCell:

@@ -12,6 +12,9 @@ Bidirectional, the sum reaches as far ahead: k = -(L-1) … L-1, with 2L-1 taps.
 `extractor` may divide e by the root of its number of terms, e_i ← e_i / √min(i, L) (`scale: rsqrt_position`), so that
 e has the same variance at every position.
 
+`extractor` may have fewer lags than the context (`lags`): then L = lags. With matrices and nothing else, in one layer
+with a feed-forward network, it is the network of a fixed order: it reads the last L embeddings alone.
+
 `groups` between 1 and D is a spectrum from SHE to WE that the paper does not have: channels mix inside a group only.
 Taps beyond the context are zero, so that any length is read.
 
@@ -176,7 +179,9 @@ class _ExtractorConfig(MixerConfig):
             raise ValueError(f"context must be at least 1, not {layer.context}")
         paper = {"groups": layer.dim, "in_proj": False, "adjust": True}
         form = Extractor if layer.causal else BidirectionalExtractor
-        return form(layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind", "scale"})})
+        return form(
+            layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind", "scale", "lags"})}
+        )
 
 
 @register
@@ -234,11 +239,15 @@ class AnyExtractor(_ExtractorConfig):
     scale: Literal["none", "rsqrt_position"] = Field(
         "none", description="rsqrt_position: divide a sum by the root of its number of terms; causal alone; inferred"
     )
-    later: ClassVar = ("scale",)
+    lags: int | None = Field(
+        None, ge=1, description="tokens that it looks back on, the current one included; all of the context unless set"
+    )
+    later: ClassVar = ("scale", "lags")
     examples: ClassVar = (
         {"groups": 4, "in_proj": True},
         {"groups": "shared", "in_proj": True},
         {"groups": 2, "scale": "rsqrt_position"},
+        {"adjust": False, "out_proj": False, "lags": 3},
     )
 
     @property
@@ -248,7 +257,8 @@ class AnyExtractor(_ExtractorConfig):
 
     @override
     def make(self, layer: Layer) -> Extraction:
-        built = super().make(layer)
+        lags = layer.context if self.lags is None else self.lags
+        built = super().make(replace(layer, context=lags))
         if isinstance(built, Extractor):
             built.scaled = self.scale == "rsqrt_position"
         return built

@@ -4,8 +4,7 @@
     γ(h) = (D_1 N_1(h ·) + D_2 N_2(h ·) + D_3 N_3+(h ·)) / c(h ·),              p_0(w) = 1 / W
     D_j = j - (j + 1) Y n_{j+1} / n_j,  Y = n_1 / (n_1 + 2 n_2),  j = 1, 2, 3;  D(c) = D_min(c, 3)
 
-c counts tokens at the highest order n, and below it the distinct tokens that stand before the m-gram. n - 1 begin
-symbols (id W) stand before the text, so that every m-gram has one before it; they are never predicted.
+c counts tokens at the highest order n, and below it the distinct tokens that stand before the m-gram: see `grams`.
 
 Source: Chen and Goodman, An Empirical Study of Smoothing Techniques for Language Modeling, TR-10-98 (1998), sections 3
 and 4.1. Differs from it: where an order has too few counts for D_1 … D_3 to lie in 0 … j, they are 0.5, 1, 1.5.
@@ -16,9 +15,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int, Int64
 
-MOST = 8
+from seqloom.models.ngram.grams import grams, require_ids
+
 FALLBACK = (0.5, 1.0, 1.5)
 
 
@@ -46,7 +46,7 @@ class KneserNey:
 
         ValueError for ids outside the vocabulary.
         """
-        _require_ids(ids, self.vocab)
+        require_ids(ids, self.vocab)
         before = len(self.orders) - 1 if begin else 0
         text = np.concatenate([np.full(before, self.vocab), ids]).astype(np.int64)
         entries, p = text, self.orders[0].probabilities[text]
@@ -86,33 +86,13 @@ class KneserNey:
 
 
 def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNey:
-    """Counts a text once and estimates orders 1 to `order` (at most 8); time T log T per order.
-
-    ValueError for an order that is none or above the text, and for ids outside the vocabulary.
-    """
-    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MOST:
-        raise ValueError(f"order of Kneser-Ney must be a whole number of 1 … {MOST}, got {order!r}")
-    if isinstance(vocab, bool) or not isinstance(vocab, int) or not 1 <= vocab < 2**31:
-        raise ValueError(f"vocab must be a whole number of 1 … 2^31 - 1, got {vocab!r}")
-    _require_ids(ids, vocab)
-    if len(ids) < order:
-        raise ValueError(f"order {order} is above the text, which has {len(ids)} tokens; lower the order")
-    text = np.concatenate([np.full(order - 1, vocab), ids]).astype(np.int64)
-    keys, suffixes = [np.arange(vocab + 1)], []
-    entries = text
-    top = np.bincount(ids, minlength=vocab + 1)
-    for m in range(2, order + 1):
-        pairs = entries[:-1] * (vocab + 1) + text[m - 1 :]
-        found, first, longer = np.unique(pairs, return_index=True, return_inverse=True)
-        keys.append(found)
-        suffixes.append(entries[1:][first])
-        entries = longer.reshape(-1)
-        top = np.bincount(entries, minlength=len(found))
-    counts = [np.bincount(suffix, minlength=len(key)) for key, suffix in zip(keys, suffixes, strict=False)]
-    return _estimated(keys, suffixes, [*counts, top], vocab)
+    """Counts a text once and estimates orders 1 to `order` (at most 8). ValueError as of `grams`."""
+    counted = grams(ids, order, vocab)
+    below = [np.bincount(of, minlength=len(key)) for key, of in zip(counted.keys, counted.suffixes, strict=False)]
+    return _estimated(counted.keys, counted.suffixes, [*below, counted.counts[-1]], vocab)
 
 
-def discounts(counts: Int64[np.ndarray, " grams"]) -> tuple[float, float, float]:
+def discounts(counts: Int[np.ndarray, " grams"]) -> tuple[float, float, float]:
     """D_1, D_2, D_3 of an order from its counts, or 0.5, 1, 1.5 where these do not give values of 0 … j."""
     n = [0, *(int((counts == j).sum()) for j in (1, 2, 3, 4))]
     if not all(n[1:4]):
@@ -147,10 +127,3 @@ def _estimated(keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[
 def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, at, -1)
-
-
-def _require_ids(ids: np.ndarray, vocab: int) -> None:
-    if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise ValueError("the ids of a text are a NumPy array of whole numbers with one dimension")
-    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < vocab:
-        raise ValueError(f"ids must be of 0 … {vocab - 1}, got {int(ids.min())} … {int(ids.max())}")

@@ -1,0 +1,192 @@
+"""What models of n-grams share: the text that they collect, the contexts that they look up, the state that they stream.
+
+    h_t^m = entry of the m tokens that end at t,     h_t^m = table_m[h_{t-1}^{m-1}, token t],     1 ≤ m < n
+    p(token t+1 | text) = estimate(h_t^1, …, h_t^{n-1})
+
+Batches arrive in the order of the text, so that n-grams cross the borders of windows; the end of a pass counts them all
+and fixes the tables. A state is the last n - 1 tokens. Where fewer were read, the longest context that there is counts.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.core import memory
+from seqloom.core.arguments import mask
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.model import Model, ModelTraits
+from seqloom.core.shapes import Ids, Keep, Logits
+from seqloom.core.state import ModelState, State, bounded, length_of
+from seqloom.models import arguments
+
+if TYPE_CHECKING:
+    from seqloom.models.ngram.config import NgramConfig
+
+ABSENT = -1
+"""the entry of a context that the text does not have, and the id of a token that was not read"""
+
+
+class Ngram(Model, ABC):
+    """Predicts the next token from the `order` - 1 tokens before it, by what a text was counted to have.
+
+    `text` has room for the collected ids, of which there are `collected`; `keys_m` are the sorted m-grams, each
+    prefix · (W + 1) + last token, where the prefix is an entry of the order below. They are empty before a pass ends.
+    """
+
+    config: "NgramConfig"
+    text: Tensor
+    collected: Tensor
+
+    def __init__(self, config: "NgramConfig") -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("text", torch.zeros(0, dtype=torch.int32))
+        self.register_buffer("collected", torch.zeros((), dtype=torch.int64))
+        for order in range(2, config.order + 1):
+            self.register_buffer(f"keys_{order}", torch.zeros(0, dtype=torch.int64))
+
+    @property
+    @override
+    def traits(self) -> ModelTraits:
+        return ModelTraits(generates=True, streams=True, longest=None)
+
+    @property
+    def memory(self) -> Memory:
+        """The state's entry: the last tokens, the latest one last."""
+        return {"past": Entry((self.config.order - 1,), "count", fill=float(ABSENT))}
+
+    @override
+    def fit(self, batch: Mapping[str, Tensor]) -> None:
+        """Collects the ids of a batch, whose rows follow each other in the text and share their borders."""
+        ids = batch["ids"]
+        first = ids[0, :1] if int(self.collected) == 0 else ids[0, :0]
+        ids = torch.cat([first, ids[:, 1:].flatten()]).to(torch.int32)
+        count = int(self.collected) + len(ids)
+        if count > len(self.text):
+            self.text = torch.cat([self.text, self.text.new_zeros(max(count, 2 * len(self.text)) - len(self.text))])
+        self.text[int(self.collected) : count] = ids
+        self.collected.fill_(count)
+
+    @override
+    def end_pass(self) -> bool:
+        """Counts the collected text, which is then no longer needed. ValueError where the order is above it."""
+        ids = self.text[: int(self.collected)].cpu().numpy().astype(np.int64)
+        self.estimate(ids)
+        self.text = self.text[:0].clone()
+        return True
+
+    @abstractmethod
+    def estimate(self, ids: Int[np.ndarray, " T"]) -> None:
+        """Fills the tables from a text."""
+
+    @abstractmethod
+    def log_probabilities(self, h: Int[Tensor, "N M"]) -> Float[Tensor, "N W"]:
+        """Log probabilities of the next token, given the entries of its contexts of 1 … M = order - 1 tokens."""
+
+    @override
+    def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
+        return self.logits(self.features(ids, keep), keep)
+
+    @override
+    def features(self, ids: Ids, keep: Keep | None = None) -> Tensor:
+        """The entries (B, T, M) of the contexts of 1 … M = order - 1 tokens that end at each position; or `ABSENT`."""
+        return self.read(ids, self.start(len(ids)), keep)[0]
+
+    @override
+    def logits(self, x: Int[Tensor, "B T M"], keep: Keep | None = None) -> Logits:
+        """Log probabilities of the token after each context."""
+        B, T, M = x.shape
+        logits = self.log_probabilities(x.reshape(B * T, M)).unflatten(0, (B, T))
+        return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
+
+    @override
+    def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
+        arguments.check_start(batch, capacity)
+        return ModelState((), memory.start(self.memory, batch, 0, self.dtype, self.device))
+
+    @override
+    def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
+        x, state = self.read(ids, state, keep)
+        return self.logits(x, keep), state
+
+    @override
+    def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Tensor, ModelState]:
+        arguments.check_ids(ids, 2, self.device)
+        arguments.check_range(ids, self.config.vocab)
+        if keep is not None:
+            mask(keep, ids)
+        arguments.check_state(state, len(ids), 0, 0)
+        memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
+        before = length_of(bounded(state.extra))
+        past = state.extra["past"]
+        known = torch.ones_like(past, dtype=torch.bool)
+        real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
+        order = torch.argsort(torch.cat([known, real], 1).long(), dim=1, stable=True)  # what is dropped comes first
+        text = torch.cat([past, torch.where(real, ids, ABSENT).long()], 1).gather(1, order)
+        h = torch.empty(*text.shape, past.shape[1], dtype=torch.long, device=self.device)
+        h = h.scatter(1, order[:, :, None].expand_as(h), self._contexts(text))[:, past.shape[1] :]
+        after = before.after(real.sum(1), ids.shape[1], even=keep is None)
+        entries = {"past": text[:, text.shape[1] - past.shape[1] :], "length": after.tokens}
+        return h, ModelState((), State(entries, after.bound, after.even))
+
+    @override
+    def step(
+        self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
+    ) -> tuple[Float[Tensor, "B W"], ModelState]:
+        arguments.check_ids(ids, 1, self.device)
+        arguments.check_flag("reuse", reuse)
+        logits, state = self.extend(ids[:, None], state)
+        return logits[:, 0], state
+
+    @override
+    def trim(self, state: ModelState) -> ModelState:
+        arguments.check_state(state, None, 0, 0)
+        return state._replace(extra=memory.trim(self.memory, state.extra))
+
+    @override
+    def crop(self, state: ModelState, tokens: int) -> ModelState:
+        arguments.check_state(state, None, 0, 0)
+        return state._replace(extra=memory.crop(self.memory, state.extra, tokens))
+
+    def keys(self, order: int) -> Int[Tensor, " grams"]:
+        """The sorted n-grams of an order, from 2."""
+        keys: Tensor = self.get_buffer(f"keys_{order}")
+        return keys
+
+    def _contexts(self, text: Int[Tensor, "B S"]) -> Int[Tensor, "B S M"]:
+        """The entries of the contexts that end at each position."""
+        W = self.config.vocab
+        h = [text]
+        for order in range(2, self.config.order):
+            shorter = torch.cat([torch.full_like(text[:, :1], ABSENT), h[-1][:, :-1]], 1)
+            longer = torch.where((shorter < 0) | (text < 0), ABSENT, shorter * (W + 1) + text)
+            h.append(lookup(self.keys(order), longer))
+        return torch.stack(h[: self.config.order - 1], 2) if self.config.order > 1 else text[:, :, None][:, :, :0]
+
+
+@final
+class Follower:
+    """The entries of a sorted table whose key begins with one of N prefixes, as pairs: `row` of the prefix, `entry`."""
+
+    def __init__(self, keys: Int[Tensor, " grams"], prefixes: Int[Tensor, " N"], width: int) -> None:
+        first = torch.searchsorted(keys, prefixes * width)
+        counts = torch.searchsorted(keys, (prefixes + 1) * width) - first
+        counts = torch.where(prefixes < 0, 0, counts)
+        self.row = torch.repeat_interleave(torch.arange(len(prefixes), device=keys.device), counts)
+        offset = torch.arange(len(self.row), device=keys.device) - (counts.cumsum(0) - counts)[self.row]
+        self.entry = first[self.row] + offset
+        self.last = keys[self.entry] % width
+
+
+def lookup(keys: Int[Tensor, " grams"], wanted: Tensor) -> Tensor:
+    """Where each wanted key stands in the sorted keys; `ABSENT` where it is none of them."""
+    if len(keys) == 0:
+        return torch.full_like(wanted, ABSENT)
+    entry = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return torch.where(keys[entry] == wanted, entry, ABSENT)

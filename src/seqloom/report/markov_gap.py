@@ -1,0 +1,116 @@
+"""The page of `seqloom study markov-gap`, OUT/markov_gap.html: the distance to the true chain against its order.
+
+Drawn from the rows in OUT/results.jsonl alone. The models' context is marked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Self, final
+
+from seqloom.core.files import read_bytes
+from seqloom.report import html
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
+from seqloom.report.charts.style import Look, looks
+from seqloom.runs.rows import checked
+
+RESULTS = "results.jsonl"
+LARGEST = 64 << 20
+"""bytes that the rows may have"""
+Rows = Sequence[Mapping[str, Any]]
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    """The rows of the study in `out`, without those of cells that failed.
+
+    FileNotFoundError where there is none; ValueError for a damaged line and for rows of another study.
+    """
+    path = out / RESULTS
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
+    rows = []
+    for number, line in enumerate(read_bytes(path, LARGEST).splitlines(), 1):
+        row = checked(line)
+        if row is None:
+            raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
+        if row.get("failed") is None:
+            rows.append(row)
+    if not rows or any("gap" not in row or "truth" not in row for row in rows):
+        raise ValueError(f"{path} has no rows of `seqloom study markov-gap`")
+    return rows
+
+
+@final
+@dataclass(frozen=True)
+class MarkovGapReport:
+    """The content of the page."""
+
+    charts: list[Chart]
+    sources: list[str]
+    table: list[tuple[str, list[str]]]
+    """the gap of each model on each chain"""
+    looks: dict[str, Look]
+    origin: Mapping[str, Any]
+
+    @classmethod
+    def from_rows(cls, rows: Rows) -> Self:
+        """The report of these rows."""
+        sources = list(dict.fromkeys(str(row["source"]) for row in rows))
+        return cls([chart(rows)], sources, table(rows, sources), looks_of(rows), rows[-1])
+
+
+def table(rows: Rows, sources: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """A line per model with its gaps, means over the seeds; – where it was not trained."""
+    made = []
+    for model in dict.fromkeys(str(row["model"]) for row in rows):
+        gaps = [_mean(rows, model, source) for source in sources]
+        made.append((model, ["–" if gap is None else f"{gap:.4f}" for gap in gaps]))
+    return made
+
+
+def chart(rows: Rows) -> Chart:
+    """The gap against the order of the chain, of chains that are not hidden."""
+    visible = [row for row in rows if row["order"] is not None]
+    sources = {str(row["source"]): int(row["order"]) for row in sorted(visible, key=lambda row: int(row["order"]))}
+    models = dict.fromkeys(str(row["model"]) for row in visible)
+    cells: list[list[Cell]] = [
+        [model, order, rounded(gap)]
+        for model in models
+        for source, order in sources.items()
+        if (gap := _mean(visible, model, source)) is not None
+    ]
+    drawn = Table(["model", "order", "gap"], cells)
+    contexts = sorted({int(row["context"]) for row in visible})
+    borders = [(f"context: {context}", float(context)) for context in contexts]
+
+    def draw() -> Spec:
+        from seqloom.report.charts.curves import curves
+
+        order = Axis("order", "order of the chain", marked=sorted(set(drawn.numbers("order"))))
+        return curves(drawn, order, Axis("gap", "nats per token above the true chain"), looks_of(rows), marks=True,
+                      borders=borders)  # fmt: skip
+
+    heading = "Distance to the true chain"
+    words = (
+        "Held-out loss less that of the true chain, by the chain's order. The models read as many letters as marked."
+    )
+    return Chart("markov-gap", heading, words, {"rows": drawn}, [Choice(heading, draw)])
+
+
+def looks_of(rows: Rows) -> dict[str, Look]:
+    """How each model is drawn."""
+    return looks(list(dict.fromkeys(str(row["model"]) for row in rows)))
+
+
+def write(out: Path) -> Path:
+    """Writes the page of the study in `out`; returns its path. Errors as `read` has them."""
+    report = MarkovGapReport.from_rows(read(out))
+    path = out / "markov_gap.html"
+    path.write_text(html.render("markov_gap.html.jinja", report, report.charts), encoding="utf-8")
+    return path
+
+
+def _mean(rows: Rows, model: str, source: str) -> float | None:
+    gaps = [row["gap"] for row in rows if (row["model"], row["source"]) == (model, source)]
+    return fmean(gaps) if gaps else None

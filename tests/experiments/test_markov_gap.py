@@ -1,0 +1,85 @@
+"""The distance to a Markov chain: the true loss by hand, models that reach it, the page, wrong input."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seqloom.data.corpora import chain_of
+from seqloom.data.prepare import Corpus, prepare
+from seqloom.experiments.contender import contender
+from seqloom.experiments.markov_gap import Gap, MarkovGap, true_loss
+from seqloom.experiments.runner import run
+from seqloom.report.markov_gap import chart, write
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return prepare("markov:3:2:7", vocab=300, context=4, cache=tmp_path_factory.mktemp("cache"))
+
+
+def test_the_true_loss_adds_up_letters_and_ends(corpus: Corpus) -> None:
+    source = chain_of("markov:3:2:7")
+    assert source is not None
+    texts = corpus.tokenizer.decode(corpus.held.ids.tolist())
+    documents = [texts[first : first + 1000] for first in range(0, len(texts), 1000)]
+    assert len(documents) == 50
+    letters = -sum(source.log_probability(text) for text in documents) + 50 * 2 * math.log(3)
+    ends = -math.log(1 / 1001) - 1000 * math.log(1000 / 1001)
+    assert true_loss("markov:3:2:7", corpus) == pytest.approx((letters + 50 * ends) / (50 * 1001), rel=1e-12)
+
+
+def test_a_text_that_no_chain_wrote_has_no_true_loss(corpus: Corpus) -> None:
+    with pytest.raises(ValueError, match="stories is not written by a chain"):
+        true_loss("stories", corpus)
+
+
+def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) -> None:
+    models = [contender(text) for text in ("ngram/context_tree:order=3", "ngram/kneser_ney:order=3", "me")]
+    study = MarkovGap(models, (2, 3), states=3, context=2, hidden=0, batches=3, batch=8, changes=["model.dim=8"])
+    rows = run(study.study, tmp_path).of(Gap)
+    assert [(row.order, row.model) for row in rows] == [(order, model.name) for order in (2, 3) for model in models]
+    tree, kneser_ney, me, tree_of_3, *_ = rows
+    assert tree.gap is not None
+    assert kneser_ney.gap is not None
+    assert me.gap is not None
+    assert tree_of_3.gap is not None
+    assert abs(tree.gap) < 0.003
+    assert tree.gap <= kneser_ney.gap < 0.02
+    assert me.gap > 0.05
+    assert tree_of_3.gap > 0.05, "the third letter back is not read"
+    assert (me.parameters > 0, me.table_bytes, tree.parameters) == (True, None, 0)
+    assert (me.batches, tree.context, tree.seed, tree.variable) == (3, 2, 0, False)
+    assert tree.rate == pytest.approx(chain_of("markov:3:2:0").entropy_rate)  # type: ignore[union-attr]
+    page = write(tmp_path)
+    assert "ngram-context_tree-order=3" in page.read_text()
+    drawn = chart([row.model_dump() for row in rows]).table
+    assert drawn.head == ["model", "order", "gap"]
+    np.testing.assert_allclose(drawn.numbers("gap")[0], tree.gap, rtol=1e-4)
+    written = [json.loads(line)["model"] for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert sorted(written) == sorted(2 * [model.name for model in models])
+
+
+def test_a_hidden_chain_is_one_of_the_chains() -> None:
+    study = MarkovGap([contender("me")], (1,), states=3, hidden=5, variable=True)
+    assert study.sources == ["markov:3:1:0:variable", "hmm:5:3:0"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"orders": ()}, "needs orders that differ, not none"),
+        ({"orders": (1, 1)}, "needs orders that differ, not 1, 1"),
+        ({"orders": (17,)}, "order of a Markov chain must be a whole number of 0 … 16, got 17"),
+        ({"states": 26, "orders": (4,)}, "456,976 contexts"),
+        ({"hidden": 65}, "states of a hidden Markov chain"),
+        ({"changes": ["model.size=3"]}, "unknown setting"),
+        ({"models": [contender("ngram/kneser_ney:order=9")]}, "model.order"),
+    ],
+)
+def test_wrong_input_is_one_line(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as error:
+        MarkovGap(**{"models": [contender("me")], "orders": (1,), **settings})  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
