@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from seqloom.cli import command, run
+from seqloom.cli.app import app
 from seqloom.data.corpora import read
 from seqloom.runs.layout import find_run
 from tests.cli.conftest import STEP, TINY, Answer
@@ -17,10 +18,18 @@ from tests.cli.conftest import STEP, TINY, Answer
 Seqloom = Callable[..., Answer]
 NAMES = (
     *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
-    *("study", "distill", "report", "bench", "doctor", "knn", "calibrate"),
+    *("study", "distill", "report", "bench", "doctor", "knn", "arpa", "runs", "verify"),
 )
+"""the commands and groups, of which 18 are the most that a reader looks through"""
 
 COLOR = r"\x1b\[(?:\d+;)*3[0-7]m"
+
+
+def test_there_are_at_most_eighteen_commands() -> None:
+    commands = [each.name or each.callback.__name__ for each in app.registered_commands if each.callback]
+    groups = [each.name for each in app.registered_groups]
+    assert {*commands, *groups} == {*NAMES}
+    assert len(NAMES) <= 18
 
 
 def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_an_exit_that_cannot_be(options: tuple[object, ...], words: str, seqloom
 
 
 def test_calibrate(seqloom: Seqloom, trained: Path) -> None:
-    ask = ("calibrate", trained, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
+    ask = ("study", "calibrate", trained, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
     answer = seqloom(*ask)
     assert answer.code == 0, answer.err
     assert "no threshold is sure enough: read more than 5 texts" in answer.out

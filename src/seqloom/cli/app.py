@@ -190,18 +190,19 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (train, generate, evaluate),
     "Comparisons": (compare, bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (data, distill, calibrate, arpa, demo),
+    "More": (data, distill, arpa, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
 studies = typer.Typer(
     no_args_is_help=True,
-    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, the Extractor paper's figures, "
-    "the board.",
+    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, thresholds of early exits, "
+    "the Extractor paper's figures, the board.",
 )
 studies.command()(recall)
 studies.command()(extrapolate)
 studies.command()(markov_gap)
+studies.command()(calibrate)
 studies.command()(paper)
 studies.command()(board)
 

@@ -1,4 +1,4 @@
-"""`seqloom calibrate`: a threshold of exits that a text vouches for; loads nothing heavy before it runs."""
+"""`seqloom study calibrate`: a threshold of exits that a text vouches for; loads nothing heavy before it runs."""
 
 from typing import Annotated
 

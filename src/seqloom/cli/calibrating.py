@@ -1,4 +1,4 @@
-"""`seqloom calibrate`: the work of the command, which loads torch."""
+"""`seqloom study calibrate`: the work of the command, which loads torch."""
 
 import json
 from dataclasses import asdict

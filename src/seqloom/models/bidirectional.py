@@ -4,7 +4,7 @@ A mixer without a bidirectional form of its own reads both ways: `both_ways` wit
 """
 
 from abc import ABC
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
 from pydantic import field_validator, model_validator
 
@@ -24,7 +24,7 @@ class BidirectionalConfig(TransformerConfig, ABC):
         return tuple(read_both_ways(each) for each in value) if isinstance(value, tuple) else read_both_ways(value)
 
     @model_validator(mode="after")
-    def _both_directions(self) -> Self:
+    def _both_directions(self) -> Any:
         if self.channel in ("channel_mix", "channel_mix7"):
             name = f"{'an' if self.kind[0] in 'aeio' else 'a'} {self.kind}"
             raise ValueError(
