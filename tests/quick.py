@@ -87,7 +87,7 @@ LATER = (
     "ops/test_autograd.py::test_torch_holds_both_sound",
     "ops/test_lag_sum_online.py::test_the_cost_of_a_token_hardly_grows",
     "ops/test_selective_scan_native.py::test_compiled_whole_with_its_gradients",
-    "ops/test_wkv_native.py::test_compiled_whole_with_its_gradients",
+    "ops/test_wkv_average_native.py::test_compiled_whole_with_its_gradients",
     "training/test_extras.py::test_pieces_of_a_batch_and_compilation_change_nothing",
     "training/test_extras.py::test_they_are_those_of_a_compiled_model",
     "training/test_refusals.py::test_threads_may_drift",

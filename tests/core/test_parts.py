@@ -8,6 +8,7 @@ from torch import nn
 
 from seqloom.core.cost import Cost, Span, layernorm, linear, rootnorm
 from seqloom.core.parts import part_price
+from seqloom.mixers import mixer_config
 from tests.contract.sound import Average, Weighted, tanh
 
 SPAN = Span(3)
@@ -68,3 +69,30 @@ def test_a_mixer_that_says_nothing_costs_its_parts_one_after_the_other() -> None
     assert Average().price(SPAN).mul == linear(3, 8, 8).mul + tanh(24).mul
     with torch.device("meta"):
         assert Plain().cost(3).params == 64
+
+
+class Ends(Average):
+    """Has a chain of two links."""
+
+    links: tuple[Cost | nn.Module | None, ...]
+
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        return self.links
+
+
+def test_the_output_layer_is_the_linear_layer_that_ends_the_chain() -> None:
+    mixer, layer = Ends(), nn.Linear(8, 8)
+    for links, last in (
+        ((Cost(), layer), layer),
+        ((nn.Linear(8, 8), layer, None), layer),
+        ((layer,), layer),
+        ((layer, Cost()), None),
+        ((layer, nn.LayerNorm(8)), None),
+        ((), None),
+    ):
+        mixer.links = links
+        assert mixer.output_layer is last
+
+
+def test_settings_draw_nothing_by_themselves() -> None:
+    assert mixer_config({"kind": "identity"}).drawn(4, True) == {}

@@ -6,8 +6,11 @@ from torch import Tensor, nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
+from tests.contract.test_numbers import Pieces
 
 D = 32
+KINDS = ("sigmoid", "exp")
+"""of forget gates"""
 
 
 def peer() -> nn.Module:
@@ -104,3 +107,26 @@ def test_gates_beyond_the_range_of_float32(gate: str, logit: float) -> None:
         rest, _ = mixer.extend(x[:, 77:].double(), state)
     of_the_logit = 4 * torch.finfo(torch.float32).eps * abs(logit)  # what rounding it makes of its exponential
     torch.testing.assert_close(y.double(), torch.cat([wanted, rest], 1), rtol=0, atol=1e-4 + 10 * of_the_logit)
+
+
+@pytest.mark.parametrize("forget", KINDS)
+def test_the_maximum_has_its_gradient_through_what_is_added_to_the_normalizer(
+    forget: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seqloom.mixers.recurrent.mlstm.EPS", 0.5)
+    torch.manual_seed(0)
+    mixer = mixer_config({"kind": "mlstm", "heads": 2, "expand": 1, "forget": forget}).build(8, None).double()
+    x = torch.randn(1, 9, 8, dtype=torch.float64)
+
+    def pieces(bias: Tensor) -> Tensor:
+        return torch.func.functional_call(Pieces(mixer), {"mixer.w_gates.bias": bias}, (x,))
+
+    assert torch.autograd.gradcheck(pieces, (mixer.get_parameter("w_gates.bias"),))
+
+
+@torch.no_grad()
+def test_both_forget_gates_begin_with_the_same_memory() -> None:
+    sigmoid, exp = (mixer_config({"kind": "mlstm", "heads": 4, "forget": kind}).build(8, None) for kind in KINDS)
+    logits, logs = (mixer.get_parameter("w_gates.bias")[4:] for mixer in (sigmoid, exp))
+    torch.testing.assert_close(logits.sigmoid(), logs.exp())
+    assert bool((logs < 0).all())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import attend, banded, causal, fast, weights
+from seqloom.ops.attention import Window, attend, banded, causal, fast, weights
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "kernel", "formed"])
 
@@ -237,3 +237,14 @@ def test_weights_are_the_softmax_over_what_is_seen() -> None:
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
     wanted = (q @ k.mT / 2).masked_fill(later, -math.inf).softmax(-1)
     torch.testing.assert_close(weights(q, k), wanted)
+
+
+@pytest.mark.parametrize("before", [None, 0, 2])
+@pytest.mark.parametrize("after", [None, 0, 2])
+def test_a_window_is_all_that_lies_within_it(before: int | None, after: int | None) -> None:
+    i, j = torch.arange(6)[:, None], torch.arange(6)[None]
+    allowed = Window(before, after)(i, j).expand(6, 6)
+    for row in range(6):
+        for column in range(6):
+            near = (before is None or row - column <= before) and (after is None or column - row <= after)
+            assert bool(allowed[row, column]) == near

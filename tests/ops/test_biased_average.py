@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.memory import start
+from seqloom.core.state import State
 from seqloom.ops import backends
-from seqloom.ops.biased_average import OP, average, biases, joined
+from seqloom.ops.biased_average import OP, average, biases, joined, memory
 from seqloom.ops.biased_average.price import price
 from seqloom.ops.biased_average.total import Total, nothing
 from tests.at_once import first
@@ -216,3 +218,20 @@ def test_the_prices_of_the_tokens_add_up(window: int | None) -> None:
     beyond = price(Span(5, "token"), 3, 2, 4)
     assert (beyond.mul, beyond.exp, beyond.div) == ((3 + 1) * 4, (3 + 1) * 2, 4)
     assert beyond.add == 3 * 2 + (2 + 2) * (4 + 2), "3 biases, 2 sums in the window, a decayed sum and one to join them"
+
+
+@pytest.mark.parametrize("cut", [1, 4, 6])
+def test_padding_neither_enters_the_ring_nor_leaves_the_window(cut: int) -> None:
+    """Rows of several lengths read on as each does alone: what left the window is in the sum, and nothing else is."""
+    L, bias = 3, numbers(1, 1, 3, 1, seed=3)
+    k, v = numbers(3, 12, 2), numbers(3, 12, D, seed=1)
+    lengths = torch.tensor([cut, cut - 1, 0])
+    state = start(memory.entries(L, 2, D), 3, 0, k.dtype, k.device)
+    for read in (0, cut):  # a ring that is not full, then one that may be
+        piece = k[:, read : read + cut], v[:, read : read + cut]
+        _, entries = memory.carry(*piece, bias, state, lengths)
+        state = State({**entries, "length": state["length"] + lengths}, read + cut)
+    y, _ = memory.carry(k[:, :2], v[:, :2], bias, state)
+    for row, n in enumerate(lengths.tolist()):
+        keys, values = (torch.cat([x[row, :n], x[row, cut : cut + n], x[row, :2]])[None] for x in (k, v))
+        torch.testing.assert_close(y[row], average(keys, values, bias)[0, -2:], rtol=0, atol=1e-12)

@@ -20,10 +20,13 @@ from pathlib import Path
 from tests.sanitize import build
 
 BATCH = 25
-TESTS = [f"tests/ops/test_{name}.py" for name in ("wkv_native", "lag_sum_native", "lag_sum_spectral", "lag_sum_online")]
-TESTS += [
+TESTS = [
     f"tests/ops/test_{name}.py"
     for name in (
+        "wkv_average_native",
+        "lag_sum_native",
+        "lag_sum_spectral",
+        "lag_sum_online",
         "scans_native",
         "selective_scan_native",
         "native_entry",
@@ -31,7 +34,7 @@ TESTS += [
         "linear_decay",
         "attention_cached",
         "patterns",
-        "wkv_mixing",
+        "wkv_average_mixing",
         "selective_scan_mixing",
     )
 ]

@@ -8,6 +8,8 @@
     y = ((norm(h) ∘ gain + skip ∘ c) ∘ silu(z)) W_down             norm: mean and variance of each head, ε = 1e-5
 
 Before training W_i = W_f = 0, b_i ~ N(0, 0.1²), b_f from 3 to 6 over the heads, Q, K, V ~ N(0, 2/5D), skip = gain = 1.
+With `forget` exp b_f is log σ of that: f begins at the same numbers below 1. Gates of e^3 and more would multiply the
+first token's share until no other is read.
 
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 19-27 and figure 11, and the authors' xlstm 2.0.6, which this
 computes. The 1e-6 is the program's. It is added to what is scaled by e^{-m}, so the program's steps, whose m begins at
@@ -99,7 +101,8 @@ class MLSTM(PackedMixer):
         values = torch.cat([v, torch.ones_like(v[..., :1])], -1).to(k.dtype)
         sums, C = decay(q, k, values, gates.log_decay, state["C"] if state else None, lengths=lengths)
         s, n = parts(sums)
-        h = quotient(s, torch.maximum(n.abs(), (-gates.maximum).exp()[..., None]) + EPS)
+        m = gates.maximum[..., None]
+        h = quotient(s, torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m))
         normed = layer_norm(h.to(x.dtype), (self.K,), eps=1e-5).transpose(1, 2).flatten(2) * self.gain
         y = self.w_down((normed + self.skip * c) * silu(z))
         return y, {**window, "C": C, "m": gates.maximum[..., -1]}
@@ -146,9 +149,15 @@ class MLSTM(PackedMixer):
         nn.init.normal_(self.qkv, std=(2 / (5 * self.dim)) ** 0.5)
         nn.init.zeros_(self.w_gates.weight)
         nn.init.normal_(self.w_gates.bias[: self.heads], std=0.1)
-        self.w_gates.bias[self.heads :].copy_(torch.linspace(3, 6, self.heads))
+        logits = torch.linspace(3, 6, self.heads)
+        self.w_gates.bias[self.heads :].copy_(logits if self.config.forget == "sigmoid" else logsigmoid(logits))
         for parameter in (self.gain, self.skip):
             nn.init.ones_(parameter)
+
+
+def _epsilon(m: Tensor) -> Tensor | float:
+    """1e-6, with its gradient to m: s, n and e^{-m} are scaled by a given m, which cancels but for what is added."""
+    return EPS * (m - m.detach()).exp() if torch.is_grad_enabled() else EPS
 
 
 @register

@@ -1,8 +1,9 @@
 /* The decaying sum of __init__.py by chunks of CHUNK tokens, in the letters of chunks.py, for one decay per head or none.
 
    q and k are (B, T, G, K), v and y (B, T, H, V), H/G heads of values for each of keys; tokens of q, k and v may lie at
-   any distance. decay is e^g (B, T, H) or NULL, which means 1; states are (B, H, K, V). Two passes each way: first the
-   state goes from chunk to chunk, one head of one row at a time; then each chunk of one head of keys is read by itself,
+   any distance. decay is e^g (B, T, H) or NULL, which means 1; states are (B, H, K, V). rest is what rounding took from
+   decay, or NULL for nothing: a decay near 1 that stays the same would be off in the same direction at every token, and
+   its power 400 by 400 times as much. Two passes each way: first the state goes from chunk to chunk, one head of one row at a time; then each chunk of one head of keys is read by itself,
    so that what its heads of values share is computed once. Marks are the states before each chunk, rows of V numbers
    filled up to NV blocks of 64 bytes.
 
@@ -78,29 +79,48 @@ static NAME(room_) NAME(rooms_)(int K, int V, int NV, VEC *at)
     return room;
 }
 
-/* since and until of n tokens whose decays lie H apart; returns what is left of the state after all of them. */
-static REAL NAME(ends_)(int n, int H, const REAL *decay, REAL *since, REAL *until)
+/* The decays of the tokens of a chunk, H numbers apart; either may be NULL. */
+typedef struct {
+    const REAL *decay, *rest;
+} NAME(decays_);
+
+INLINE NAME(decays_) NAME(decays_from_)(const REAL *decay, const REAL *rest, size_t at)
 {
-    REAL left = 1;
+    const NAME(decays_) from = {decay ? decay + at : NULL, rest ? rest + at : NULL};
+    return from;
+}
+
+INLINE double NAME(decay_)(NAME(decays_) of, size_t at)
+{
+    return of.decay ? (double)of.decay[at] + (of.rest ? (double)of.rest[at] : 0) : 1;
+}
+
+/* since and until of n tokens; returns what is left of the state after all of them. In double, since the chunks of a
+   constant decay are all rounded alike. */
+static REAL NAME(ends_)(int n, int H, NAME(decays_) of, REAL *since, REAL *until)
+{
+    double left = 1, after = 1;
     memset(since, 0, CHUNK * sizeof(REAL));
     memset(until, 0, CHUNK * sizeof(REAL));
     for (int i = 0; i < n; i++)
-        since[i] = left *= decay ? decay[(size_t)i * H] : 1;
+        since[i] = (REAL)(left *= NAME(decay_)(of, (size_t)i * H));
     until[n - 1] = 1;
     for (int j = n - 2; j >= 0; j--)
-        until[j] = until[j + 1] * (decay ? decay[(size_t)(j + 1) * H] : 1);
-    return left;
+        until[j] = (REAL)(after *= NAME(decay_)(of, (size_t)(j + 1) * H));
+    return (REAL)left;
 }
 
 /* between of n tokens, 0 for i < j. */
-static void NAME(between_)(int n, int H, const REAL *decay, VEC *between)
+static void NAME(between_)(int n, int H, NAME(decays_) of, VEC *between)
 {
     VEC row[PLACES];
     memset(row, 0, sizeof row);
     for (int j = n - 1; j >= 0; j--) {
-        const REAL left = decay && j + 1 < n ? decay[(size_t)(j + 1) * H] : 1;
+        const int fades = of.decay && j + 1 < n;
+        const REAL left = fades ? of.decay[(size_t)(j + 1) * H] : 1;
+        const REAL rest = fades && of.rest ? of.rest[(size_t)(j + 1) * H] : 0;
         for (int i = j / LANES; i < PLACES; i++)
-            row[i] *= left;
+            row[i] = row[i] * left + row[i] * rest;
         ((REAL *)row)[j] = 1;
         memcpy(between + j * PLACES, row, sizeof row);
     }
@@ -126,8 +146,8 @@ static inline int NAME(tokens_)(int T, int chunk)
 
 void NAME(forward_)(
     int threads, int B, int T, int G, int H, int K, int V, int NV, int64_t q_step, int64_t k_step, int64_t v_step,
-    const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *state, REAL *y, REAL *after, VEC *marks,
-    VEC *scratch)
+    const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rest, const REAL *state, REAL *y,
+    REAL *after, VEC *marks, VEC *scratch)
 {
     const int chunks = (T + CHUNK - 1) / CHUNK, heads = H / G;
     NV *= 64 / BYTES;
@@ -145,7 +165,7 @@ void NAME(forward_)(
             const int n = NAME(tokens_)(T, chunk);
             const size_t at = (size_t)(task / H) * T + chunk * CHUNK;
             memcpy(marks + ((size_t)task * chunks + chunk) * vectors, room.S, vectors * sizeof(VEC));
-            const REAL left = NAME(ends_)(n, H, decay ? decay + at * H + head : NULL, since, until);
+            const REAL left = NAME(ends_)(n, H, NAME(decays_from_)(decay, rest, at * H + head), since, until);
             NAME(pack_)(n, V, NV, v + at * v_step + (size_t)head * V, v_step, until, room.packed);
             NAME(scale_)(vectors, left, room.S);
             NAME(add_product_)(ALL, K, n, NV, k + at * k_step + (size_t)(head / heads) * K, 1, k_step, room.packed, NV,
@@ -165,7 +185,7 @@ void NAME(forward_)(
         NAME(turn_)(n, K, PLACES, queries, q_step, room.q);
         NAME(pairs_)(n, K, k + at * k_step + (size_t)group * K, k_step, &room);
         for (int head = group * heads; head < (group + 1) * heads; head++) {
-            const REAL *decays = decay ? decay + at * H + head : NULL;
+            const NAME(decays_) decays = NAME(decays_from_)(decay, rest, at * H + head);
             const VEC *before = marks + (((size_t)row * H + head) * chunks + chunk) * vectors;
             NAME(ends_)(n, H, decays, since, until);
             NAME(between_)(n, H, decays, room.between);
@@ -228,8 +248,8 @@ static void NAME(from_state_)(
    states after each chunk. */
 void NAME(backward_)(
     int threads, int B, int T, int G, int H, int K, int V, int NV, int64_t q_step, int64_t k_step, int64_t v_step,
-    int64_t dy_step, const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const VEC *marks, const REAL *dy,
-    REAL *dq, REAL *dk, REAL *dv, REAL *dg, REAL *dstate, VEC *reached, VEC *scratch)
+    int64_t dy_step, const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rest,
+    const VEC *marks, const REAL *dy, REAL *dq, REAL *dk, REAL *dv, REAL *dg, REAL *dstate, VEC *reached, VEC *scratch)
 {
     const int chunks = (T + CHUNK - 1) / CHUNK, heads = H / G;
     NV *= 64 / BYTES;
@@ -244,7 +264,7 @@ void NAME(backward_)(
             const int n = NAME(tokens_)(T, chunk);
             const size_t at = (size_t)(task / H) * T + chunk * CHUNK;
             memcpy(reached + ((size_t)task * chunks + chunk) * vectors, room.S, vectors * sizeof(VEC));
-            const REAL left = NAME(ends_)(n, H, decay ? decay + at * H + head : NULL, since, until);
+            const REAL left = NAME(ends_)(n, H, NAME(decays_from_)(decay, rest, at * H + head), since, until);
             NAME(pack_)(n, V, NV, dy + at * dy_step + (size_t)head * V, dy_step, since, room.packed);
             NAME(scale_)(vectors, left, room.S);
             NAME(add_product_)(ALL, K, n, NV, q + at * q_step + (size_t)(head / heads) * K, 1, q_step, room.packed, NV,
@@ -268,7 +288,7 @@ void NAME(backward_)(
         memset(room.dk, 0, (size_t)K * PLACES * sizeof(VEC));
         memset(room.sums, 0, CHUNK * PLACES * sizeof(VEC));
         for (int head = group * heads; head < (group + 1) * heads; head++) {
-            const REAL *decays = decay ? decay + at * H + head : NULL;
+            const NAME(decays_) decays = NAME(decays_from_)(decay, rest, at * H + head);
             const REAL *values = v + at * v_step + (size_t)head * V, *out = dy + at * dy_step + (size_t)head * V;
             const size_t place = (((size_t)row * H + head) * chunks + chunk) * vectors;
             const VEC *before = marks + place, *following = reached + place;

@@ -5,7 +5,9 @@
 
 The sums of `linear_decay` with decay g and keys i' k are those with decay log f and keys i k, times e^{-m_t}. All
 tokens at once, m_t = F_t + max_{j≤t} (log i_j - F_j) with F the sums of log f: however F is rounded, g and i' belong to
-the same m. Gradients take m as given, since what is read does not depend on it.
+the same m. m_{t-1} - m_t is formed first: it is exact or nearly so, and its sums telescope, so a large m leaves no
+rounding of its own size in each g. g and i' take m as given, since sums over their normaliser do not depend on it; m
+itself has gradients, for what is read from the scaled sums alone.
 
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 15-17 and appendix A. Nothing differs.
 """
@@ -45,12 +47,12 @@ def stabilized(
     if lengths is not None:  # padding leaves m as it is
         real = within(lengths, log_f.shape[2])[:, None]
         log_f, log_i = torch.where(real, log_f, 0.0), torch.where(real, log_i, NONE)
-    with torch.no_grad():
-        first = torch.full_like(log_f[..., :1], NONE) if before is None else before.to(exact)[..., None]
-        F = pad(log_f, (1, 0)).cumsum(-1)[..., 1:]
-        m = F + torch.cat([first, log_i - F], -1).cummax(-1).values[..., 1:]
-        earlier = torch.cat([first, m[..., :-1]], -1)
-    return Stabilized(log_f + earlier - m, (log_i - m).exp(), m)
+    first = torch.full_like(log_f[..., :1], NONE) if before is None else before.to(exact)[..., None]
+    F = pad(log_f, (1, 0)).cumsum(-1)[..., 1:]
+    m = F + torch.cat([first, log_i - F], -1).cummax(-1).values[..., 1:]
+    now = m.detach()
+    earlier = torch.cat([first.detach(), now[..., :-1]], -1)
+    return Stabilized(log_f + (earlier - now), (log_i - now).exp(), m)
 
 
 def price(rows: int, H: int) -> Cost:

@@ -27,6 +27,7 @@ READS = (
     Argument("k", "B T G*K", step="k_step"),
     Argument("v", "B T H*V", step="v_step"),
     Argument("decay", "B T H", optional=True),
+    Argument("rest", "B T H", optional=True),
 )
 FORWARD = Entry(
     "linear_decay",
@@ -103,12 +104,20 @@ def _marks(q: Tensor, v: Tensor) -> tuple[int, ...]:
     return len(q), v.shape[2], sizes["chunks"], q.shape[3], sizes["NV"], sizes["lanes"]
 
 
+def _decays(g: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """e^g, and what rounding it to float32 took from it, which makes no difference to float64."""
+    if g is None or g.dtype == torch.float64:
+        return None if g is None else g.exp(), None
+    exact = g.double().exp()
+    decay = exact.to(g.dtype)
+    return decay, (exact - decay).to(g.dtype)
+
+
 def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """y (B, T, H, V), S after the last token, and S before each chunk."""
     (B, T, H, V), K, sizes = v.shape, q.shape[3], _sizes(q, v)
     y, after, marks = v.new_empty(B, T, H, V), v.new_empty(B, H, K, V), v.new_empty(_marks(q, v))
-    decay = None if g is None else g.exp()
-    given = (q.flatten(2), k.flatten(2), v.flatten(2), decay, state)
+    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), state)
     FORWARD(*given, y.flatten(2), after, marks, _scratch(q, v, sizes), **sizes)
     return y, after, marks
 
@@ -127,8 +136,7 @@ def _backward(
     dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
     dg = None if g is None else g.new_empty(g.shape)
     dstate = v.new_zeros(B, H, K, V) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
-    decay = None if g is None else g.exp()
-    given = (q.flatten(2), k.flatten(2), v.flatten(2), decay, marks, dy.flatten(2))
+    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), marks, dy.flatten(2))
     made = (dq.flatten(2), dk.flatten(2), dv.flatten(2), dg, dstate, torch.empty_like(marks))
     BACKWARD(*given, *made, _scratch(q, v, sizes), **sizes)
     return dq, dk, dv, q.new_empty(0) if dg is None else dg, dstate
