@@ -25,7 +25,10 @@ from seqloom.core.state import (
 )
 from tests.contract.cases import CASES, DIM, Case, draw, every_kind
 
-READS_VALUES = {"hyena": "it compares the parameters of its cached filter by value"}
+READS_VALUES = {
+    "hyena": "it compares the parameters of its cached filter by value",
+    "adaptive_span": "on a CPU, which waits for nothing, it reads its spans, to leave out keys behind the largest",
+}
 
 
 def layer(*lengths: int) -> State:

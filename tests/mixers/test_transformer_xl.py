@@ -6,8 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.analysis.count import count
+from seqloom.core.cost import Cost, linear
 from seqloom.core.mixer import Mixer
+from seqloom.core.state import State
 from seqloom.mixers import mixer_config
+from seqloom.ops.backends import use
 
 D, H, M, T = 8, 2, 3, 11
 
@@ -93,3 +97,29 @@ def test_two_layers_reach_twice_as_far() -> None:
 def test_sizes_below_one_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"(memory|heads).*1"):
         mixer_config({"kind": "transformer_xl", **settings})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("memory", [1, 3, 128])
+def test_a_step_executes_its_price_and_projects_memory_and_earlier_distances_again(memory: int) -> None:
+    mixer, state, after = built(memory), built(memory).start(1), []
+
+    def step(x: Tensor, state: State) -> None:
+        after.append(mixer.step(x, state)[1])
+
+    for t in range(1, T + 1):
+        x = draw(1, D, seed=t)
+        with use(attention="reference"):
+            executed = count(lambda x=x, state=state: step(x, state))
+        state = after[-1]
+        price, held = mixer.cost(t, per="token"), min(t - 1, memory)
+        new = min(t, memory + 1) - min(t - 1, memory + 1)  # of the held + 1 distances, those no earlier step asked for
+        waves = Cost(mul=D // 2 * (held + 2), exp=D // 2) + linear(held + 1, D, D)
+        priced = Cost(mul=D // 2 * ((t == 1) + new), exp=D // 2 * (t == 1)) + linear(new, D, D)
+        more = linear(held, D, 2 * D) + waves
+        assert (executed.mul, executed.add, executed.div, executed.exp) == (
+            price.mul + more.mul - priced.mul,
+            price.add + more.add - priced.add,
+            price.div,
+            price.exp + more.exp - priced.exp,
+        )

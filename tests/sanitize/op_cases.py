@@ -230,7 +230,8 @@ def _mamba(chance: random.Random, draw: Draw) -> Call:
 
 def _online(chance: random.Random, draw: Draw) -> Call:
     B, _, D = _sizes(chance)
-    L, G, count = chance.choice([1, 2, 5, 40]), chance.choice([1, D]), chance.choice([1, 3, 20])
+    L, count = chance.choice([(1, 3), (2, 20), (5, 20), (40, 1), (40, 20), (130, 200)])
+    G, halves = chance.choice([1, D]), L > 1 and chance.random() < 0.3
     w = draw(*chance.choice([(L,), (L, D), (L, D, D), (L, G, D // G, D // G)]))
     state = start(online.entries(L, D), B, 0, draw(1).dtype, torch.device("cpu"))
     reuse = chance.random() < 0.8
@@ -238,7 +239,13 @@ def _online(chance: random.Random, draw: Draw) -> Call:
     def run(z: Any, w: Tensor, past: Any, ahead: Any, origin: Any, length: Any) -> Any:
         state, outputs = State({"past": past, "ahead": ahead, "origin": origin, "length": length}, 0, True), []
         for n in range(count):
-            y, entries = online.advance(z, w, state, reuse and backends.forced("lag_sum") == "native")
+            written = reuse and backends.forced("lag_sum") == "native"
+            if written and halves:
+                online.taps.declared(online.SIGNATURES, w).bind(z, w, past, ahead, state["length"], origin)
+                y, entries = online.read(z, w, state), {"past": past, "ahead": ahead, "origin": origin}
+                online.push(w, state)
+            else:
+                y, entries = online.advance(z, w, state, written)
             state = State({**entries, "length": length + n + 1}, n + 1, True)
             outputs.append(y)
         return torch.stack(outputs, 1), state["length"]

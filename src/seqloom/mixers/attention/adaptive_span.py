@@ -105,7 +105,9 @@ class AdaptiveSpan(CachedHeads):
         k, v = self.in_use(entries, length, x.dtype)
         then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
         spans, now = self.spans(x[:, None]), length.tokens[:, None]
-        return self.out_of_token(spanned(q, k, v, spans, self.settings.ramp, self.window, now, then), x), entries
+        window = self.window if x.is_cpu else self.most  # a step does not wait for the spans of another device
+        assert window is not None
+        return self.out_of_token(spanned(q, k, v, spans, self.settings.ramp, window, now, then), x), entries
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:

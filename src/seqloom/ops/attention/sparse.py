@@ -54,7 +54,7 @@ def attend(
     """
     if not isinstance(q, Tensor) or not watched(q):
         _checked(q, k, v)
-    if q.numel() == 0:
+    if q.numel() == 0 or v.numel() == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
     return each_pattern(patterns, lambda pattern, q, k, v: _attend(q, k, v, pattern, lengths), q, k, v)
 
