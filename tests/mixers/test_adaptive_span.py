@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.analysis.count import count
 from seqloom.cli import command
 from seqloom.mixers import mixer_config
 from seqloom.ops.adaptive_span import spanned
@@ -108,3 +109,18 @@ def test_a_span_below_1_is_one_line(setting: str, capsys: pytest.CaptureFixture[
     error = capsys.readouterr().err.strip()
     assert "\n" not in error
     assert setting in error
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_step_executes_its_price_and_forms_the_spans_of_heads_again(dynamic: bool) -> None:
+    mixer, after = build(dynamic=dynamic), []
+    state = mixer.start(1)
+    for t in range(1, T + 3):
+        x = draw(1, D, seed=t)
+        with use(adaptive_span="reference"):
+            executed = count(lambda x=x, state=state: after.append(mixer.step(x, state)))
+        state, price = after[-1][1], mixer.cost(t, per="token")
+        again = H if t > 1 and not dynamic else 0
+        assert executed.mul == price.mul + again
+        assert (executed.add, executed.div, executed.exp) == (price.add, price.div, price.exp)
