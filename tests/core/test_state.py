@@ -150,3 +150,12 @@ def test_in_a_graph_a_state_is_a_plain_dict_and_no_value_is_read(monkeypatch: py
     state = counted({"k": tokens}, Length(tokens + 1, 3))
     assert type(state) is dict
     assert {name: tensor.tolist() for name, tensor in state.items()} == {"k": [1, 2], "length": [2, 3]}
+
+
+def test_a_state_of_other_rows_is_refused_with_both_numbers() -> None:
+    mixer = build("linear")
+    for rows in (1, 3):
+        with pytest.raises(
+            ValueError, match=f"the state is of {rows} rows, the input of 2; make it with start.2. or ch"
+        ):
+            mixer.extend(draw(2, 4, DIM), mixer.start(rows))

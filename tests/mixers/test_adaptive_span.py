@@ -7,17 +7,20 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.count import count
+from seqloom.analysis.whole import whole as of_settings
 from seqloom.cli import command
 from seqloom.mixers import mixer_config
+from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.ops.adaptive_span import spanned
 from seqloom.ops.backends import use
 
 D, H, T = 8, 2, 22
+MIXER = {"kind": "adaptive_span", "heads": H, "span": 9, "ramp": 4}
 
 
 def build(context: int | None = T, **settings: Any) -> Any:
     torch.manual_seed(0)
-    config = mixer_config({"kind": "adaptive_span", "heads": H, "span": 9, "ramp": 4, **settings})
+    config = mixer_config({**MIXER, **settings})
     mixer = config.build(D, context).double()
     for parameter in mixer.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
@@ -124,3 +127,13 @@ def test_a_step_executes_its_price_and_forms_the_spans_of_heads_again(dynamic: b
         again = H if t > 1 and not dynamic else 0
         assert executed.mul == price.mul + again
         assert (executed.add, executed.div, executed.exp) == (price.add, price.div, price.exp)
+
+
+def test_settings_are_priced_at_the_largest_spans_and_a_model_at_those_that_it_has_learned() -> None:
+    config = DecoderConfig.model_validate({"vocab": 13, "dim": D, "depth": 3, "context": T, "ffn": 12, "mixer": MIXER})
+    model, prices = Decoder(config), of_settings(config, T)
+    assert model.cost(T).mul < prices["training"].mul
+    with torch.no_grad():
+        for block in model.blocks:
+            block.mixer.get_parameter("extent").fill_(1.0)
+    assert model.cost(T) == prices["training"]

@@ -111,11 +111,11 @@ class AdaptiveSpan(CachedHeads):
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        return self(x, keep), self._span(x, keep)
+        return self(x, keep), self._span(x, keep) if self.training else Extras()
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        return *self.extend(x, state, keep), self._span(x, keep)
+        return *self.extend(x, state, keep), self._span(x, keep) if self.training else Extras()
 
     def _span(self, x: Stream, keep: Keep | None) -> Extras:
         """The mean span of heads and kept tokens, in tokens."""
