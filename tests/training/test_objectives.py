@@ -10,11 +10,13 @@ from torch import Tensor
 
 from seqloom.cli import command
 from seqloom.core.objective import Batch, Carried, Check, Objective, Pass
+from seqloom.models.kinds import model_config
 from seqloom.runs.layout import find_run
-from seqloom.runs.model import load
+from seqloom.runs.model import load, save
 from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
 from seqloom.training.loop import Updates, micro_batches
+from seqloom.training.objectives import objective_of
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.objectives.probe import ProbeConfig
 from seqloom.training.optimizers import optimizer
@@ -185,3 +187,19 @@ def test_tiny_runs_are_the_same_either_way(out: Path) -> None:
     tiny(out / "one")
     tiny(out / "two", "training.objective.kind=next_token")
     same(out / "one", out / "two")
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"kind": "decoder"}, "next_token"),
+        ({"kind": "encoder", "mixer": {"kind": "fnet"}}, "masked_token"),
+        ({"kind": "classifier", "labels": ["no", "yes"], "mixer": {"kind": "fnet"}}, "labels"),
+    ],
+)
+def test_a_model_that_was_not_trained_here_is_scored_by_the_objective_of_its_kind(
+    settings: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    sizes = {"vocab": 30, "dim": 8, "depth": 1, "context": 8, "ffn": 8}
+    save(model_config({"mixer": {"kind": "he"}, **sizes, **settings}).build(), tmp_path / "saved")
+    assert objective_of(find_run(tmp_path / "saved")).kind == kind

@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, TypeAdapter, ValidationError
 
 from seqloom.runs.layout import Run
+from seqloom.runs.model import config_of
 from seqloom.training.objectives.config import ObjectiveConfig
 from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.objectives.labels import LabelsConfig
@@ -20,14 +21,18 @@ AnyObjective: TypeAlias = Annotated[
 
 
 def objective_of(run: Run) -> ObjectiveConfig:
-    """The settings of the objective that a run was trained under. ValueError where the run names none."""
+    """The settings of the objective that a run was trained under; where it was not trained here, its model's own.
+
+    ValueError where the run names one that there is not.
+    """
     training = run.settings.get("training")
-    if not isinstance(training, dict):
-        raise ValueError(f"{run.config} has no training, and so no objective to score a model by")
+    if isinstance(training, dict):
+        named = training.get("objective", {"kind": "next_token"})
+    else:  # a model that was saved, or made from another
+        model = config_of(run)
+        named = {"kind": model.objective or ("next_token" if model.causal else "masked_token")}
     try:
-        objective: ObjectiveConfig = TypeAdapter(AnyObjective).validate_python(
-            training.get("objective", {"kind": "next_token"})
-        )
+        objective: ObjectiveConfig = TypeAdapter(AnyObjective).validate_python(named)
     except ValidationError:
         raise ValueError(f"{run.config} does not describe an objective that this seqloom knows") from None
     return objective
