@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from seqloom.analysis.count import Executed, count, unknown
-from seqloom.analysis.own_kernels import selected, transformed
+from seqloom.analysis.own_kernels import decayed_natively, selected, transformed
 from seqloom.analysis.pointwise import Call
 
 A, B = torch.rand(3, 4, dtype=torch.float64) + 0.5, torch.rand(3, 4, dtype=torch.float64) + 0.5
@@ -269,3 +269,16 @@ def test_selective_scan_counts_as_its_equation(given: str) -> None:
     price = selected(Call((u, u, log_rate, states, states, None, bias, skip, gate, None), {}, u))
     written = count(lambda: written_scan(u, u, log_rate, states, states, bias, skip, gate))
     assert Executed(price.mul, price.add, price.div, price.exp, price.other) == written
+
+
+@pytest.mark.parametrize("T", [1, 63, 64, 65, 150])
+def test_a_decaying_sum_by_chunks_multiplies_the_pairs_within_each(T: int) -> None:
+    B, G, H, K, V = 2, 1, 3, 4, 5
+    q, v = torch.ones(B, T, G, K), torch.ones(B, T, H, V)
+    pairs = sum(i % 64 + 1 for i in range(T))
+    found = decayed_natively(Call((q, q, v, None, None), {}, v))
+    assert found.mul == found.add == B * (G * pairs * K + H * (pairs * V + 2 * T * K * V))
+    assert found.exp == 0
+    faded = decayed_natively(Call((q, q, v, torch.ones(B, T, H), None), {}, v))
+    assert faded.mul - found.mul == B * H * (2 * pairs + 2 * T * V + -(-T // 64) * K * V + 2 * T)
+    assert (faded.add, faded.exp) == (found.add, B * H * T)

@@ -130,6 +130,14 @@ def test_a_view_is_a_logarithm_of_the_first_tokens() -> None:
     assert shown.values.min() == 0
 
 
+def test_a_view_of_a_mixer_that_reads_nothing_is_empty() -> None:
+    mixer = built("me")
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.zero_()
+        assert not view(mixer, drawn(1)).values.any()
+
+
 def test_a_slope_of_a_thousandth_of_the_largest_is_seen() -> None:
     row = torch.tensor([1.0, 0.999, 500.0, 1000.0], dtype=torch.float64)
     assert span(torch.stack([torch.zeros(4).double()] * 3 + [row])).seen == 3 / 4
