@@ -160,7 +160,10 @@ class LinearConfig(MixerConfig):
     eps: float = Field(1e-6, ge=0, description="what is added to each denominator")
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(
-        150, "a head of one channel divides by what it multiplies, so its query's gradient is 0 but for rounding"
+        300,
+        "a head of one channel divides by what it multiplies, so its query's gradient is 0 but for about a rounding of "
+        "each token's terms; these add up over tokens as other gradients do, of which a hundredth is the measure: 100 "
+        "eps, and three times that in the largest entry of the matrix",
     )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 8})
 

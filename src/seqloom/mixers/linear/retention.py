@@ -123,7 +123,7 @@ class RetentionConfig(MixerConfig):
     eps: float = Field(1e-6, gt=0, description="what is added to the variance in each head's norm")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
-        350, "the norm of a head divides by the deviation of its few channels, which may be near 0"
+        128, "the norm of a head divides by the deviation of its few channels, which may be near 0"
     )
     examples: ClassVar = ({"heads": 2}, {"heads": 1}, {"heads": 4})
 
