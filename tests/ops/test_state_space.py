@@ -272,7 +272,7 @@ def test_long_sequences_in_float32(model: Callable[..., object], how: tuple[str,
     leaves = [x.to(torch.complex64 if x.is_complex() else torch.float32).requires_grad_() for x in (u, *exact)]
     state = u.new_zeros(1, 4) if model is joint else u.new_zeros(1, 2, 4)
     state = state + 0j if model is low_rank else state
-    y, after = model(leaves[0], lambda: leaves[1:], *how, state)
+    y, after = model(leaves[0], lambda: tuple(leaves[1:]), *how, state)
     (y.square().mean() + after.abs().sum()).backward()
     assert bool(after.isfinite().all())
     assert all(bool(x.grad.isfinite().all()) for x in leaves)

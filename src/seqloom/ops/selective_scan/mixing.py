@@ -70,7 +70,7 @@ def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
 
 
 def mix(
-    x: Token, window: Float[Tensor, "B W-1 E"], state: Float[Tensor, "B E N"], weights: Weights
+    x: Token, window: Float[Tensor, "B past E"], state: Float[Tensor, "B E N"], weights: Weights
 ) -> Float[Tensor, "B D"]:
     """The mixer's output for a token x (B, D). Writes into the convolution's `window` and the `state` of the scan.
 
