@@ -131,6 +131,8 @@ class Heads(Mixer, ABC):
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
+        if self.sinks is not None:
+            nn.init.zeros_(self.sinks)
         self._draw_taps()
 
     @override
