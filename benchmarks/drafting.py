@@ -47,9 +47,9 @@ def row(large, small, temperature):
 
 def main():
     """A row for each temperature."""
+    gate("tests/generation/test_drafting.py")
     if len(sys.argv) != 3:
         raise SystemExit(__doc__)
-    gate("tests/generation/test_drafting.py")
     large, small = (seqloom.load(folder) for folder in sys.argv[1:])
     append("drafting", [row(large, small, temperature) for temperature in (1.0, 0.0)])
 

@@ -1,13 +1,16 @@
 """Combiner: every token's weight, that they sum to 1 and are causal, the equation token by token, and what it costs."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from seqloom.analysis.count import count
 from seqloom.mixers import mixer_config
 from seqloom.ops.attention import attend
+from seqloom.ops.backends import use
 from seqloom.ops.combiner import Form, combine
 from seqloom.ops.combiner.reference import partition
 
@@ -92,6 +95,31 @@ def test_rows_of_different_lengths_read_on(form: Form) -> None:
     y, state = mixer.extend(x[:, :15], mixer.start(2), keep[:, :15])
     z, _ = mixer.extend(x[:, 15:], state, keep[:, 15:])
     torch.testing.assert_close(torch.cat([y, z], 1), mixer(x, keep), rtol=0, atol=1e-12)
+
+
+@every_form
+def test_the_last_token_alone_reads_its_own_regions(form: Form) -> None:
+    q, k, v = draw(2, H, T, 4), draw(2, H, T, 4, seed=2), draw(2, H, T, 4, seed=3)
+    for tokens in range(1, T + 1):
+        whole = combine(q[:, :, :tokens], k[:, :, :tokens], v[:, :, :tokens], form, 4)
+        last = combine(q[:, :, :tokens], k[:, :, :tokens], v[:, :, :tokens], form, 4, tokens - 1)
+        torch.testing.assert_close(last, whole[:, :, -1:], rtol=0, atol=1e-12)
+
+
+def test_a_step_forms_its_regions_again() -> None:
+    """It executes its price where all its regions are new, and less than the whole text's later."""
+    mixer, x = build("fixed"), draw(1, T, D)
+    state, tokens = mixer.start(1), []
+    with torch.no_grad(), use(combiner="reference", projection="reference"):
+        for t in range(T):
+            step = partial(mixer.step, x[:, t], state)
+            tokens.append(count(step).mul)
+            _, state = step()
+        whole = count(partial(mixer, x)).mul
+    prices = [mixer.cost(t, per="token").mul for t in range(1, T + 1)]
+    assert tokens[:5] == prices[:5]
+    assert tokens[5] > prices[5]
+    assert max(tokens) < whole
 
 
 def test_settings_that_do_not_fit() -> None:

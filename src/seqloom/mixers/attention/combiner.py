@@ -10,7 +10,7 @@ before it; `axial`, its block and the columns of those before it; `logsparse`, t
 Every token has a weight, and the weights sum to 1: T √T pairs where b is √T, or T log T.
 
 It looks back on all tokens; the context sets b where `block` is unset. A state holds queries, keys and values, whose
-regions are formed again for each piece and token.
+regions are formed again for each piece and token; as priced, each is formed once.
 
 Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4, causal. There the representation of a region is a
 choice, of which max pooling is here; bidirectional forms, mixtures of forms and further layers over regions are not.
@@ -30,7 +30,7 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, State
+from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.cache import with_past
@@ -69,8 +69,10 @@ class Combiner(PackedMixer):
         new = {"q": self.w_q(x), "k": self.w_k(x), "v": self.w_v(x)}
         rows, entries = with_past(state, new, None, lengths, reuse)
         q, k, v = (self._by_head(rows[name]) for name in ("q", "k", "v"))
-        y = combine(q, k, v, self.form, self.block).transpose(1, 2).flatten(2)
-        if state is not None:
+        alike = state is None or length_of(state).even
+        first = q.shape[2] - x.shape[1] if alike else 0
+        y = combine(q, k, v, self.form, self.block, first).transpose(1, 2).flatten(2)
+        if state is not None and not alike:
             now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
             now = now.clamp(max=y.shape[1] - 1)  # only padding is beyond the end
             y = y.gather(1, now[..., None].expand(-1, -1, self.dim))

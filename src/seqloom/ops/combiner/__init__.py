@@ -14,7 +14,7 @@ Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4 with max poolin
 authors' program reads columns by another layer there.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from jaxtyping import Float
 from torch import Tensor
@@ -23,13 +23,19 @@ from seqloom.ops.combiner import blocks, price, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 Form: TypeAlias = Literal["fixed", "axial", "logsparse"]
+FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def combine(
-    q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], v: Float[Tensor, "B H T V"], form: Form, block: int
-) -> Float[Tensor, "B H T V"]:
-    """What each token reads of itself and of all before it; `block` is b, which `logsparse` does not look at."""
-    y: Tensor = OP[OP.choose(q)](q, k, v, form, block)
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    form: Form,
+    block: int,
+    first: int = 0,
+) -> Float[Tensor, "B H N V"]:
+    """What each token from `first` on reads of itself and of all before it; `logsparse` does not look at `block`, b."""
+    y: Tensor = OP[OP.choose(q)](q, k, v, form, block, first)
     return y
 
 
@@ -38,10 +44,10 @@ def by_size(q: Tensor) -> str:
     return "blocks"
 
 
-def _example(form: Form) -> Example:
+def _example(form: Form, last: bool = False) -> Example:
     def example(draw: Draw, B: int, T: int) -> Tensor:
         q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-        return combine(q, k, v, form, 2)
+        return combine(q, k, v, form, 2, max(T - 1, 0) if last else 0)
 
     return example
 
@@ -50,6 +56,6 @@ OP = Op(
     "combiner",
     {"reference": Backend(reference.combine), "blocks": Backend(blocks.combine)},
     rule=by_size,
-    examples=(_example("fixed"), _example("axial"), _example("logsparse")),
+    examples=tuple(_example(form, last) for form in FORMS for last in (False, True)),
     price=price.price,
 )

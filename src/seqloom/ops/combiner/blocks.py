@@ -7,9 +7,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 
-def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
-    """See `combine` of the package."""
+def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int = 0) -> Tensor:
+    """See `combine` of the package. The last token alone reads only its own regions."""
     T, dtype = q.shape[2], v.dtype
+    if 0 < first == T - 1:
+        return _last(q, k, v, form, block)
     size = 1 << (T - 1).bit_length() if form == "logsparse" else block
     wide = torch.promote_types(q.dtype, torch.float32)
     q, k, v = (pad(x.to(wide), (0, 0, 0, -T % size)) for x in (q, k, v))
@@ -25,7 +27,31 @@ def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
         (share.unflatten(2, scores.shape[2:4]) @ values).flatten(2, 3)
         for share, (scores, values) in zip(shares, parts, strict=True)
     ]
-    return sum(y[1:], y[0])[:, :, :T].to(dtype)
+    return sum(y[1:], y[0])[:, :, first:T].to(dtype)
+
+
+def _last(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
+    """What the last of T tokens reads (B, H, 1, V)."""
+    i, dtype = q.shape[2] - 1, v.dtype
+    wide = torch.promote_types(q.dtype, torch.float32)
+    q, k, v = (x.to(wide) for x in (q, k, v))
+    q = q / math.sqrt(q.shape[3])
+    own = i if form == "logsparse" else i // block * block
+    keys, values = [k[:, :, own:]], [v[:, :, own:]]
+    for start, stop, size in _stretches_of(i) if form == "logsparse" else [(0, own, block)]:
+        groups = [x[:, :, start:stop].unflatten(2, (-1, size)) for x in (q, k, v)] if stop > start else []
+        if groups:
+            key, value = _summaries(*([x.transpose(2, 3) for x in groups] if form == "axial" else groups))
+            keys.append(key)
+            values.append(value)
+    y: Tensor = (q[:, :, i:] @ torch.cat(keys, 2).mT).softmax(3) @ torch.cat(values, 2)
+    return y.to(dtype)
+
+
+def _stretches_of(i: int) -> list[tuple[int, int, int]]:
+    """Beginning, end and size of the stretches of 2^l tokens before token i, one for each bit of i."""
+    sizes = [1 << level for level in reversed(range(i.bit_length())) if i >> level & 1]
+    return [(sum(sizes[:n]), sum(sizes[: n + 1]), size) for n, size in enumerate(sizes)]
 
 
 def _direct(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -37,7 +63,7 @@ def _direct(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]
 
 def _blocks(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """Scores (B, H, G, size, G) and values of the groups before each."""
-    keys, values = _summaries(q, k, v, size)
+    keys, values = _summaries(*(x.unflatten(2, (-1, size)) for x in (q, k, v)))
     scores = q.unflatten(2, (-1, size)) @ keys[:, :, None].mT
     group = torch.arange(keys.shape[2], device=q.device)
     return scores.masked_fill((group >= group[:, None])[:, None], -math.inf), values[:, :, None]
@@ -56,14 +82,14 @@ def _columns(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor
 
 def _stretches(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """Scores (B, H, G, size, 1) and values of the group before each of the odd ones."""
-    keys, values = (pad(x[:, :, :-1], (0, 0, 1, 0))[:, :, :, None] for x in _summaries(q, k, v, size))
+    groups = (x.unflatten(2, (-1, size)) for x in (q, k, v))
+    keys, values = (pad(x[:, :, :-1], (0, 0, 1, 0))[:, :, :, None] for x in _summaries(*groups))
     scores = q.unflatten(2, (-1, size)) @ keys.mT
     even = torch.arange(keys.shape[2], device=q.device)[:, None, None] % 2 == 0
     return scores.masked_fill(even, -math.inf), values
 
 
-def _summaries(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """The key and the value (B, H, G, K) of each group."""
-    q, k, v = (x.unflatten(2, (-1, size)) for x in (q, k, v))
+def _summaries(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The key and the value (B, H, G, K) of each group, of its tokens (B, H, G, N, K)."""
     weights = (k @ q.amax(3)[..., None]).softmax(3)
     return k.amax(3), (weights.mT @ v)[:, :, :, 0]

@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 
-def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
+def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int = 0) -> Tensor:
     """See `combine` of the package."""
     rows = [
-        torch.stack([_head(q[b, h], k[b, h], v[b, h], form, block) for h in range(q.shape[1])]) for b in range(len(q))
+        torch.stack([_head(q[b, h], k[b, h], v[b, h], form, block, first) for h in range(q.shape[1])])
+        for b in range(len(q))
     ]
     return torch.stack(rows)
 
@@ -28,11 +29,11 @@ def partition(form: str, block: int, i: int) -> tuple[list[int], list[tuple[int,
     return direct, [tuple(range(column, own, block)) for column in range(block)] if own else []
 
 
-def _head(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
-    """One head of one row: (T, K), (T, K), (T, V) → (T, V)."""
+def _head(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int) -> Tensor:
+    """One head of one row: (T, K), (T, K), (T, V) → (T - first, V)."""
     summaries: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
     outputs = []
-    for i in range(len(q)):
+    for i in range(first, len(q)):
         direct, regions = partition(form, block, i)
         for region in regions:
             if region not in summaries:
