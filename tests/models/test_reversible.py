@@ -11,6 +11,8 @@ from seqloom.core.config import read
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.reversible import seeded
 from seqloom.ops.backends import known, use
+from seqloom.training.memory import activations
+from seqloom.training.settings import resolve
 
 SIZES = {"vocab": 11, "dim": 8, "depth": 3, "context": 12, "ffn": 16, "sublayers": "reversible"}
 MIXERS: list[Any] = [
@@ -89,6 +91,14 @@ def held(depth: int, sublayers: str) -> int:
 def test_what_is_held_does_not_grow_with_the_layers() -> None:
     assert held(32, "reversible") == held(4, "reversible")
     assert held(32, "serial") > 6 * held(4, "serial")
+
+
+def test_the_memory_of_a_step_is_priced_alike_at_every_depth() -> None:
+    def needed(depth: int, sublayers: str) -> int:
+        config = resolve("tiny", [f"model.depth={depth}", f"model.sublayers={sublayers}"])
+        return activations(config.model, config.training)
+
+    assert needed(32, "reversible") == needed(4, "reversible") < needed(4, "serial") < needed(32, "serial")
 
 
 def test_extras_and_their_statistics_come_back() -> None:

@@ -62,7 +62,7 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
     """Bytes that a step takes at least next to the model: the ids of a batch, and what the backward of a piece needs.
 
     Of that the stream before each sublayer, the hidden layer of what follows a mixer, and the logits twice; what mixers
-    keep of their own is not counted.
+    keep of their own is not counted. Reversible layers hold as much at every depth.
     """
     tokens = -(-training.batch // training.accumulate) * model.context
     weight = _width(training)
@@ -72,7 +72,10 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
         return ids
     hidden = 0 if model.ffn_chunk is not None else model.ffn * (2 if model.glu else 1)
     layer = model.dim if model.channel == "none" else 2 * model.dim + hidden
-    return ids + tokens * (width * model.depth * layer + 2 * weight * model.vocab)
+    held = model.depth * layer
+    if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
+        held = 2 * model.dim + model.dim + hidden
+    return ids + tokens * (width * held + 2 * weight * model.vocab)
 
 
 def _width(training: TrainConfig | None) -> int:
