@@ -12,8 +12,6 @@ import argparse
 import torch
 from harness import append, compare, gate
 from torch import nn
-from transformers.models.reformer.configuration_reformer import ReformerConfig
-from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 
 from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import mixer_config
@@ -37,6 +35,9 @@ class PublicReformer(nn.Module):
     """Causal LSH attention of `transformers`: chunks and buckets as ours by default, 4 rounds."""
 
     def __init__(self, context):
+        from transformers.models.reformer.configuration_reformer import ReformerConfig
+        from transformers.models.reformer.modeling_reformer import LSHSelfAttention
+
         super().__init__()
         config = ReformerConfig(
             hidden_size=DIM,
