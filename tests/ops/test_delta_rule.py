@@ -231,3 +231,21 @@ def test_native_code_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(native, "_threads", lambda v, K: 3)
         for found, want in zip(delta(*given), wanted, strict=True):
             assert torch.equal(found, want)
+
+
+@pytest.mark.parametrize("backend", ["chunked", pytest.param("native", marks=needs_native)])
+@pytest.mark.parametrize("channels", [False, True], ids=["per head", "per channel"])
+def test_slow_decays_are_not_off_in_one_direction(backend: str, channels: bool) -> None:
+    """A state that remembers 10,000 tokens: e^g rounded to float32 is a decay of another length, by 300 eps here."""
+    T = 4096
+    given = [draw(1, 1, T, K, seed=seed) / (10 if seed < 3 else 100) for seed in range(5)]
+    given.append(torch.full((1, 1, T, K) if channels else (1, 1, T), -1e-4))
+
+    def run(dtype: torch.dtype) -> list[Tensor]:
+        leaves = [tensor.to(dtype).requires_grad_() for tensor in given]
+        with backends.use(delta_rule=backend):
+            y, _ = delta(*leaves)
+        return [y.detach(), *torch.autograd.grad(y, leaves, draw(*y.shape, seed=9).to(dtype))]
+
+    for rounded, exact in zip(run(torch.float32), run(torch.float64), strict=True):
+        assert (rounded - exact).abs().max() <= 64 * torch.finfo(torch.float32).eps * exact.abs().max()

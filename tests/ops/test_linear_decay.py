@@ -465,3 +465,16 @@ def test_gates_are_as_exact_as_what_they_are_made_of_however_large_the_maximum()
     bound = 2 * eps * (log_f[..., 1:].double().abs() + exact.abs())
     assert bool(((g[..., 1:].double() - exact).abs() <= bound).all())
     torch.testing.assert_close(gain.double(), (log_i.double() - m.double()).exp(), rtol=1e-5, atol=1e-30)
+
+
+@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
+@pytest.mark.parametrize("channels", [False, True], ids=["per head", "per channel"])
+def test_a_token_in_c_does_not_blur_slow_decays(channels: bool) -> None:
+    """A state that remembers 10,000 tokens: e^g rounded to float32 is a decay of another length."""
+    after = draw(1, 1, 3, 4)
+    g = torch.full((1, 1, 1, 3) if channels else (1, 1, 1), -1e-4)
+    zero, exact = torch.zeros(1, 1, 1, 3), after * torch.exp(4096 * g.double().mean())
+    after = after.float()
+    for _ in range(4096):
+        after = token.token(zero, zero, torch.zeros(1, 1, 1, 4), g, after, reuse=True)[1]
+    assert (after - exact).abs().max() <= 64 * torch.finfo(torch.float32).eps * exact.abs().max()

@@ -26,7 +26,7 @@ from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
-from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
@@ -131,6 +131,11 @@ class KDAConfig(MixerConfig):
     gate_bias: bool = Field(True, description="whether the gate has biases")
     norm_eps: float = Field(1e-5, gt=0, description="what is added to the mean square in each head's norm")
     traits: ClassVar = TRAITS
+    rounding: ClassVar = Rounding(
+        384,
+        "q, k and a head's output are each divided by the length of their few channels, which may be near 0: three "
+        "times what such a norm may lose in `retention`; the rate's slope adds all tokens and channels, of both signs",
+    )
     examples: ClassVar = ({"heads": 2}, {"heads": 1, "rank": 2, "kernel": 2, "gate_bias": False})
 
     @override

@@ -27,19 +27,20 @@ READS = (
     Argument("erase", "B T H K", optional=True),
     Argument("write", "B T H K", optional=True),
     Argument("decay", "B T H G", optional=True),
+    Argument("lost", "B T H G", optional=True),
 )
 FORWARD = Entry(
     "delta_rule",
     SOURCE,
     "forward",
-    "threads G B T H K V NV",
+    "threads G B T H K V NV room",
     *READS,
     Argument("state", "B H K V", optional=True),
     Argument("y", "B T H V", written=True),
     Argument("u", "B T H V", optional=True, written=True),
     Argument("after", "B H K V", written=True),
     Argument("marks", "B H chunks K NV lanes", optional=True, written=True),
-    Argument("scratch", "B H K+3 NV lanes", written=True),
+    Argument("scratch", "B H room lanes", written=True),
     least="threads",
 )
 BACKWARD = Entry(
@@ -129,12 +130,13 @@ def _marks(v: Tensor, K: int) -> tuple[int, ...]:
 def _computed(given: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     q, k, v, erase, write, g, state = given
     (B, _, H, K), V = q.shape, v.shape[3]
-    decay = None if g is None else g.exp()
+    decay, lost = (None, None) if g is None else (g.exp(), g.expm1())
     sizes = _sizes(v, K, decay)
     y, after = v.new_empty(v.shape), v.new_empty(B, H, K, V)
     u = None if erase is None else v.new_empty(v.shape)
-    scratch = v.new_empty(B, H, K + 3, sizes["NV"], sizes["lanes"])
-    FORWARD(q, k, v, erase, write, decay, state, y, u, after, marks, scratch, **sizes)
+    room = (K + 3) * sizes["NV"] + -(-2 * sizes["G"] // sizes["lanes"])
+    scratch = v.new_empty(B, H, room, sizes["lanes"])
+    FORWARD(q, k, v, erase, write, decay, lost, state, y, u, after, marks, scratch, room=room, **sizes)
     return y, after, u
 
 
@@ -155,11 +157,11 @@ def _backward(
     dq, dk, dv = (_like(x) for x in (q, k, v))
     derase, dwrite, dg = (None if x is None else _like(x) for x in (erase, write, g))
     dstate = v.new_zeros(B, H, K, V) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
-    decay = None if g is None else g.exp()
+    decay, lost = (None, None) if g is None else (g.exp(), g.expm1())
     sizes = _sizes(v, K, decay)
-    room = ((CHUNK + 1) * K + 7) * sizes["NV"] + -(-K // sizes["lanes"])
+    room = ((CHUNK + 1) * K + 7) * sizes["NV"] + -(-(K + 2 * sizes["G"]) // sizes["lanes"])
     scratch = v.new_empty(B, H, room, sizes["lanes"])
-    of = (q, k, v, erase, write, decay, None if erase is None else u, marks, dy)
+    of = (q, k, v, erase, write, decay, lost, None if erase is None else u, marks, dy)
     BACKWARD(*of, dq, dk, dv, derase, dwrite, dg, dstate, scratch, room=room, **sizes)
     derase, dwrite, dg = (q.new_empty(0) if x is None else x for x in (derase, dwrite, dg))
     return dq, dk, dv, derase, dwrite, dg, dstate
