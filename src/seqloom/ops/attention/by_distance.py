@@ -11,7 +11,8 @@ The kernel's own backward is right with sinks, given l and y with them.
 on, as T5's, a causal backward forms dz near the diagonal only: the rest is what is missing to 0.
 
 A key whose weight is below eps² of the query's own, by the lengths of queries and keys, is left out: it changes no
-number, and a tile of such keys in all heads is not computed. `exp` of them can be slow, too (docs/log.md).
+number, and a tile of such keys is not computed. ALiBi's steeper heads see few keys so, and each run of heads that look
+equally far has tiles of its own. `exp` of what is left out can be slow, too (docs/log.md).
 """
 
 import math
@@ -41,34 +42,42 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scores: Scores, before: int | None, 
     """(B, H, T, K), (B, G, T, K), (B, G, T, V) → (B, H, T, V): each query looks `before` back and `after` ahead."""
     T, dtype = q.shape[2], q.dtype
     wide = torch.promote_types(dtype, torch.float32)
-    q = q.to(wide) * (q.shape[-1] ** -0.5 if scores.scale is None else scores.scale)
-    k, v = of_queries(q, k).to(wide), of_queries(q, v).to(wide)
+    scale = q.shape[-1] ** -0.5 if scores.scale is None else scores.scale
+    q, k, v = q.to(wide), of_queries(q, k).to(wide), of_queries(q, v).to(wide)
     values, first = (None, 0) if scores.bias is None else (scores.bias.values.to(wide), scores.bias.first)
     sinks = None if scores.sinks is None else scores.sinks.to(wide)
     wanted = values is not None and values.requires_grad and torch.is_grad_enabled()
-    sizes = torch.tensor([first, *(T if side is None else side for side in (before, after)), int(wanted)])
+    sides = (T if side is None else side for side in (before, after))
+    numbers = torch.tensor([first, *sides, int(wanted), scale], dtype=torch.float64)
     K, V = q.shape[3], v.shape[3]
     if K != V:  # which the kernel does not take
         q, k, v = (pad(tensor, (0, max(K, V) - tensor.shape[3])) for tensor in (q, k, v))
-    y: Tensor = _forward(q, k, v, values, sinks, sizes)[0]
+    y: Tensor = _forward(q, k.flip(2), v.flip(2), values, sinks, numbers)[0]
     return y[..., :V].to(dtype)
 
 
+def _read(numbers: Tensor) -> tuple[int, int, int, bool, float]:
+    """The first distance of the values, how far back and ahead is seen, whether their gradient is wanted; the scale."""
+    first, before, after, wanted, scale = numbers.tolist()
+    return int(first), int(before), int(after), bool(wanted), scale
+
+
 def _run(
-    q: Tensor, k: Tensor, v: Tensor, values: Tensor | None, sinks: Tensor | None, sizes: Tensor
-) -> tuple[Tensor, Tensor]:
-    first, before, after, _ = sizes.tolist()
-    biases = _biases(q, k, values, first, before, after)
-    k, v = k.flip(2), v.flip(2)
+    q: Tensor, k: Tensor, v: Tensor, values: Tensor | None, sinks: Tensor | None, numbers: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y, l and the bias of each distance; keys and values come in reverse order, here and below."""
+    first, before, after, _, scale = _read(numbers)
+    biases = _biases(q, k, values, first, before, after, scale)
     y = v.new_empty(*q.shape[:3], v.shape[3])
     log = q.new_empty(q.shape[:3])
-    for a, b, keys, mask in _tiles(biases, q.shape[2], before, after, TILE):
-        y[:, :, a:b], log[:, :, a:b] = flash(q[:, :, a:b], k[:, :, keys], v[:, :, keys], attn_mask=mask, scale=1.0)
+    for heads, rows, keys, mask in _tiles(biases, before, after, TILE):
+        some = q[:, heads, rows], k[:, heads, keys], v[:, heads, keys]
+        y[:, heads, rows], log[:, heads, rows] = flash(*some, attn_mask=mask, scale=scale)
     if sinks is not None:
         total = torch.logaddexp(log, sinks[:, None])
         y *= torch.exp(log - total)[..., None]
         log = total
-    return y, log
+    return y, log, biases
 
 
 def _gradients(
@@ -77,29 +86,32 @@ def _gradients(
     v: Tensor,
     values: Tensor | None,
     sinks: Tensor | None,
-    sizes: Tensor,
+    numbers: Tensor,
     y: Tensor,
     log: Tensor,
+    biases: Tensor,
     dy: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    first, before, after, wanted = sizes.tolist()
-    biases = _biases(q, k, values, first, before, after)
-    k, v = k.flip(2), v.flip(2)
-    dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    for a, b, keys, mask in _tiles(biases, q.shape[2], before, after, TILE):
-        rows = (tensor[:, :, a:b] for tensor in (y, log))
-        of_q, of_k, of_v = flash_backward(
-            dy[:, :, a:b], q[:, :, a:b], k[:, :, keys], v[:, :, keys], *rows, 0.0, False, attn_mask=mask, scale=1.0
-        )
-        dq[:, :, a:b] = of_q
-        dk[:, :, keys] += of_k
-        dv[:, :, keys] += of_v
-    product = (dy * y).sum(-1)
-    dsinks = q.new_zeros(0) if sinks is None else -(torch.exp(sinks[:, None] - log) * product).sum((0, 2))
-    dvalues = q.new_zeros(0)
-    if wanted and values is not None:
-        dvalues = _of_values(q, k, v, biases, log, dy, product, values, dsinks, first, before, after)
-    return dq, dk.flip(2), dv.flip(2), dvalues, dsinks
+    first, before, after, wanted, scale = _read(numbers)
+    dq, dk, dv = (torch.empty_like(tensor) for tensor in (q, k, v))
+    for heads, rows, keys, mask in _tiles(biases, before, after, TILE):
+        some = dy[:, heads, rows], q[:, heads, rows], k[:, heads, keys], v[:, heads, keys]
+        ends = y[:, heads, rows], log[:, heads, rows]
+        of_q, of_k, of_v = flash_backward(*some, *ends, 0.0, False, attn_mask=mask, scale=scale)
+        dq[:, heads, rows] = of_q
+        for total, part in ((dk, of_k), (dv, of_v)):
+            if rows.stop == q.shape[2]:  # the first of these heads' tiles, whose keys begin with the latest
+                total[:, heads, keys] = part
+                total[:, heads, keys.stop :] = 0.0
+            else:
+                total[:, heads, keys] += part
+    dvalues, dsinks = q.new_zeros(0), q.new_zeros(0)
+    product = (dy * y).sum(-1) if wanted or sinks is not None else None
+    if sinks is not None and product is not None:
+        dsinks = -(torch.exp(sinks[:, None] - log) * product).sum((0, 2))
+    if wanted and values is not None and product is not None:
+        dvalues = _of_values(q * scale, k, v, biases, log, dy, product, values, dsinks, first, before, after)
+    return dq, dk, dv, dvalues, dsinks
 
 
 def _again(
@@ -108,18 +120,20 @@ def _again(
     v: Tensor,
     values: Tensor | None,
     sinks: Tensor | None,
-    sizes: Tensor,
+    numbers: Tensor,
     y: Tensor,
     log: Tensor,
+    biases: Tensor,
     dy: Tensor,
 ) -> list[Tensor | None]:
     """The gradients as tensors that can be differentiated again: of the equation over the whole square."""
-    first, before, after, _ = sizes.tolist()
-    distance = torch.arange(q.shape[2], device=q.device)[:, None] - torch.arange(q.shape[2], device=q.device)
+    first, before, after, _, scale = _read(numbers)
+    at = torch.arange(q.shape[2], device=q.device)
+    distance = at[:, None] - at.flip(0)
     hidden = (distance > before) | (-distance > after)
 
     def formed(q: Tensor, k: Tensor, v: Tensor, values: Tensor | None, sinks: Tensor | None) -> list[Tensor]:
-        z = q @ k.mT
+        z = scale * q @ k.mT
         if values is not None:
             z = z + values[:, (distance - first).clamp(0, values.shape[1] - 1)]
         z = z.masked_fill(hidden, -math.inf)
@@ -144,17 +158,17 @@ def _of_values(
     before: int,
     after: int,
 ) -> Tensor:
-    """The gradient of the values (H, R); keys and values of attention in reverse order."""
+    """The gradient of the values (H, R), for queries that are scaled."""
     T, last = q.shape[2], first + values.shape[1] - 1
     constant = after == 0 and 0 < last < min(T, before + 1)  # the bias of `last` and all beyond follows from the others
     by_distance = torch.zeros_like(biases)
-    for a, b, keys, mask in _tiles(biases, T, last - 1 if constant else before, after, BAND):
-        z = q[:, :, a:b] @ k[:, :, keys].mT + mask
-        weights = z.sub_(log[:, :, a:b, None]).exp_()
-        dz = weights.mul_((dy[:, :, a:b] @ v[:, :, keys].mT).sub_(product[:, :, a:b, None]))
-        start = a + keys.start
+    for heads, rows, keys, mask in _tiles(biases, last - 1 if constant else before, after, BAND):
+        z = q[:, heads, rows] @ k[:, heads, keys].mT + mask
+        weights = z.sub_(log[:, heads, rows, None]).exp_()
+        dz = weights.mul_((dy[:, heads, rows] @ v[:, heads, keys].mT).sub_(product[:, heads, rows, None]))
+        start = rows.start + keys.start
         sums = _diagonals(dz.sum(0))
-        by_distance[:, start : start + sums.shape[1]] += sums
+        by_distance[heads, start : start + sums.shape[1]] += sums
     at = (torch.arange(1 - T, T, device=q.device) - first).clamp(0, values.shape[1] - 1)
     result = torch.zeros_like(values).index_add_(1, at, by_distance)
     if constant:
@@ -170,7 +184,7 @@ def _diagonals(x: Tensor) -> Tensor:
     return shifted.sum(1)[:, : R + C - 1]
 
 
-def _biases(q: Tensor, k: Tensor, values: Tensor | None, first: int, before: int, after: int) -> Tensor:
+def _biases(q: Tensor, k: Tensor, values: Tensor | None, first: int, before: int, after: int, scale: float) -> Tensor:
     """The bias of each distance from 1 - T to T - 1 (H, 2T - 1), or -∞ where nothing is seen."""
     T = q.shape[2]
     distance = torch.arange(1 - T, T, device=q.device)
@@ -182,30 +196,54 @@ def _biases(q: Tensor, k: Tensor, values: Tensor | None, first: int, before: int
     below = biases - biases[:, T - 1, None]
     floor = 2 * math.log(torch.finfo(q.dtype).eps)
     if bool((below[:, seen] < floor).any()):
-        largest = q.norm(dim=-1).amax((0, 2)) * k.norm(dim=-1).amax((0, 2))
+        largest = abs(scale) * q.norm(dim=-1).amax((0, 2)) * k.norm(dim=-1).amax((0, 2))
         seen = seen & ~(below + 2 * largest[:, None] < floor)
     return biases.masked_fill(~seen, -math.inf)
 
 
-def _tiles(biases: Tensor, T: int, before: int, after: int, size: int) -> list[tuple[int, int, slice, Tensor]]:
-    """Queries a to b, the keys in reverse order that one of them may see, and their mask (1, H, b - a, keys)."""
-    near = torch.isfinite(biases).any(0).nonzero()[:, 0]
-    before, after = min(before, int(near[-1]) - T + 1), min(after, T - 1 - int(near[0]))
-    tiles = []
-    for a in range(0, T, size):
-        b = min(a + size, T)
-        keys = slice(T - min(T, b + after), T - max(0, a - before))
-        shape, strides = (1, len(biases), b - a, keys.stop - keys.start), (0, biases.stride(0), 1, 1)
-        tiles.append((a, b, keys, biases.as_strided(shape, strides, a + keys.start)))
-    return tiles
+def _tiles(biases: Tensor, before: int, after: int, size: int) -> list[tuple[slice, slice, slice, Tensor]]:
+    """Heads, queries, the keys in reverse order that one of them may see, and their mask (1, heads, queries, keys).
+
+    The last queries of some heads come first.
+    """
+    T = biases.shape[1] // 2 + 1
+    return [
+        (heads, slice(a, min(a + size, T)), *_seen(biases[heads], a, min(a + size, T), back, ahead))
+        for heads, back, ahead in _runs(biases, before, after, size)
+        for a in reversed(range(0, T, size))
+    ]
+
+
+def _runs(biases: Tensor, before: int, after: int, size: int) -> list[tuple[slice, int, int]]:
+    """Neighbouring heads that look equally far, in whole tiles of `size`, and how far back and ahead they do."""
+    T = biases.shape[1] // 2 + 1
+    seen = torch.isfinite(biases)
+    back = (seen[:, T - 1 :].long() * torch.arange(T, device=biases.device)).amax(1).clamp(max=before)
+    ahead = (seen[:, :T].flip(1).long() * torch.arange(T, device=biases.device)).amax(1).clamp(max=after)
+    runs: list[tuple[slice, int, int]] = []
+    for head, reach in enumerate(zip(back.tolist(), ahead.tolist(), strict=True)):
+        last = runs[-1] if runs else None
+        if last is not None and all(-(-a // size) == -(-b // size) for a, b in zip(last[1:], reach, strict=True)):
+            runs[-1] = slice(last[0].start, head + 1), max(last[1], reach[0]), max(last[2], reach[1])
+        else:
+            runs.append((slice(head, head + 1), *reach))
+    return runs
+
+
+def _seen(biases: Tensor, a: int, b: int, before: int, after: int) -> tuple[slice, Tensor]:
+    """The keys in reverse order that one of the queries a to b may see, and their mask."""
+    T = biases.shape[1] // 2 + 1
+    keys = slice(T - min(T, b + after), T - max(0, a - before))
+    shape, strides = (1, len(biases), b - a, keys.stop - keys.start), (0, biases.stride(0), 1, 1)
+    return keys, biases.as_strided(shape, strides, biases.storage_offset() + a + keys.start)
 
 
 _forward = paired(
     "attention_by_distance",
     _run,
     _gradients,
-    shapes=lambda q, k, v, *rest: [[*q.shape[:3], v.shape[3]], q.shape[:3]],
-    gradient_shapes=lambda q, k, v, values, sinks, sizes, y, log, dy: [
+    shapes=lambda q, k, v, *rest: [[*q.shape[:3], v.shape[3]], q.shape[:3], (q.shape[1], 2 * q.shape[2] - 1)],
+    gradient_shapes=lambda q, k, v, values, sinks, numbers, y, log, biases, dy: [
         *(each.shape for each in (q, k, v)),
         *((0,) if each is None else each.shape for each in (values, sinks)),
     ],
