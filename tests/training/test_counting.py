@@ -81,7 +81,10 @@ def test_counts_are_those_of_the_text(tmp_path: Path) -> None:
     ],
 )
 def test_a_run_that_was_killed_within_a_pass_goes_on_bit_for_bit(tmp_path: Path, step: int, number: int) -> None:
-    changes = ("model={kind: unigram, context: 16, passes: 2}", *CHANGES[1:], "training.batches=1000")
+    changes = (
+        *("model={kind: unigram, context: 16, passes: 2}", *CHANGES[1:]),
+        *("training.batch=32", "training.batches=1000"),
+    )
     whole = tiny(tmp_path / "whole", *changes).run.folder
     last = newest(whole).step
     folder = tmp_path / "killed"

@@ -47,7 +47,7 @@ class AtStep:
 )
 @pytest.mark.parametrize("step", [7, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, LAST))])
 def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, model: str, step: int) -> None:
-    changes = (f"model={{{model}, context: 16}}", *COUNTED[1:], "training.batches=1000")
+    changes = (f"model={{{model}, context: 16}}", COUNTED[1], "training.batch=32", "training.batches=1000")
     whole = tiny(tmp_path / "whole", *changes)
     assert whole.step < 1000, "it ends after its passes"
     folder = tmp_path / "killed"
