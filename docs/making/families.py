@@ -8,7 +8,7 @@ FAMILIES = {
         *("transformer_xl", "adaptive_span", "combiner"),
     ),
     "Sparse attention": ("image", "sparse", "blockwise", "etc", "longformer", "bigbird"),
-    "Chosen by content": ("reformer", "routing", "memorizing"),
+    "Chosen by content": ("reformer", "routing", "sinkhorn", "memorizing"),
     "Extractors": ("she", "he", "we", "me", "he_extraction", "extractor", "modal_extractor"),
     "Linear attention": (
         "linear",

@@ -27,6 +27,7 @@ MATRICES = {
     "mla": "w_c w_d w_kv w_o w_q w_r",
     "reformer": "w_out w_qk w_v",
     "routing": "w_out w_qk w_v",
+    "sinkhorn": f"w_sort {QKV}",
     "transformer_xl": "position.w_r w_kv w_out w_q",
     "adaptive_span": "w_out w_qkv w_span",
     "combiner": QKV,

@@ -82,6 +82,7 @@ def _read(subject: Subject, module: nn.Module, x: Tensor, share: float) -> Large
     return _larger(by_perturbation, by_gradient)
 
 
+@choices.weights_too()
 def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
     """What a mixer chooses by later tokens (`selects_ahead`) is held fixed: only what it reads must be earlier."""
     ahead = isinstance(module, Mixer) and module.traits.selects_ahead
@@ -101,8 +102,13 @@ def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None
 
 
 def _differentiate(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
+    """Likewise: what is chosen, by weights too, has no gradients."""
     x = x.clone().requires_grad_()
-    y = module(x)
+    with choices.weights_too():
+        with torch.no_grad(), choices.recorded() as made:
+            module(x)
+        with choices.fixed(made):
+            y = module(x)
     for position in range(x.shape[1]):
         out = draw(len(x), x.shape[2], seed=position, dtype=x.dtype)
         (slope,) = torch.autograd.grad(y[:, position], x, out, retain_graph=True)

@@ -29,6 +29,7 @@ FAMILIES = {
         "reformer",
         "additive",
         "routing",
+        "sinkhorn",
         "transformer_xl",
         "adaptive_span",
         "combiner",

@@ -76,16 +76,8 @@ class SharedHeads(Mixer, ABC):
         return of_heads(self.read_heads(q, values, torch.arange(T, device=x.device)[None])[0])
 
 
-class TextBuckets(SharedHeads, BidirectionalMixer, ABC):
-    """Buckets cut into chunks by the whole text: causal, but for the choice of what is looked at, or bidirectional."""
-
-    @override
-    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
-        q, v = self.projected(x)
-        time = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
-        if lengths is not None:
-            time = torch.where(within(lengths, x.shape[1]), time, -1)
-        return self.out(self.read_heads(q, v, time))
+class ChosenByText(BidirectionalMixer, ABC):
+    """A mixer that reads whole texts, because later tokens choose as well; what it reads may still be causal."""
 
     @override
     def _reads_whole(self, verb: str) -> ValueError:
@@ -95,6 +87,18 @@ class TextBuckets(SharedHeads, BidirectionalMixer, ABC):
         return ValueError(
             f"{name} chooses what a token looks at by later tokens, too: it has no {verb}; set choice: past to have one"
         )
+
+
+class TextBuckets(SharedHeads, ChosenByText, ABC):
+    """Buckets cut into chunks by the whole text: causal, but for the choice of what is looked at, or bidirectional."""
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        q, v = self.projected(x)
+        time = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
+        if lengths is not None:
+            time = torch.where(within(lengths, x.shape[1]), time, -1)
+        return self.out(self.read_heads(q, v, time))
 
 
 class PastBuckets(SharedHeads, PackedMixer, ABC):

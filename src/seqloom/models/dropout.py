@@ -16,17 +16,15 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from seqloom.core.row_draws import RowDraws
+
 LEVELS = 1 << 16
 """of a draw"""
 
 
 @final
-class Dropout(nn.Dropout):
+class Dropout(RowDraws, nn.Dropout):
     """torch's layer, with its own draws on a CPU outside of graphs; they come from torch's generator as well."""
-
-    rank: int = 0
-    ranks: int = 1
-    """processes that share the rows of a batch evenly, in order; this one has the number `rank`"""
 
     def forward(self, input: Tensor) -> Tensor:
         """(B, …) → (B, …); the input itself where nothing is dropped."""
@@ -48,8 +46,8 @@ class Dropout(nn.Dropout):
 
 @contextmanager
 def rows_of(module: nn.Module, rank: int, ranks: int) -> Iterator[None]:
-    """Inside the block, each dropout of a module is given the rows of one process of several."""
-    layers = [part for part in module.modules() if isinstance(part, Dropout)]
+    """Inside the block, each layer that draws for rows is given those of one process of several."""
+    layers = [part for part in module.modules() if isinstance(part, RowDraws)]
     for layer in layers:
         layer.rank = rank
         layer.ranks = ranks

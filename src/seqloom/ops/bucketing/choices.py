@@ -12,20 +12,33 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 T = TypeVar("T")
 _records: ContextVar[list[Any] | None] = ContextVar("seqloom_choices", default=None)
+_weights_too: ContextVar[bool] = ContextVar("seqloom_fixed_weights", default=False)
 _fixed: ContextVar[Iterator[Any] | None] = ContextVar("seqloom_fixed_choices", default=None)
 
 
 def chosen(choose: Callable[[], T]) -> T:
     """What `choose` returns without gradients, unless the block around the call holds it fixed."""
-    if torch.compiler.is_compiling():
-        with torch.no_grad():
-            return choose()
-    given, records = _fixed.get(), _records.get()
     with torch.no_grad():
-        choice: T = choose() if given is None else next(given)
+        return _chosen(choose)
+
+
+def weighed(choose: Callable[[], Tensor]) -> Tensor:
+    """What `choose` returns, a choice by weights, with gradients; a choice only inside `weights_too`."""
+    if torch.compiler.is_compiling() or not _weights_too.get():
+        return choose()
+    weights = _chosen(choose)
+    return weights if _fixed.get() is None else weights.detach()
+
+
+def _chosen(choose: Callable[[], T]) -> T:
+    if torch.compiler.is_compiling():
+        return choose()
+    given, records = _fixed.get(), _records.get()
+    choice: T = choose() if given is None else next(given)
     if records is not None:
         records.append(choice)
     return choice
@@ -50,3 +63,13 @@ def fixed(choices: Sequence[Any]) -> Iterator[None]:
         yield
     finally:
         _fixed.reset(token)
+
+
+@contextmanager
+def weights_too() -> Iterator[None]:
+    """Inside the block choices by weights are recorded and fixed as well; elsewhere they move with the input."""
+    token = _weights_too.set(True)
+    try:
+        yield
+    finally:
+        _weights_too.reset(token)

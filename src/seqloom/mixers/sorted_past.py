@@ -1,0 +1,153 @@
+"""The causal form of `sinkhorn` that reads on: a softmax of each row of scores weighs the blocks before.
+
+A state has the sorted block of the block that was begun, so that a token inside it reads 2b slots. The equation is in
+`attention.sinkhorn`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, State, length_of
+from seqloom.core.view import View, of_heads
+from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bucketed import PAST
+from seqloom.mixers.sorter import Sorter, before, past_blocks, starts
+from seqloom.ops import sinkhorn, sorted_blocks
+from seqloom.ops.cache import with_past
+from seqloom.ops.limit import positions
+from seqloom.ops.sorted_blocks.blocks import mixed, read, shared
+
+
+@final
+class PastSinkhorn(Sorter, PackedMixer):
+    """The form whose weights only the past decides. State: keys and values, the sum of keys, the sorted block."""
+
+    def __init__(self, layer: Layer, heads: int, block: int, temperature: float, noise: bool) -> None:
+        super().__init__(layer, heads, block, temperature, noise)
+        self.traits = replace(PAST, longest=self.context)
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        cache = Entry((0, self.dim), grows=True, most=self.context)
+        sorted_block = Entry((self.heads, self.block, self.K))
+        total = Entry((self.heads, self.K), "wide")
+        return {"k": cache, "v": cache, "sum": total, "sorted_k": sorted_block, "sorted_v": sorted_block}
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        """Raises ValueError beyond the context."""
+        time = positions("sinkhorn", self.context, x, state, lengths)
+        q, k, v = self.projected(x)
+        if state is None:
+            return self.out(self._whole(q, k, v)), {}
+        return self._read_on(x, time, state, lengths)
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        length, time = length_of(state), positions("sinkhorn", self.context, x[:, None], state)
+        if length.even and length.bound is not None:
+            y, entries = self._token(x[:, None], length.bound, state, reuse)
+        else:
+            y, entries = self._read_on(x[:, None], time, state, None, reuse)
+        for name in ("sum", "sorted_k", "sorted_v"):
+            new = entries[name]
+            entries[name] = state[name].copy_(new.detach()) if reuse else new.clone() if new is state[name] else new
+        return y[:, 0], entries
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        q, k, _ = self.projected(x[:1])
+        values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
+        return of_heads(self._whole(q, k, values)[0])
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, entries = self.heads * starts(span, self.block), self.heads * past_blocks(span, self.block)
+        tokens = range(span.T) if span.per == "sequence" else range(span.T - 1, span.T)
+        read = sorted_blocks.price(tokens, span.T, self.block, self.dim, self.heads)
+        return *self.pooling(span), sinkhorn.price(entries, rows, 0, 0), read, self.w_out
+
+    def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        z = self.past_scores(k)
+        weights = sinkhorn.balanced(z, before(z), 1, columns=False)
+        return sorted_blocks.attend(q, k, v, weights, self.block)
+
+    def _read_on(
+        self, x: Stream, time: Tensor, state: State, lengths: Lengths | None, reuse: bool = False
+    ) -> tuple[Stream, Entries]:
+        """Tokens of the block that was begun, and of those that begin here, each with the sorted block of its own."""
+        (q, k, v), b, T = self.projected(x), self.block, x.shape[1]
+        (past_k, past_v), entries = self._cached(k, v, state, lengths, reuse)
+        length, total = state["length"], state["sum"][:, :, None] + k.cumsum(2)
+        first = -(-length // b)  # the first block that begins here
+        number = first[:, None] + torch.arange(-1, -(-T // b), device=x.device)  # (B, n + 1); one begun before
+        begins = number[:, 1:] * b
+        pooled = _at(total, (begins - length[:, None]).clamp(max=T - 1)) / (begins + 1)[:, None, :, None]
+        count = -(-past_k.shape[2] // b)
+        past = torch.arange(count, device=x.device) < number[:, None, 1:, None]
+        weights = sinkhorn.balanced(self.scores(pooled.to(x.dtype))[..., :count], past, 1, columns=False)
+        laid = (pad(y, (0, 0, 0, count * b - y.shape[2])).unflatten(2, (count, b)) for y in (past_k, past_v))
+        sorted_k, sorted_v = (
+            torch.cat([state[name][:, :, None].to(y.dtype), mixed(weights, y)], 2)
+            for name, y in zip(("sorted_k", "sorted_v"), laid, strict=True)
+        )
+        places = (number[:, :, None] * b + torch.arange(b, device=x.device)).flatten(1)  # (B, (n + 1) b)
+        queries = _at(q, (places - length[:, None]).clamp(0, T - 1))
+        own = (_at(y, places.clamp(0, y.shape[2] - 1)) for y in (past_k, past_v))
+        queries, own_k, own_v = (y.unflatten(2, (-1, b)) for y in (queries, *own))
+        of_own = (places >= 0).unflatten(1, (-1, b))
+        of_sorted = (number > 0)[..., None].expand(-1, -1, b)
+        y = read(queries, sorted_k, sorted_v, own_k, own_v, of_sorted, of_own, causal=True).flatten(2, 3)
+        out = self.out(_at(y, (time - number[:, :1] * b).clamp(max=y.shape[2] - 1)))  # only padding is beyond the end
+        count_read = torch.full_like(length, T) if lengths is None else lengths
+        sums = _at(total, (count_read - 1).clamp(min=0)[:, None])[:, :, 0]
+        entries["sum"] = torch.where((count_read > 0)[:, None, None], sums, state["sum"])
+        last = ((length + count_read - 1) // b - first + 1)[:, None, None, None, None]
+        for name, sorted_block in (("sorted_k", sorted_k), ("sorted_v", sorted_v)):
+            at = last.expand(-1, self.heads, 1, b, self.K)
+            entries[name] = sorted_block.gather(2, at)[:, :, 0].to(state[name].dtype)
+        return out, entries
+
+    def _token(self, x: Stream, t: int, state: State, reuse: bool) -> tuple[Stream, Entries]:
+        """Token t of every row. The first of a block sorts the blocks before it; later ones find that in the state."""
+        q, k, v = self.projected(x)
+        (past_k, past_v), entries = self._cached(k, v, state, None, reuse)
+        i, c = divmod(t, self.block)
+        total = state["sum"] + k[:, :, 0] if t else k[:, :, 0]
+        sorted_k, sorted_v = (state[name] for name in ("sorted_k", "sorted_v"))
+        if i and c == 0:
+            z = self.scores((total / (t + 1)).to(x.dtype)[:, :, None])[..., :i]
+            weights = sinkhorn.balanced(z, torch.ones_like(z[:1, :1], dtype=torch.bool), 1, columns=False)
+            blocks = (y[:, :, :t].unflatten(2, (i, self.block)) for y in (past_k, past_v))
+            sorted_k, sorted_v = (mixed(weights, y)[:, :, 0] for y in blocks)
+        keys, values = (y[:, :, t - c : t + 1] for y in (past_k, past_v))
+        if i:
+            keys, values = torch.cat([sorted_k.to(x.dtype), keys], 2), torch.cat([sorted_v.to(x.dtype), values], 2)
+        looks = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
+        entries |= {"sum": total.to(state["sum"].dtype), "sorted_k": sorted_k, "sorted_v": sorted_v}
+        return self.out(shared(q, keys, values, looks)), entries
+
+    def _cached(
+        self, k: Tensor, v: Tensor, state: State, lengths: Lengths | None, reuse: bool
+    ) -> tuple[tuple[Tensor, Tensor], Entries]:
+        """Keys and values (B, H, C, K) of all tokens so far, and the entries that hold them."""
+        new = {name: y.transpose(1, 2).flatten(2) for name, y in (("k", k), ("v", v))}
+        past, entries = with_past(state, new, self.context, lengths, reuse)
+        past_k, past_v = (past[name].unflatten(2, (self.heads, -1)).transpose(1, 2) for name in ("k", "v"))
+        return (past_k, past_v), entries
+
+
+def _at(x: Tensor, places: Tensor) -> Tensor:
+    """x (B, H, T, K) at places (B, n): (B, H, n, K)."""
+    return x.gather(2, places[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))

@@ -1,0 +1,32 @@
+"""The equation as it is written, row by row and column by column; slow."""
+
+import torch
+from torch import Tensor
+
+
+def balanced(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
+    """See `balanced` of the package."""
+    keep = keep.expand_as(z)
+    matrices = [_matrix(a, there, steps, columns) for a, there in zip(z.flatten(0, 1), keep.flatten(0, 1), strict=True)]
+    return torch.stack(matrices).view_as(z) if matrices else z.clone()
+
+
+def _matrix(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
+    """One matrix (N, M)."""
+    N, M = z.shape
+    entries = {(i, j): z[i, j].exp() for i in range(N) for j in range(M) if keep[i, j]}
+    for _ in range(steps if columns else 1):
+        entries = _normalized(entries, 0)
+        entries = _normalized(entries, 1) if columns else entries
+    zero = torch.zeros((), dtype=z.dtype, device=z.device)
+    rows = [torch.stack([entries.get((i, j), zero) for j in range(M)]) for i in range(N)]
+    return torch.stack(rows) if rows and M else z.clone()
+
+
+def _normalized(entries: dict[tuple[int, int], Tensor], axis: int) -> dict[tuple[int, int], Tensor]:
+    """Each entry over the sum of those with the same index on an axis."""
+    lines: dict[int, list[Tensor]] = {}
+    for place, entry in entries.items():
+        lines.setdefault(place[axis], []).append(entry)
+    sums = {line: torch.stack(of).sum() for line, of in lines.items()}
+    return {place: entry / sums[place[axis]] for place, entry in entries.items()}

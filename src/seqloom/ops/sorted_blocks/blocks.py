@@ -1,0 +1,73 @@
+"""All blocks at once: a product of the weights with all blocks, then products of each block with its own two."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, weights: Tensor, block: int, causal: bool, cut: int | None, lengths: Tensor | None
+) -> Tensor:
+    """See `attend` of the package."""
+    T, N = q.shape[2], weights.shape[2]
+    there = torch.arange(N * block, device=q.device) < (T if lengths is None else lengths[:, None])
+    there = there.expand(len(q), -1)
+    q, k, v = (pad(x, (0, 0, 0, N * block - T)) for x in (q, k, v))
+    if lengths is not None:
+        k, v = (torch.where(there[:, None, :, None], x, 0.0) for x in (k, v))
+    q, k, v = (x.unflatten(2, (N, block)) for x in (q, k, v))
+    sorted_k, sorted_v = (mixed(weights[:, :, :cut], x) for x in (k, v))
+    there = there.unflatten(1, (N, block))
+    number = torch.arange(N, device=q.device)[:, None]
+    of_sorted = number > 0 if causal else there[:, :1] & there[:, :, :1]  # slots of the first block, in real blocks
+    of_sorted = of_sorted.expand(len(q), N, block)
+    if cut is None:
+        y = read(q, sorted_k, sorted_v, k, v, of_sorted, there, causal)
+    else:
+        keys, values = (x.flatten(2, 3) for x in (sorted_k, sorted_v))
+        y = shared(q.flatten(2, 3), keys, values, of_sorted[:, :cut].flatten(1)).unflatten(2, (N, block))
+    return y.flatten(2, 3)[:, :, :T]
+
+
+def mixed(weights: Float[Tensor, "B H N M"], x: Float[Tensor, "B H M b K"]) -> Float[Tensor, "B H N b K"]:
+    """Mixtures of blocks, slot by slot."""
+    return (weights @ x.flatten(3)).unflatten(3, x.shape[3:])
+
+
+def read(
+    q: Float[Tensor, "B H N c K"],
+    sorted_k: Float[Tensor, "B H N b K"],
+    sorted_v: Float[Tensor, "B H N b V"],
+    k: Float[Tensor, "B H N b K"],
+    v: Float[Tensor, "B H N b V"],
+    of_sorted: Bool[Tensor, "B N b"],
+    of_own: Bool[Tensor, "B N *c b"],
+    causal: bool,
+) -> Float[Tensor, "B H N c V"]:
+    """What the queries of each block read of its sorted block and of their own, where these slots are there.
+
+    Causal, the query of slot c reads its own block up to c.
+    """
+    looks = torch.cat([of_sorted, of_own], -1)[:, None, :, None]
+    if causal:
+        past = torch.ones(q.shape[3], k.shape[3], dtype=torch.bool, device=q.device).tril()
+        looks = looks & torch.cat([torch.ones_like(past), past], -1)
+    return _softly(q, torch.cat([sorted_k, k], 3), torch.cat([sorted_v, v], 3), looks)
+
+
+def shared(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H C K"],
+    v: Float[Tensor, "B H C V"],
+    looks: Bool[Tensor, "B C"],
+) -> Float[Tensor, "B H T V"]:
+    """What queries read of the same slots, all of them."""
+    return _softly(q, k, v, looks[:, None, None])
+
+
+def _softly(q: Tensor, k: Tensor, v: Tensor, looks: Tensor) -> Tensor:
+    """softmax(q kᵀ / √K) v over the keys that are looked at; 0 where there are none."""
+    z = (q @ k.mT / q.shape[-1] ** 0.5).to(torch.promote_types(q.dtype, torch.float32))
+    z = z.masked_fill(~looks, torch.finfo(z.dtype).min)
+    return torch.where(looks, z.softmax(-1), 0.0).to(v.dtype) @ v

@@ -1,0 +1,51 @@
+"""The equation as it is written, token by token; slow. The maximum that would stabilize exponentials is left out."""
+
+import torch
+from torch import Tensor
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, weights: Tensor, block: int, causal: bool, cut: int | None, lengths: Tensor | None
+) -> Tensor:
+    """See `attend` of the package."""
+    T = q.shape[2]
+    counts = [T] * len(q) if lengths is None else lengths.tolist()
+    heads = [
+        _head(q[b, h], k[b, h], v[b, h], weights[b, h], block, causal, cut, counts[b])
+        for b in range(len(q))
+        for h in range(q.shape[1])
+    ]
+    return torch.stack(heads).unflatten(0, q.shape[:2])
+
+
+def _head(
+    q: Tensor, k: Tensor, v: Tensor, weights: Tensor, block: int, causal: bool, cut: int | None, T: int
+) -> Tensor:
+    """One head of one row of T tokens: (L, K), (L, K), (L, V) → (L, V), 0 behind them."""
+    blocks = [list(range(first, min(first + block, T))) for first in range(0, T, block)]
+    read = range(len(blocks))[:cut]
+    sorted_blocks = [_sorted(k, v, weights[i], blocks[: i if causal else None]) for i in read]
+    outputs = [v.new_zeros(v.shape[1])] * len(q)
+    for i, own in enumerate(blocks):
+        for t in own:
+            if cut is None:
+                near = [s for s in own if s <= t or not causal]
+                keys, values = [*sorted_blocks[i][0], *k[near]], [*sorted_blocks[i][1], *v[near]]
+            else:
+                keys, values = ([x for pair in sorted_blocks for x in pair[n]] for n in (0, 1))
+            scores = torch.stack(keys) @ q[t] / q.shape[1] ** 0.5
+            outputs[t] = scores.softmax(0) @ torch.stack(values)
+    return torch.stack(outputs)
+
+
+def _sorted(k: Tensor, v: Tensor, weights: Tensor, blocks: list[list[int]]) -> tuple[list[Tensor], list[Tensor]]:
+    """The keys and values of one sorted block, one for each slot of the longest block."""
+    slots = len(blocks[0]) if blocks else 0
+    pairs: tuple[list[Tensor], list[Tensor]] = [], []
+    for slot in range(slots):
+        of = [(j, tokens[slot]) for j, tokens in enumerate(blocks) if slot < len(tokens)]
+        shares = weights[[j for j, _ in of]]
+        tokens = [t for _, t in of]
+        pairs[0].append(shares @ k[tokens])
+        pairs[1].append(shares @ v[tokens])
+    return pairs
