@@ -10,6 +10,7 @@ import seqloom
 from seqloom.analysis.match import match, quantity
 from seqloom.experiments.compare import Match
 from seqloom.experiments.contenders import Contender, contender, sized
+from seqloom.training.preset import preset_values
 from seqloom.training.settings import resolve
 from tests.at_once import first
 from tests.experiments.comparing import SMALL, compare, unclocked
@@ -26,6 +27,11 @@ def test_a_contender_is_a_kind_with_settings() -> None:
 def test_what_is_no_contender(text: str) -> None:
     with pytest.raises(ValueError, match="attention:heads=32"):
         contender(text)
+
+
+def test_a_kind_stands_in_all_layers_of_a_recipe_whose_layers_differ() -> None:
+    values = preset_values("paper/reformer_performer", contender("attention:heads=2").changes)
+    assert values["model"]["mixer"] == {"kind": "attention", "heads": 2}
 
 
 @pytest.mark.parametrize("equal", first(1, ["params", "mul"]))
