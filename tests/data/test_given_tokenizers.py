@@ -280,7 +280,7 @@ def test_bad_tokenizers_are_one_line(tmp_path: Path, name: str, vocab: int | Non
 
 def test_a_corpus_of_characters(tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text("déjà vu. " * 100)
-    settings = {"context": 8, "cache": tmp_path / "cache", "characters": True}
+    settings = {"context": 8, "cache": tmp_path / "cache", "unit": "characters"}
     corpus = prepare(tmp_path / "book.txt", **settings)
     text = corpus.tokenizer.decode(corpus.train.ids.tolist())
     assert len(text) + corpus.train.documents == len(corpus.train)

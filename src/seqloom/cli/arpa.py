@@ -5,6 +5,9 @@ from pathlib import Path
 from seqloom.face import load
 from seqloom.models.ngram.interpolated import Interpolated
 
+VISIBLE = str.maketrans({" ": "▁", "\n": "↵"})
+"""what blanks in the names of tokens are written as: an ARPA file's own stand between names"""
+
 
 def written(run: Path, out: Path, step: int | None) -> str:
     """Writes the file and says what is in it.
@@ -18,7 +21,7 @@ def written(run: Path, out: Path, step: int | None) -> str:
         raise ValueError(f"{run} has no tokenizer.json, so that its tokens have no names")
     if out.exists():
         raise ValueError(f"{out} is there already: choose another --out")
-    lines = model.arpa(model.tokenizer.names)
+    lines = model.arpa([name.translate(VISIBLE) for name in model.tokenizer.names])
     with out.open("x", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
     grams = model.config.vocab + 1 + sum(len(model.keys(order)) for order in range(2, model.config.order + 1))

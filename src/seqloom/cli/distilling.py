@@ -34,9 +34,11 @@ def written(result: Distilled, order: int, out: Path) -> str:
         lines.append(f"the loss of a text was not measured: {result.text}")
     else:
         before, after = result.scores
-        losses = [
+        losses: list[tuple[str, float, float, float]] = [
             ("loss, nats a token", before.loss, after.loss, after.loss - before.loss),
-            ("bits a byte", before.bits_per_byte, after.bits_per_byte, after.bits_per_byte - before.bits_per_byte),
         ]
+        if before.bits_per_byte is not None and after.bits_per_byte is not None:
+            bits = before.bits_per_byte, after.bits_per_byte
+            losses.append(("bits a byte", *bits, bits[1] - bits[0]))
         lines += ["", table((f"{result.text}, {before.tokens:,} tokens", "before", "after", "difference"), losses)]
     return "\n".join([*lines, "", f"the model is {out}"])

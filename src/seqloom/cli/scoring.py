@@ -102,7 +102,7 @@ def scored(
         *([] if neighbors is None else [("neighbors, their share", f"{neighbors.mix.k}, {neighbors.mix.weight:g}")]),
         ("loss, nats a token", scores.loss),
         ("perplexity, e^loss", math.exp(scores.loss)),
-        ("bits a byte", scores.bits_per_byte),
+        *by_byte(scores),
         ("loss of the text's own unigram frequencies", unigram_entropy(tokens)),
     ]
     if least is not None:
@@ -113,12 +113,19 @@ def scored(
     return table((str(run), data), rows)
 
 
+def by_byte(scores: Scores) -> list[tuple[str, object]]:
+    """The rows of bits per byte, and of unknown words, with which there are none."""
+    bits = "none: unknown words are lost" if scores.bits_per_byte is None else scores.bits_per_byte
+    unknown = [] if scores.unknown is None else [("unknown words, of all tokens", f"{scores.unknown:.2%}")]
+    return [("bits a byte", bits), *unknown]
+
+
 def _by_pseudo(run: Path, scores: Scores, data: str, as_json: bool) -> str:
     """The scores of an encoder that reads each window once for each of its tokens."""
     if as_json:
         return json.dumps(scores.row())
     rows = [("tokens", scores.tokens), ("pseudo-likelihood: loss, nats a token", scores.loss)]
-    return table((str(run), data), [*rows, ("bits a byte, of that", scores.bits_per_byte)])
+    return table((str(run), data), [*rows, *by_byte(scores)])
 
 
 def _require_windows(model: Model, stride: int | None, memory: str | None, memory_length: int | None) -> None:

@@ -3,16 +3,15 @@
 import json
 
 from seqloom.core.table import table
-from seqloom.data.given_tokenizer import CHARACTERS, given_tokenizer
+from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.prepare import prepare
 
 
 def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str, *, as_json: bool) -> str:
     """Documents, tokens, bytes per token, the longest documents and what was skipped, as text or as one JSON object."""
-    characters = tokenizer == CHARACTERS
-    given = None if tokenizer is None or characters else given_tokenizer(tokenizer, vocab)
-    size = 5000 if tokenizer is None and vocab is None else vocab
-    corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=given, characters=characters)
+    given, unit = chosen_tokenizer(tokenizer, vocab)
+    size = 5000 if tokenizer in (None, "words") and vocab is None else vocab
+    corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=given, unit=unit)
     survey = corpus.survey
     tokens = len(corpus.train) + len(corpus.held)
     encoded_bytes = int(corpus.train.sizes.sum() + corpus.held.sizes.sum())
@@ -23,6 +22,8 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
         "bytes_per_token": encoded_bytes / tokens,
         "vocabulary": corpus.tokenizer.vocab,
     }
+    if corpus.tokenizer.unknown is not None:
+        values["unknown"] = (corpus.train.lost + corpus.held.lost) / tokens
     sides = {"training": corpus.train, "held_out": corpus.held}
     if as_json:
         counts = {name: {"documents": side.documents, "tokens": len(side)} for name, side in sides.items()}

@@ -137,7 +137,8 @@ def data(
         int | None, typer.Option(help="entries of the tokenizer that is trained; 5000 unless one is given")
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, or characters")
+        str | None,
+        typer.Option(help="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, characters, words"),
     ] = None,
     column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,

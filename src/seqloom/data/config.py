@@ -24,7 +24,7 @@ class DataConfig(Config):
         ge=257,
         le=2**24,
         description="entries of the tokenizer that is trained on the text, which may give fewer; with data.tokenizer, "
-        "none, or the most that it may have",
+        "none, or the most that it may have; of words, how many are known",
     )
     held_out: float = Field(0.05, gt=0, lt=1, description="part of the text, by whole documents, kept from training")
     unwrap: bool = Field(True, description="join hard line wraps inside paragraphs")
@@ -38,8 +38,9 @@ class DataConfig(Config):
     tokenizer: str | None = Field(
         None,
         min_length=1,
-        description="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, or characters: those of the text, "
-        "the rare ones as bytes where data.vocab has no room for all; none trains one on the text",
+        description="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, characters: those of the text, "
+        "the rare ones as bytes where data.vocab has no room for all, or words: the data.vocab most frequent of "
+        "the text, all others as one unknown token; none trains one on the text",
     )
     division: Literal["documents", "authors"] = Field(
         "documents",
@@ -60,14 +61,16 @@ class DataConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _size_of_given(cls, values: Any) -> Any:
-        """A tokenizer that is given has the size it has, unless a largest one is set."""
-        given = isinstance(values, dict) and values.get("tokenizer") is not None
+        """A tokenizer that is given has the size it has, unless a largest one is set; words are always cut off."""
+        given = isinstance(values, dict) and values.get("tokenizer") not in (None, "words")
         return {"vocab": None, **values} if given else values
 
     @model_validator(mode="after")
     def _sized(self) -> "DataConfig":
         if self.vocab is None and self.tokenizer is None:
             raise ValueError("vocab is needed unless data.tokenizer is given")
+        if self.vocab is None and self.tokenizer == "words":
+            raise ValueError("vocab is needed with data.tokenizer=words: how many words are known, as data.vocab=20000")
         return self
 
     @model_validator(mode="after")

@@ -1,22 +1,35 @@
-"""A tokenizer that is given and not trained on the text: `data.tokenizer`.
+"""The tokenizer that is given, or the unit of one that is trained on the text: `data.tokenizer`.
 
 bytes          one token for each byte
 characters     one token for each character of the text, which `prepare` counts
+words          one token for each of the most frequent words of the text, which `prepare` counts
 a file         a tokenizer.json of the `tokenizers` package
 a folder       of a Hugging Face tokenizer: its tokenizer.json, and the end token that its tokenizer_config.json names
 """
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from seqloom.core.files import read_json
 from seqloom.data.tokenizer import Tokenizer
 
 NAMED: dict[str, Callable[[], Tokenizer]] = {"bytes": Tokenizer.of_bytes}
-CHARACTERS = "characters"
-"""the name of what is not given but follows from the text: `Tokenizer.train_characters`"""
+Unit: TypeAlias = Literal["pieces", "characters", "words"]
+"""what the tokens are that are learned from a text: pieces of words (`Tokenizer.train`), or those of `UNITS`"""
+UNITS: tuple[Unit, ...] = ("characters", "words")
+"""the names of what is not given but follows from the text"""
 FILE = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
+
+
+def chosen_tokenizer(name: str | None, vocab: int | None = None) -> tuple[Tokenizer | None, Unit]:
+    """The tokenizer that `data.tokenizer` gives, if it gives one, and the unit of one that is trained instead.
+
+    Raises what `given_tokenizer` raises.
+    """
+    unit: Unit = next((unit for unit in UNITS if unit == name), "pieces")
+    return (None if name is None or unit == name else given_tokenizer(name, vocab)), unit
 
 
 def given_tokenizer(name: str | Path, vocab: int | None = None) -> Tokenizer:
@@ -34,7 +47,7 @@ def given_tokenizer(name: str | Path, vocab: int | None = None) -> Tokenizer:
 
 def _read(path: Path) -> Tokenizer:
     if not path.exists():
-        names = ", ".join((*NAMED, CHARACTERS))
+        names = ", ".join((*NAMED, *UNITS))
         raise FileNotFoundError(
             f"{path}: there is no tokenizer there: give a {FILE}, a folder that holds one, or {names}"
         )

@@ -17,16 +17,10 @@ import numpy.typing as npt
 from seqloom.data import cache as cached
 from seqloom.data.corpora import read
 from seqloom.data.documents import Document, Documents
+from seqloom.data.given_tokenizer import Unit
 from seqloom.data.labels import Example, Task, given, implied, require_fit, require_known
-from seqloom.data.prepare import (
-    Corpus,
-    digest,
-    encode_documents,
-    mapped_tokens,
-    surveyed,
-    trained_tokenizer,
-    training_settings,
-)
+from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
+from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, surveyed
 from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
@@ -45,7 +39,7 @@ def prepare_labelled(
     seed: int,
     column: str,
     tokenizer: Tokenizer | None,
-    characters: bool = False,
+    unit: Unit = "pieces",
     cache: str | Path | None = None,
 ) -> Corpus:
     """The examples of a source (`labels`) as a corpus whose tokens have labels; from the cache where it was built.
@@ -61,13 +55,13 @@ def prepare_labelled(
     require_known(held, names)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "labels": task}
     settings |= {"passage": words} if task != "given" else {}
-    settings |= training_settings(vocab, characters) if tokenizer is None else {"tokenizer": digest(tokenizer)}
+    settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
     whole = [Document(each.name, "\t".join((each.label, *each.texts))) for each in (*train, *held)]
     survey = surveyed(Documents.of(whole, source, unit="example"), settings)
     home = cached.folder(cache) / "labels" / survey.identity
     if tokenizer is None:
         path = home / "tokenizer.json"
-        tokenizer = trained_tokenizer(path, functools.partial(_texts, train), vocab, characters)
+        tokenizer = learned_tokenizer(path, functools.partial(_texts, train), vocab, unit)
     mark = digest(tokenizer)[:16]
     sides = []
     for name, examples in (("train", train), ("held", held)):

@@ -15,8 +15,10 @@ import numpy as np
 
 from seqloom.data import cache as cached
 from seqloom.data.documents import Document, Documents
+from seqloom.data.given_tokenizer import Unit
+from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.pairs import Pair, read_pairs
-from seqloom.data.prepare import Corpus, digest, encode_documents, mapped_tokens, surveyed, trained_tokenizer
+from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, surveyed
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 
@@ -31,6 +33,7 @@ def prepare_paired(
     held_out: float,
     seed: int,
     tokenizer: Tokenizer | None,
+    unit: Unit = "pieces",
     cache: str | Path | None = None,
 ) -> Corpus:
     """The pairs of a source (`pairs.read_pairs`) as a corpus whose documents are sources and targets in turn.
@@ -40,13 +43,12 @@ def prepare_paired(
     """
     train, held = divided(read_pairs(source), held_out, seed, source)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "pairs": True}
-    settings |= {"vocab": vocab} if tokenizer is None else {"tokenizer": digest(tokenizer)}
+    settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
     whole = [Document(pair.name, f"{pair.source}\t{pair.target}") for pair in (*train, *held)]
     survey = surveyed(Documents.of(whole, source, unit="pair"), settings)
     home = cached.folder(cache) / "pairs" / survey.identity
     if tokenizer is None:
-        assert vocab is not None
-        tokenizer = trained_tokenizer(home / "tokenizer.json", functools.partial(_texts, train), vocab)
+        tokenizer = learned_tokenizer(home / "tokenizer.json", functools.partial(_texts, train), vocab, unit)
     mark = digest(tokenizer)[:16]
     sides = []
     for name, pairs in (("train", train), ("held", held)):

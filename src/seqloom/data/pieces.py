@@ -7,8 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-_SEAM = re.compile(r"(?<=[!-~]) (?=[!-~])")
-"""where a text is cut: before a single blank between visible ASCII characters"""
+LETTER = r"[^\W_]"
+WORDS = rf"{LETTER}+(?:['’]{LETTER}+)*| ?(?:[^\w\s]|_) ?|\n+"
+"""the tokens of `words`: a word, a sign with its blanks, or a break"""
+BLANKS = r"[^\S\n]+"
+"""what is one blank to `words`"""
+_SEAM = re.compile(r"(?<=[0-9A-Za-z]) (?=[0-9A-Za-z])")
+"""where a text is cut: before a single blank between ASCII letters or digits"""
 _MARK = "\u2581"
 """the mark of a blank in tokens of SentencePiece"""
 _LOCAL = {"BertNormalizer", "Lowercase", "StripAccents", "NFC", "NFD", "NFKC", "NFKD"}
@@ -32,7 +37,7 @@ def divides(form: dict[str, Any]) -> bool:
     """
     within = all(token["special"] or _is_within(token) for token in form["added_tokens"])
     if not within or not all(step["type"] in _LOCAL for step in _steps(form["normalizer"], "normalizers")):
-        return False
+        return within and _of_words(form)
     match _steps(form["pre_tokenizer"], "pretokenizers"):
         case [{"type": "ByteLevel", "use_regex": True, "add_prefix_space": False}]:
             return True  # GPT-2's words
@@ -45,6 +50,17 @@ def divides(form: dict[str, Any]) -> bool:
             return bool(mark == _MARK and (split or _begins_tokens(form["model"])))
         case [first, *others]:
             return first["type"] in _BLANKS and all(step["type"] in _FURTHER for step in others)
+    return False
+
+
+def _of_words(form: dict[str, Any]) -> bool:
+    """Whether its tokens are those of `words`, which drop the blank of a seam."""
+    match form["normalizer"], form["pre_tokenizer"]:
+        case (
+            {"type": "Replace", "pattern": {"Regex": blanks}, "content": " "},
+            {"type": "Split", "pattern": {"Regex": words}, "behavior": "Removed", "invert": True},
+        ):
+            return bool(blanks == BLANKS and words == WORDS)
     return False
 
 

@@ -12,23 +12,24 @@ import heapq
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, final
 
 import numpy as np
 
-from seqloom.core.files import read_bytes
 from seqloom.core.progress import progress
 from seqloom.data import cache as cached
 from seqloom.data import tokens as token_files
 from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import chain_of, read
 from seqloom.data.documents import Document, Documents
+from seqloom.data.given_tokenizer import Unit
+from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.paragraphs import unwrap as unwrapped
-from seqloom.data.pieces import groups, pieces
+from seqloom.data.pieces import groups
 from seqloom.data.split import hold_out
-from seqloom.data.tokenizer import LARGEST, Tokenizer, require_vocab
+from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Ids, Tokens, id_type
 
 _FORMAT = 1  # raise it when the way from text to ids changes, so that nothing old is reused
@@ -80,29 +81,31 @@ def prepare(
     tokenizer: Tokenizer | None = None,
     cache: str | Path | None = None,
     division: Literal["documents", "authors"] = "documents",
-    characters: bool = False,
+    unit: Unit = "pieces",
 ) -> Corpus:
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache where they were built before.
 
-    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries; with `characters`
-    its tokens are the text's characters, all of them unless `vocab` is given; of the letters of a Markov chain, one
-    with a token for each of them. `division` says how
-    the held-out part is chosen: by whole documents and `seed` (`split`), or by author (`authors`), with a third part
-    for tests.
+    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries, whose tokens are of
+    the `unit`; characters are all those of the text unless `vocab` is given. Of the letters of a Markov chain, one with
+    a token for each of them. `division` says how the held-out part is chosen: by whole documents and `seed` (`split`),
+    or by author (`authors`), with a third part for tests.
 
     Cached files are verified; a damaged one is built again, with a warning. Raises what `corpora.read` raises, and
-    ValueError for a `vocab` outside 257 … 2^24 or a training side shorter than one window of `context` + 1 tokens.
+    ValueError for a `vocab` outside 257 … 2^24 (of words, 3 … 2^24) or a training side shorter than one window of
+    `context` + 1 tokens.
     """
     # context is left out: it changes how the ids are read, not the ids
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
     written_by = chain_of(source) if tokenizer is None else None
     if written_by is not None:
+        if unit == "words":
+            raise ValueError(f"{source}: the letters of the chain are its tokens: leave the tokenizer out")
         tokenizer = Tokenizer.of_letters(written_by.alphabet)
         vocab = None
     if tokenizer is not None:
         settings["tokenizer"] = digest(tokenizer)
     else:
-        settings |= training_settings(vocab, characters)
+        settings |= training_settings(vocab, unit)
     documents = read(source, column=column, cache=cache)
     divided = divide(documents, Path(source), held_out) if division == "authors" else None
     if divided is not None:
@@ -121,8 +124,8 @@ def prepare(
         return tuple(part.changed(unwrapped) for part in parts) if unwrap else parts
 
     if tokenizer is None:
-        tokenizer = trained_tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab, characters)
-    if vocab is not None and tokenizer.vocab < vocab and not characters:
+        tokenizer = learned_tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab, unit)
+    if vocab is not None and tokenizer.vocab < vocab and unit != "characters":
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
     # the tokenizer's hash in the name: ids are never read with another tokenizer than the one that made them
     mark = digest(tokenizer)[:16]
@@ -149,7 +152,8 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unw
     rows = list(encoded(documents.changed(unwrapped) if unwrap else documents, tokenizer))
     ends = np.cumsum([len(ids) for ids, _ in rows], dtype=np.int64)
     starts = np.append(np.int64(0), ends[:-1])
-    return Tokens(np.concatenate([ids for ids, _ in rows]), starts, np.array([size for _, size in rows], np.int64))
+    ids, sizes = np.concatenate([ids for ids, _ in rows]), np.array([size for _, size in rows], np.int64)
+    return Tokens(ids, starts, sizes, unknown=tokenizer.unknown)
 
 
 def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, int]]:
@@ -189,55 +193,12 @@ def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
     return Survey(hashed.hexdigest(), count, total, names, dict(documents.skipped))
 
 
-def digest(tokenizer: Tokenizer) -> str:
-    """sha256 of the text of its tokenizer.json."""
-    return hashlib.sha256(tokenizer.json.encode()).hexdigest()
-
-
-def training_settings(vocab: int | None, characters: bool) -> dict[str, object]:
-    """What shapes a tokenizer that is trained, for the identity. ValueError for a `vocab` it cannot have."""
-    if vocab is None and not characters:
-        raise ValueError("give vocab, the size of the tokenizer to train, or a tokenizer")
-    if vocab is not None:
-        require_vocab(vocab)
-    return {"vocab": vocab, "characters": True} if characters else {"vocab": vocab}
-
-
-def trained_tokenizer(
-    path: Path, documents: Callable[[], Documents], vocab: int | None, characters: bool = False
-) -> Tokenizer:
-    """The tokenizer of a file, or one that is trained on documents and put there."""
-    check = path.with_suffix(".sha256")
-    if path.is_file():
-        if check.is_file() and hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode() == read_bytes(check):
-            return Tokenizer.load(path)
-        print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
-    texts = _watched(documents())
-    if characters:
-        tokenizer = Tokenizer.train_characters(texts, vocab)
-    else:
-        assert vocab is not None
-        tokenizer = Tokenizer.train(texts, vocab)
-    # the checksum first: a tokenizer without one would look damaged to another run that starts meanwhile
-    cached.write(check, digest(tokenizer).encode())
-    tokenizer.save(path)
-    return tokenizer
-
-
-def _watched(documents: Documents) -> Iterator[str]:
-    with progress("tokenizer", documents.characters, "characters") as advance:
-        for document in documents:
-            for piece in pieces(document.text):
-                yield piece
-                advance(len(piece))
-
-
 def mapped_tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
     """The tokens of a file, or those of documents, which are put there."""
     if path.is_file():
         try:
-            return Tokens.open(path)
+            return replace(Tokens.open(path), unknown=tokenizer.unknown)
         except ValueError as error:
             print(f"{error}; building it again", file=sys.stderr)
     token_files.write(path, encoded(documents(), tokenizer), id_type(tokenizer.vocab))
-    return Tokens.open(path)
+    return replace(Tokens.open(path), unknown=tokenizer.unknown)

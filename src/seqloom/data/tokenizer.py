@@ -77,6 +77,8 @@ class Tokenizer:
         form = _form(inner)
         self._silent = {token["id"] for token in form["added_tokens"] if token["special"]} | {self.eos}
         self._bytes = _token_bytes(form, vocab, self._silent)
+        self.unknown: int | None = _unknown(form["model"], vocab)
+        """the id of all that the tokenizer does not know, where it has one: what it stands for is lost"""
         self.divides = divides(form)
         """whether the ids of a text are those of its `pieces`, one after the other"""
 
@@ -198,7 +200,7 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special tokens are no text, and what is not UTF-8 becomes U+FFFD. ValueError for other ids.
 
-        A tokenizer that is not byte-level may lose some of a text, such as case or blanks.
+        A tokenizer that is not byte-level may lose some of a text, such as case, blanks or unknown words.
         """
         ids = [self._known(id) for id in ids]
         if self._bytes is not None:
@@ -253,6 +255,13 @@ def _end_token(form: dict[str, Any]) -> str | None:
             return str(last["SpecialToken"]["id"])
     special = {token["content"] for token in form["added_tokens"] if token["special"]}
     return next((name for name in END_TOKENS if name in special), None)
+
+
+def _unknown(model: dict[str, Any], vocab: dict[str, int]) -> int | None:
+    """The id of the unknown token of a tokenizer.json's model; Unigram's has an id, those of others a name."""
+    name = model.get("unk_token")
+    known: int | None = model.get("unk_id") if name is None else vocab.get(name)
+    return known
 
 
 def _byte_of() -> dict[str, int]:

@@ -52,6 +52,8 @@ class Tokens:
     labels: npt.NDArray[np.int64] | None = None
     """the number of the label of each example, which is `texts` documents, one after the other"""
     texts: int = 1
+    unknown: int | None = None
+    """the id of what the tokenizer does not know, where it has one"""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -60,6 +62,11 @@ class Tokens:
     def eos(self) -> int:
         """The id of `<eos>`: the last of every document."""
         return int(self.ids[-1])
+
+    @property
+    def lost(self) -> int:
+        """How many tokens say nothing of the text in their place: the unknown ones."""
+        return 0 if self.unknown is None else int((self.ids == self.unknown).sum())
 
     @property
     def documents(self) -> int:

@@ -3,6 +3,10 @@
     loss = -(1/N) Σ ln p(token | the tokens before it in its window)            nats a token; perplexity is e^loss
     bits per byte = Σ -log2 p / bytes of the text                               comparable between tokenizers
 
+Where a tokenizer does not know a word, p is that of the unknown token, which stands for many words: the loss is
+comparable between models of one vocabulary alone, and there are no bits per byte. Instead the share of such tokens is
+said, as it is next to the perplexities of vocabularies of words.
+
 Windows lie side by side and restart at each document, so the first token of a window is predicted from one token and
 the last from `context`: `by_position` says how much that matters. With a `stride` of N windows overlap, and each but a
 document's first predicts N tokens alone, from `context` - N + 1 tokens or more.
@@ -32,14 +36,19 @@ class Scores:
 
     loss: float
     """nats a token, `<eos>` of each document included"""
-    bits_per_byte: float
+    bits_per_byte: float | None
+    """None where some of the text is unknown to the tokenizer"""
     tokens: int
     by_position: tuple[float, ...]
     """loss of the token after 1, 2, … tokens of its window"""
+    unknown: float | None = None
+    """the share of unknown tokens; None where the tokenizer has none"""
 
     def row(self) -> dict[str, Any]:
         """The scores as a row of metrics."""
         values = asdict(self)
+        if self.unknown is None:
+            del values["unknown"]
         return {"held_out": values.pop("loss"), **values}
 
 
@@ -114,8 +123,9 @@ def summed(nats: Tensor, counts: Tensor, tokens: Tokens) -> Scores:
     total, read = float(nats.sum()), int(counts.sum())
     assert read == len(tokens), "a held-out token was left out or predicted twice"
     by_position = tuple(float(n / c) for n, c in zip(nats, counts, strict=True) if c)
-    bits = total / math.log(2) / max(int(tokens.sizes.sum()), 1)
-    return Scores(total / read, bits, read, by_position)
+    lost = tokens.lost
+    bits = None if lost else total / math.log(2) / max(int(tokens.sizes.sum()), 1)
+    return Scores(total / read, bits, read, by_position, None if tokens.unknown is None else lost / read)
 
 
 def unigram_entropy(tokens: Tokens) -> float:

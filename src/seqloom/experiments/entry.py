@@ -70,6 +70,12 @@ def quality(run: Trained) -> Values:
     }
 
 
+def _mean(values: list[float | None]) -> float | None:
+    """The mean of the runs' values; None where one of them has none."""
+    known = [value for value in values if value is not None]
+    return mean(known) if len(known) == len(values) else None
+
+
 def table_values(entry: Entry, apart: Difference | None) -> Values:
     """The values of the table's columns; some are None for the baseline, and with one seed."""
     rows = [quality(run) for run in entry.runs]
@@ -85,7 +91,7 @@ def table_values(entry: Entry, apart: Difference | None) -> Values:
     times, portrait = entry.times, entry.portrait
     grammar = {name: getattr(portrait, name) for name in ("grammatical", "agreeing")} if portrait else {}
     return {
-        **{name: None if rows[0][name] is None else mean([row[name] for row in rows]) for name in rows[0]},
+        **{name: _mean([row[name] for row in rows]) for name in rows[0]},
         **dict(zip(STATISTICS, statistics, strict=True)),
         "parameters": parameters,
         "operations a token": operations // entry.config.model.context,

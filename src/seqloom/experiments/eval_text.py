@@ -4,6 +4,7 @@ from typing import Any
 
 from seqloom.core.model import Model
 from seqloom.data.corpora import read
+from seqloom.data.given_tokenizer import UNITS
 from seqloom.data.prepare import encode_documents, prepare
 from seqloom.data.tokens import Tokens
 from seqloom.runs import checkpoint
@@ -28,12 +29,15 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
     config = saved.meta.get("config") if saved else None
     text = config["data"] if isinstance(config, dict) and isinstance(config.get("data"), dict) else {}
     source = text.get("source")
-    names = ("held_out", "seed", "unwrap", *(() if text.get("tokenizer") else ("vocab",)))
+    unit = next((unit for unit in UNITS if unit == text.get("tokenizer")), "pieces")
+    given = model.tokenizer if text.get("tokenizer") and unit == "pieces" else None
+    names = ("held_out", "seed", "unwrap", *(("vocab",) if given is None and unit != "characters" else ()))
     sides: dict[str, Any] = {name: settings.get(name) for name in names}
     if not isinstance(source, str) or None in sides.values():
         return None, "the run names no text; give --data"
-    sides["division"] = settings.get("division", "documents")
-    given = model.tokenizer if text.get("tokenizer") else None
+    sides |= {"division": settings.get("division", "documents"), "unit": unit}
+    if unit == "characters":
+        sides["vocab"] = settings.get("vocab")
     try:
         corpus = prepare(source, context=model.config.context, column=column, tokenizer=given, **sides)
     except (OSError, ValueError) as error:

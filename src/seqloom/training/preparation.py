@@ -6,7 +6,7 @@ import torch
 
 from seqloom.core.device import chosen
 from seqloom.core.objective import Objective
-from seqloom.data.given_tokenizer import CHARACTERS, given_tokenizer
+from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.labelled import prepare_labelled
 from seqloom.data.packing import require_documents
 from seqloom.data.paired import prepare_paired
@@ -25,10 +25,8 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     ValueError, before the text is read, where a model of these settings would not fit into the memory.
     """
     training, data = config.training, config.data
-    tokenizer = None
-    characters = data.tokenizer == CHARACTERS
-    if data.tokenizer is not None and not characters and training.objective.reads_text:
-        tokenizer = given_tokenizer(data.tokenizer, data.vocab)
+    tokenizer, unit = chosen_tokenizer(data.tokenizer if training.objective.reads_text else None, data.vocab)
+    if tokenizer is not None:
         config = _sized(config, tokenizer)
     require_room(config.model, chosen(training.device), training)
     if not training.objective.reads_text:
@@ -44,7 +42,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
             seed=data.seed,
             column=data.column,
             tokenizer=tokenizer,
-            characters=characters,
+            unit=unit,
         )
         return of_corpus(config, corpus), corpus
     if training.objective.paired:
@@ -55,6 +53,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
             held_out=data.held_out,
             seed=data.seed,
             tokenizer=tokenizer,
+            unit=unit,
         )
         return of_corpus(config, corpus), corpus
     corpus = prepare(
@@ -67,7 +66,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
         column=data.column,
         tokenizer=tokenizer,
         division=data.division,
-        characters=characters,
+        unit=unit,
     )
     if data.packed:
         require_documents(corpus.train, data.source)

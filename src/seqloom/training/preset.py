@@ -62,13 +62,21 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
     _count_stages(values.get("training"), names)
     data = values.get("data")
     if "data.tokenizer" in names and "data.vocab" not in names and isinstance(data, dict) and data.get("tokenizer"):
-        data["vocab"] = None  # the preset's is of a tokenizer that is trained
+        _size_tokenizer(data)
     if isinstance(values.get("model"), dict) and isinstance(data, dict):
         vocab = data.get("vocab", 5000)
         vocab = 5000 if vocab is None else vocab  # until the tokenizer is read
         if values["model"].setdefault("vocab", vocab) != vocab:
             raise ValueError("model.vocab follows from the tokenizer; set data.vocab")
     return values
+
+
+def _size_tokenizer(data: dict[str, Any]) -> None:
+    """The preset's size is of a tokenizer that is trained: words have it too, if it has one, and no other."""
+    if data["tokenizer"] != "words":
+        data["vocab"] = None
+    elif data.get("vocab") is None:
+        data.pop("vocab", None)
 
 
 def _count_stages(training: Any, names: set[str]) -> None:

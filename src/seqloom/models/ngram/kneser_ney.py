@@ -66,14 +66,15 @@ class KneserNey:
             raise ValueError(f"an ARPA file needs {self.vocab} different words, got {len(set(words))} of {len(words)}")
         if wrong := [word for word in words if word.split() != [word]]:
             raise ValueError(f"{wrong[0]!r} is empty or has a space, so an ARPA file cannot hold it")
+        further = [word for word in ("<unk>", "</s>") if word not in words]  # which readers of such files expect
         yield "\\data\\"
         for m, order in enumerate(self.orders, 1):
-            yield f"ngram {m}={len(order.keys) + 2 * (m == 1)}"
+            yield f"ngram {m}={len(order.keys) + len(further) * (m == 1)}"
         grams = ends = [*words, "<s>"]
         for m, order in enumerate(self.orders, 1):
             yield f"\n\\{m}-grams:"
             if m == 1:
-                yield from ("-99\t<unk>", "-99\t</s>")
+                yield from (f"-99\t{word}" for word in further)
             else:
                 prefixes, last = np.divmod(order.keys, self.vocab + 1)
                 grams = [f"{grams[i]} {ends[j]}" for i, j in zip(prefixes.tolist(), last.tolist(), strict=True)]

@@ -68,6 +68,8 @@ class ScoredByToken(Objective, ABC):
 
 def by_token(row: Row) -> str:
     """A score in a few words."""
+    if row.get("unknown"):
+        return f"held-out loss {written(row['held_out'])} nats a token, {row['unknown']:.1%} of which are unknown"
     return f"held-out loss {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
 
 

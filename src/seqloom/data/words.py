@@ -1,0 +1,63 @@
+r"""A tokenizer of words: a vocabulary of the most frequent words of a text, and one token for all others.
+
+    word    letters and digits, with apostrophes inside                     don't
+    sign    any other character, with the blank before and after it         ", "  " ("  "-"
+    break   the line feeds between lines                                    "\n\n"
+
+    ids:    <eos> = 0,  <unk> = 1,  then words by falling frequency, equal ones in the order of their characters
+    text:   tokens end to end, with a blank between two words
+
+So a word is one token wherever it stands, and a text comes back as it was, but for words that are `<unk>` and for
+blanks beyond one (a tab is a blank). `<unk>` says nothing of the word in its place: a text with unknown words has no
+bits per byte (`seqloom.evaluation.scores`).
+
+Source: vocabularies cut off by frequency with one unknown word, as of Mikolov et al., Recurrent neural network based
+language model, Interspeech 2010. What differs: case and digits are kept, and signs hold their blanks.
+"""
+
+from collections.abc import Iterable
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from seqloom.data.pieces import BLANKS, LETTER, WORDS
+from seqloom.data.tokenizer import MOST, Tokenizer
+
+UNKNOWN = "<unk>"
+_END = "<eos>"
+_JOINT = "\x1f"
+"""marks both ends of a word while tokens are joined"""
+
+
+def train_words(texts: Iterable[str], vocab: int) -> Tokenizer:
+    """The most frequent words of texts, at most `vocab` entries with `<eos>` and `<unk>`. ValueError for a bad size."""
+    require_words(vocab)
+    counting = _of_words({UNKNOWN: 0})
+    trainer = trainers.WordLevelTrainer(vocab_size=vocab - 2, special_tokens=[], show_progress=False)
+    counting.train_from_iterator(texts, trainer)
+    found = counting.get_vocab()
+    ids = {name: id for id, name in enumerate([_END, UNKNOWN, *sorted(found, key=found.__getitem__)])}
+    inner = _of_words(ids)
+    inner.decoder = decoders.Sequence(
+        [
+            decoders.Replace(tokenizers.Regex(rf"^(?={LETTER}|{UNKNOWN}$)|(?<={LETTER})$|(?<=^{UNKNOWN})$"), _JOINT),
+            decoders.Fuse(),
+            decoders.Replace(_JOINT * 2, " "),
+            decoders.Replace(_JOINT, ""),
+        ]
+    )
+    inner.add_special_tokens([_END])
+    return Tokenizer(inner)
+
+
+def require_words(vocab: int) -> None:
+    """ValueError for a size that no vocabulary of words can have."""
+    if not 3 <= vocab <= MOST:
+        raise ValueError(f"vocab must be at least 3 (<eos>, {UNKNOWN} and a word) and at most {MOST:,}, and is {vocab}")
+
+
+def _of_words(ids: dict[str, int]) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(models.WordLevel(ids, UNKNOWN))
+    inner.normalizer = normalizers.Replace(tokenizers.Regex(BLANKS), " ")
+    inner.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(WORDS), "removed", invert=True)
+    return inner
