@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 
 from seqloom.core.device import chosen
-from seqloom.core.layered import LayeredConfig
+from seqloom.core.model_config import ModelConfig
 from seqloom.data.config import DataConfig
 from seqloom.data.tokens import Tokens, id_type
 from seqloom.training.config import TrainConfig
@@ -32,7 +32,7 @@ def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
     return Tokens(ids, np.zeros(1, np.int64), np.full(1, len(ids)))
 
 
-def training_step(model: LayeredConfig, training: TrainConfig) -> Callable[[], object]:
+def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], object]:
     """A function that does one training step on noise: batch, forward, backward, optimizer.
 
     ValueError where the model does not fit into memory or the device does not exist.

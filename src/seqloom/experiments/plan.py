@@ -177,7 +177,7 @@ def _operations(config: RunConfig) -> int:
 def _measured(config: RunConfig) -> float:
     """Seconds of a step on noise, timed now."""
     with use(**config.backends):
-        return seconds(training_step(config.layered, config.training), STEPS).median
+        return seconds(training_step(config.model, config.training), STEPS).median
 
 
 def _mean(config: RunConfig, of: Callable[[RunConfig], float]) -> float:

@@ -108,7 +108,7 @@ def _tokens(configs: Mapping[str, RunConfig], runs: Mapping[str, Path], rounds: 
 
 def _stepping(config: RunConfig) -> Callable[[], None]:
     """A function that trains a model of these sizes by one batch."""
-    train = training_step(config.layered, config.training)
+    train = training_step(config.model, config.training)
 
     def step() -> None:
         with use(**config.backends):

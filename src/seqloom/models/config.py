@@ -33,7 +33,8 @@ class TransformerConfig(LayeredConfig, ABC):
         "decoder",
         description="decoder: reads from left to right and generates; encoder: reads in both directions; classifier: "
         "gives one text or two a label; seq2seq: reads a source and writes its target; universal, universal_encoder: "
-        "the first two with one block, applied many times; ngram: counts n-grams; hmm: a hidden Markov model",
+        "the first two with one block, applied many times; ngram: counts n-grams; hmm: a hidden Markov model; "
+        "textcnn: gives a text a label by filters over its words",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")

@@ -13,6 +13,7 @@ from seqloom.models.encoder import EncoderConfig
 from seqloom.models.hmm import HMMConfig
 from seqloom.models.ngram.config import NgramConfig
 from seqloom.models.seq2seq import Seq2SeqConfig
+from seqloom.models.textcnn import TextCNNConfig
 from seqloom.models.universal import UniversalConfig, UniversalEncoderConfig
 
 AnyModel: TypeAlias = SerializeAsAny[ModelConfig]
@@ -21,7 +22,7 @@ KINDS: dict[str, type[ModelConfig]] = {
     config.model_fields["kind"].default: config
     for config in (
         *(DecoderConfig, EncoderConfig, ClassifierConfig, Seq2SeqConfig),
-        *(UniversalConfig, UniversalEncoderConfig, NgramConfig, HMMConfig),
+        *(UniversalConfig, UniversalEncoderConfig, NgramConfig, HMMConfig, TextCNNConfig),
     )
 }
 SHARED = TransformerConfig
