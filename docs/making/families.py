@@ -5,7 +5,7 @@ from collections.abc import Iterable
 FAMILIES = {
     "Attention": (
         *("attention", "mla", "fox", "differential", "additive"),
-        *("transformer_xl", "adaptive_span", "combiner"),
+        *("transformer_xl", "compressive", "adaptive_span", "combiner"),
     ),
     "Sparse attention": ("image", "sparse", "blockwise", "etc", "longformer", "bigbird"),
     "Chosen by content": ("reformer", "routing", "sinkhorn", "memorizing"),

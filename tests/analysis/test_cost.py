@@ -24,7 +24,7 @@ MIXERS = [
     for n, example in enumerate(kinds()[kind].examples)
 ]
 """each kind at once, its other examples in `make test-all`"""
-OTHERWISE = ("adaptive_span", "combiner", "mla", "transformer_xl")
+OTHERWISE = ("adaptive_span", "combiner", "compressive", "mla", "transformer_xl")
 IN_ORDER = [case for case in MIXERS if case.values[0] not in OTHERWISE and case.values[1].get("position") != "alibi"]
 """those whose steps compute what the equation does, in its order; tests/mixers counts the steps of the other kinds"""
 

@@ -19,7 +19,7 @@ from tests.kinds import CAUSAL
 SIZES = {"vocab": 13, "dim": 8, "depth": 2, "context": 5, "ffn": 12, "position": "none"}
 LENGTHS = (1, 2, 5, 7)
 """up to the context, at it, and beyond it"""
-OTHERWISE = {"adaptive_span", "combiner", "mla", "transformer_xl"}
+OTHERWISE = {"adaptive_span", "combiner", "compressive", "mla", "transformer_xl"}
 """whose steps compute something else than a whole text does, or in another order: tests/mixers counts them"""
 
 LEARNED = {"adaptive_span"}

@@ -1,6 +1,8 @@
 """Training with a memory: stretches that are read on, losses and gradients of the whole text, resuming, refusals."""
 
 import json
+import re
+import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
 from seqloom.training.objectives.carried import CarriedNextToken
 from seqloom.training.settings import resolve
-from tests.training.running import newest, rows, tiny
+from tests.training.running import apart, at_row, newest, rows, tiny
 
 B, T, VOCAB = 3, 4, 11
 CARRY = ("training.memory=carry", "model.position.kind=none", "training.batch=4", "model.dropout=0.1")
@@ -219,6 +221,30 @@ def test_transformer_xl_goes_on_bit_for_bit_and_carries_its_inputs(tmp_path: Pat
     assert {tuple(tensor.shape[1:2]) for name, tensor in carried.items() if name.endswith(".x")} == {(3,)}
 
 
+COMPRESSIVE = (
+    "model.mixer={kind: compressive, heads: 2, memory: 4, compressed: 3, rate: 2}",
+    *(*CARRY, "data.within_documents=true"),
+)
+
+
+@pytest.mark.parametrize("loss", ["attention", "autoencoding", "none"])
+def test_compressive_that_is_killed_goes_on_bit_for_bit_with_both_memories(loss: str, tmp_path: Path) -> None:
+    by = "most_used" if loss == "none" else "convolution"
+    settings = (*COMPRESSIVE, f"model.mixer.loss={loss}", f"model.mixer.compression={by}", "training.batches=6")
+    tiny(tmp_path / "whole", *settings)
+    assert apart(tmp_path / "parts", *settings, arm=at_row(5, signal.SIGKILL)) == -signal.SIGKILL
+    assert newest(tmp_path / "parts").step == 4
+    tiny(tmp_path / "parts", *settings)
+    whole, parts = newest(tmp_path / "whole").tensors, newest(tmp_path / "parts").tensors
+    for group, tensors in whole.items():
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, parts[group][name]), name
+    assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
+    sizes = {name.rsplit(".", 1)[-1]: tuple(tensor.shape[1:2]) for name, tensor in parts["carried"].items()}
+    assert (sizes["x"], sizes["slots"]) == ((4,), (3,))
+    assert ("received" in sizes) == (by == "most_used")
+
+
 def test_memory_of_another_length_in_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     tiny(folder, *XL, "training.batches=4", "data.source=stories:30:0")
@@ -237,6 +263,40 @@ def test_memory_of_another_length_in_evaluation(tmp_path: Path, capsys: pytest.C
     assert "--memory-length" in capsys.readouterr().err
     assert command([*words, "--memory-length", "3", "--memory", "none"]) == 2
     assert "add --memory carry" in capsys.readouterr().err
+
+
+def test_compressive_is_evaluated_with_a_memory_of_whole_blocks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    tiny(folder, *COMPRESSIVE, "training.batches=4", "data.source=stories:30:0")
+    (tmp_path / "text.txt").write_text("One day Tom went out. " * 40)
+    words = ["evaluate", str(folder), "--data", str(tmp_path / "text.txt"), "--json"]
+    loss = {}
+    for length in ("2", "4", "12"):
+        assert command([*words, "--memory-length", length]) == 0
+        loss[length] = json.loads(capsys.readouterr().out)["held_out"]
+    assert len(set(loss.values())) == 3
+    assert command([*words, "--memory-length", "5"]) == 2
+    said = capsys.readouterr().err
+    assert "a memory of 5 is not of whole blocks of rate 2: choose 4 or 6" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("model.mixer.rate=3", "a memory of 128 is not of whole blocks of rate 3: choose 126 or 129"),
+        ("model.mixer.compression=max", "max learns nothing: set loss: none, or compression: convolution"),
+        ("model.mixer.dilation=50", "a dilation of 50 at rate 4 reads over 150 tokens"),
+        ("model.position=learned", r"absolute model\.position=learned"),
+    ],
+)
+def test_compressive_refuses_in_one_line(change: str, says: str, tmp_path: Path, capsys: Any) -> None:
+    assert command(["train", "compressive/small", "--set", change, "--out", str(tmp_path / "new")]) == 2
+    said = capsys.readouterr().err
+    assert re.search(says, said), said
+    assert len(said.splitlines()) == 1
 
 
 def test_memory_of_a_set_length_needs_a_mixer_that_has_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

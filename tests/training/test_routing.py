@@ -29,6 +29,7 @@ MATRICES = {
     "routing": "w_out w_qk w_v",
     "sinkhorn": f"w_sort {QKV}",
     "transformer_xl": "position.w_r w_kv w_out w_q",
+    "compressive": "compression.w_c compression.w_g position.w_r w_kv w_out w_q",
     "adaptive_span": "w_out w_qkv w_span",
     "combiner": QKV,
     "she": "w_adj w_out",

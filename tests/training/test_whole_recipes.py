@@ -21,11 +21,12 @@ OWN = {
     "kimi/small": ("model.dim=32", "model.depth=4"),  # latent attention's rank is 32
     "xlstm/small": ("model.depth=8",),
     "transformer_xl/small": ("model.mixer.memory=9",),
+    "compressive/small": ("model.mixer.memory=4", "model.mixer.compressed=3", "model.mixer.rate=2"),
 }
 NAMES = (
     *("gpt2/small", "llama/small", "rwkv4/small", "mamba/small", "retnet/small"),
     *("gla/small", "gated_delta/small", "mamba2/small", "rwkv7/small", "griffin/small"),
-    *("kimi/small", "xlstm/small", "transformer_xl/small", "universal/small"),
+    *("kimi/small", "xlstm/small", "transformer_xl/small", "compressive/small", "universal/small"),
 )
 
 

@@ -31,6 +31,7 @@ FAMILIES = {
         "routing",
         "sinkhorn",
         "transformer_xl",
+        "compressive",
         "adaptive_span",
         "combiner",
     ),

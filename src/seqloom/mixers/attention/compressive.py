@@ -1,0 +1,288 @@
+"""Compressive Transformer: the memory of Transformer-XL, and of what leaves it one compressed input for every c.
+
+    q = x W_q,   [k v] = [z; memory; x] W_kv           memory: the last M inputs of this layer; z: S compressed ones
+    s_ij = ((q_i + u) · k_j + (q_i + w) · W_R r_{d(i,j)}) / √K       per head; see `seqloom.positions.transformer_xl`
+    y_i = concat_h(Σ_j softmax_j(s_ij) v_j) W_out                    over the z, then the tokens, that i sees
+
+Which block of c inputs is compressed when, and the distances d, are in `seqloom.ops.compressed_past`: N layers reach
+(M + c S) N tokens back. How a block is compressed, and the loss that trains that, is in `seqloom.mixers.compression`.
+Like memory, z is projected again for each piece that is read. Code: M is `memory`, S `compressed`, c `rate`.
+
+Source: Rae et al., arXiv:1911.05507, section 3. There blocks are compressed when a segment ends; here when they leave
+the memory of a token, so that the result does not depend on how a text is cut, and the loss of the task, too, reaches C
+through what is compressed within a step. `most_used` goes by attention among the tokens, of which it takes one a block;
+theirs takes the most used of a segment, by attention to all.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, linear
+from seqloom.core.extras import Extras
+from seqloom.core.layer import Layer
+from seqloom.core.memory import Entry, Memory
+from seqloom.core.mixer import Traits
+from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.shapes import Keep, Lengths, Stream
+from seqloom.core.state import Entries, State, bounded, length_of
+from seqloom.core.view import View
+from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.compression import By, Compression, Loss
+from seqloom.ops import ring
+from seqloom.ops.attention import attend, weights
+from seqloom.ops.attention.price import price
+from seqloom.ops.compressed_past import SLOT, CompressedPast
+from seqloom.ops.pack import pack, within
+from seqloom.ops.past_inputs import PastInputs, after, whole
+from seqloom.ops.projection import Linear
+from seqloom.ops.usage import usage
+from seqloom.ops.usage.price import price as used
+from seqloom.positions.transformer_xl import TransformerXL
+
+TRAITS = Traits(causal="always", streams=True, state="window")
+
+
+@final
+@dataclass(frozen=True)
+class _Attended:
+    """The arguments of attention, and what of the state was made on the way."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    given: dict[str, Any]
+    slots: int
+    """keys of slots, which are before those of tokens"""
+    known: PastInputs
+    made: Tensor
+    """(B, P, D), the newly compressed"""
+    received: Tensor | None
+    """(B, N), the attention that each input of `known` has received"""
+
+
+@final
+class CompressiveAttention(PackedMixer):
+    """Attention with a memory and a compressed memory, over `dim` channels. State: M inputs, and S compressed ones."""
+
+    traits = TRAITS
+
+    def __init__(self, config: "CompressiveAttentionConfig", layer: Layer) -> None:
+        super().__init__()
+        D, H = layer.dim, config.heads
+        if D % H:
+            raise ValueError(f"dim {D} is not divisible by heads {H}: choose heads that divide dim")
+        self.dim, self.heads = D, H
+        self.past = CompressedPast(config.memory, config.compressed, config.rate)
+        self.segment = layer.context
+        self.w_q, self.w_kv = Linear(D, D, bias=False), Linear(D, 2 * D, bias=False)
+        self.position = TransformerXL(D // H, H, config.base)
+        self.compression = Compression(D, config.rate, config.compression, config.loss, config.dilation)
+        self.w_out = Linear(D, D, bias=False)
+
+    @property
+    @override
+    def memory(self) -> Memory:
+        inputs = {"x": Entry((self.past.memory, self.dim)), "slots": Entry((self.past.slots, self.dim))}
+        return inputs | ({"received": Entry((self.past.memory,), "wide")} if self._by_use else {})
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        of = self._attended(x, state, lengths)
+        y: Tensor = self.w_out(attend(of.q, of.k, of.v, **of.given).transpose(1, 2).flatten(2))
+        if torch.is_grad_enabled():
+            y = y + self.compression.nothing()
+        if state is None:
+            return y, {}
+        known, length = of.known, of.known.length.tokens
+        made = self.past.blocks_at(length + (x.shape[1] if lengths is None else lengths)) - known.first
+        entries = {"x": ring.write(state["x"], length, x, lengths), "slots": state["slots"].clone()}
+        if of.made.shape[1]:
+            entries["slots"] = ring.write(state["slots"], known.first, of.made, made)
+        if of.received is not None:
+            old, new = of.received.split([known.held, x.shape[1]], 1)
+            held = torch.cat([old, state["received"][:, known.held :]], 1)
+            entries["received"] = ring.write(held[..., None], length, new[..., None], lengths)[..., 0]
+        return y, entries
+
+    @override
+    def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        return self(x, keep), self._extras(x, None, keep)
+
+    @override
+    def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
+        return *self.extend(x, state, keep), self._extras(x, bounded(state), keep)
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        of = self._attended(x[:1], None, None)
+        a = weights(of.q, of.k, **of.given)[0].mean(0)  # (T, N)
+        now = of.known.now[0, :, None]
+        begun = now - now % self.segment if self.segment else torch.zeros_like(now)
+        tokens, own = a[:, of.slots :], of.known.then[0] >= begun
+        shares = {
+            "compressed": a[:, : of.slots].sum(1),
+            "memory": torch.where(own, 0.0, tokens).sum(1),
+            "sequence": torch.where(own, tokens, 0.0).sum(1),
+        }
+        meaning = (
+            "how much of a query's attention goes there, the mean of the heads; a sequence is a segment of training"
+        )
+        return [View(f"attention to the {name}", meaning, ("query",), share) for name, share in shares.items()]
+
+    @override
+    def reset(self, std: float) -> None:
+        super().reset(std)
+        nn.init.zeros_(self.position.u)
+        nn.init.zeros_(self.position.v)
+
+    @property
+    @override
+    def parts(self) -> list[nn.Module]:
+        return [self.w_q, self.w_kv, self.w_out]  # positions and compression are priced in `chain`
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        """Each input, and each that is compressed, is projected once, as in a whole text; see `transformer_xl`."""
+        D, H, terms, made = self.dim, self.heads, self.past.terms(span), self.past.made(span)
+        by_use = Cost()
+        if self._by_use:
+            seen = self.past.token_terms(span)
+            positions = Cost(mul=seen * D, add=seen * D + 2 * span.rows * D)
+            by_use = (used(span.rows, seen, D, H) + positions).parallel()
+        compressed = (self.compression.price(made) + linear(made, D, 2 * D)).parallel()
+        position = self.position.price(span, terms, self.past.distances(span))
+        return self.w_kv, by_use, compressed, position, price(span.rows, terms, D, H), self.w_out
+
+    def _attended(self, x: Stream, state: State | None, lengths: Lengths | None) -> _Attended:
+        """Everything that attention reads, of which the compressed are as many as a query of x may see."""
+        known, T, even = self._known(x, state), x.shape[1], lengths is None
+        relation = self.position(known.farthest(), 0, False)
+        q = self._heads(self.w_q(x), 1)[0]
+        q = q + relation.query.to(q.dtype)
+        k, v = self._heads(self.w_kv(known.x), 2)
+
+        def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            assert relation.score_change is not None
+            away = self.past.distance(i, j)
+            return relation.score_change(z, q, away, torch.zeros_like(away))
+
+        received = self._received(q, k, known, state, lengths, change) if self._by_use else None
+        made = self.compression(known, known.new(T if state is not None else T - 1, even), received)
+        seen = made[:, : known.new(T - 1, even)]  # a block that leaves the memory with x's last is for later tokens
+        slots = torch.cat([known.slots, seen], 1)
+        if slots.shape[1]:
+            keys, values = self._heads(self.w_kv(slots), 2)
+            k, v = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        new = known.first[:, None] + torch.arange(seen.shape[1], device=x.device)
+        then = torch.cat([known.slot_then, SLOT + new, known.then], 1)
+        given = {"pattern": self.past, "query_time": known.now, "key_time": then, "score_change": change}
+        return _Attended(q, k, v, given, slots.shape[1], known, made, received)
+
+    def _known(self, x: Stream, state: State | None) -> PastInputs:
+        return whole(self.past, x) if state is None else after(self.past, x, state, length_of(state))
+
+    @torch.no_grad()
+    def _received(
+        self, q: Tensor, k: Tensor, known: PastInputs, state: State | None, lengths: Lengths | None, change: Any
+    ) -> Tensor:
+        """The attention among tokens that each input has received up to the end of the piece, (B, N)."""
+        wide, now = torch.promote_types(q.dtype, torch.float32), known.now
+        if lengths is not None:
+            now = torch.where(within(lengths, q.shape[2]), now, -1)
+        new = usage(q.to(wide), k.to(wide), now, known.then, pattern=self.past.tokens, score_change=change)
+        return new if state is None else new + pad(state["received"][:, : known.held].to(wide), (0, q.shape[2]))
+
+    def _extras(self, x: Stream, state: State | None, keep: Keep | None) -> Extras:
+        """The loss of what this piece lets be compressed."""
+        if not self.training or self.compression.loss == "none":
+            return Extras()
+        rows, packing = (x, None) if keep is None else pack(x, keep)
+        before = None if state is None else State({n: t.detach() for n, t in state.items()}, state.bound, state.even)
+        known = self._known(rows.detach(), before)
+        of_layer = self.w_q.weight.detach(), self.w_kv.weight.detach(), self.heads
+        return self.compression.extras(known, None if packing is None else packing.lengths, of_layer)
+
+    def _heads(self, projected: Tensor, count: int) -> Tensor:
+        """(B, N, count · D) → (count, B, H, N, K)."""
+        return projected.unflatten(-1, (count, self.heads, -1)).permute(2, 0, 3, 1, 4)
+
+    @property
+    def _by_use(self) -> bool:
+        return self.compression.by == "most_used"
+
+
+@register
+class CompressiveAttentionConfig(MixerConfig):
+    """Compressive Transformer's attention: a memory of inputs, and compressed ones of those before."""
+
+    kind: Literal["compressive"] = "compressive"
+    heads: int = Field(4, ge=1, description="heads; divides dim")
+    memory: int = Field(128, ge=2, le=2**20, description="tokens before its own that a token reads as they are, about")
+    compressed: int = Field(128, ge=1, le=2**20, description="compressed inputs before those, each of `rate` tokens")
+    rate: int = Field(4, ge=2, le=2**20, description="tokens that are compressed to one; divides memory")
+    compression: By = Field(
+        "convolution",
+        description="of a block: learned, the largest or the mean of each channel, or its most used token",
+    )
+    dilation: int = Field(1, ge=1, le=2**20, description="distance between the tokens that a convolution reads")
+    loss: Loss = Field(
+        "attention", description="what trains the convolution besides the task: attention, or inputs, made again"
+    )
+    base: float = Field(10000.0, gt=1, description="ratio of the longest wave of the positions to the shortest, about")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = (
+        {"heads": 2, "memory": 2, "compressed": 2, "rate": 2},
+        {"heads": 4, "memory": 6, "compressed": 1, "rate": 3, "dilation": 3, "loss": "autoencoding"},
+        {"heads": 1, "memory": 2, "compressed": 3, "rate": 2, "compression": "max", "loss": "none"},
+        {"heads": 2, "memory": 4, "compressed": 2, "rate": 2, "compression": "mean", "loss": "none"},
+        {"heads": 2, "memory": 3, "compressed": 2, "rate": 3, "compression": "most_used", "loss": "none"},
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "CompressiveAttentionConfig":
+        self.require_memory()
+        if self.compression != "convolution" and self.dilation != 1:
+            raise ValueError(f"dilation is of a convolution, not of {self.compression}: leave it out")
+        if self.compression != "convolution" and self.loss != "none":
+            raise ValueError(f"{self.compression} learns nothing: set loss: none, or compression: convolution")
+        return self
+
+    def require_memory(self) -> None:
+        """Raises ValueError for a memory that is not of whole blocks, or that a convolution does not fit into."""
+        if self.memory % self.rate:
+            near = self.memory // self.rate * self.rate
+            sizes = f"{near} or {near + self.rate}" if near else f"{self.rate}"
+            raise ValueError(f"a memory of {self.memory} is not of whole blocks of rate {self.rate}: choose {sizes}")
+        wide = self.dilation * (self.rate - 1)
+        if self.memory < wide:
+            raise ValueError(
+                f"a dilation of {self.dilation} at rate {self.rate} reads over {wide} tokens, more than the memory of "
+                f"{self.memory}: choose a smaller one"
+            )
+
+    @property
+    @override
+    def has_window(self) -> bool:
+        return True
+
+    @override
+    def with_window(self, window: int) -> "CompressiveAttentionConfig":
+        """A window counts the token itself and no compressed ones. ValueError for one that is not of whole blocks."""
+        if window <= self.rate:
+            raise ValueError(
+                f"a memory of {window - 1} leaves compressive no block of rate {self.rate}: choose {self.rate} or more"
+            )
+        changed = self.model_copy(update={"memory": window - 1})
+        changed.require_memory()
+        return changed
+
+    @override
+    def make(self, layer: Layer) -> CompressiveAttention:
+        return CompressiveAttention(self, layer)

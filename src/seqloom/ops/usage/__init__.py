@@ -1,0 +1,52 @@
+"""How much attention each key receives: the sum over queries of the mean weight of the heads.
+
+    z_ij = q_i · k_j / √K, changed as `Scores` says,   a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}     over what `pattern` shows
+    use_j = Σ_i mean_h a_hij
+
+i and j are the times of queries and keys, as in `seqloom.ops.attention`; a query or key at a negative time is none.
+
+Source: Rae et al., Compressive Transformer, arXiv:1911.05507, section 3.1, whose "most used" keeps the memories of the
+largest average attention. Nothing differs.
+"""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqloom.ops.attention import Pattern, causal
+from seqloom.ops.attention.scores import ScoreChange, Scores
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.usage import formed, price, reference
+
+
+def usage(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H N K"],
+    query_time: Int[Tensor, "B T"],
+    key_time: Int[Tensor, "B N"],
+    *,
+    pattern: Pattern = causal,
+    score_change: ScoreChange | None = None,
+) -> Float[Tensor, "B N"]:
+    """The attention that each key receives from these queries."""
+    received: Tensor = OP[OP.choose(q)](q, k, query_time, key_time, pattern, Scores(change=score_change))
+    return received
+
+
+def by_size(q: Tensor) -> str:
+    """The only fast backend."""
+    return "formed"
+
+
+def _example(draw: Draw, B: int, T: int) -> Tensor:
+    q, k = (draw(B, 4, T, CHANNELS // 4) for _ in range(2))
+    time = q.new_ones(B, T).cumsum(1).long() - 1
+    return usage(q, k, time, time)
+
+
+OP = Op(
+    "usage",
+    {"reference": Backend(reference.usage), "formed": Backend(formed.usage)},
+    rule=by_size,
+    examples=(_example,),
+    price=price.price,
+)

@@ -1,0 +1,18 @@
+"""What it costs: scores and their softmax, and each key's sum."""
+
+from seqloom.core.cost import Cost
+
+
+def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
+    """Of `rows` queries that see `terms` keys in all; the mean of heads is heads - 1 additions and a division."""
+    K, scores = dim // heads, heads * terms
+    return Cost(
+        mul=terms * dim,
+        add=scores * (K - 1) + scores - heads * rows + scores,
+        div=2 * scores + terms,
+        exp=scores,
+        path=(
+            *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
+            *("cumulation", "division", "cumulation"),
+        ),
+    )

@@ -1,0 +1,33 @@
+"""The equation as it is written, query by query, over the keys that it sees alone; slow.
+
+As in `attention` the maximum that would stabilise the exponentials is left out.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.attention.scores import Scores
+
+PatternLike = Callable[[Tensor, Tensor], Tensor]
+
+
+def usage(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
+    """See `usage` of the package."""
+    return torch.stack([_row(*row, pattern, scores) for row in zip(q, k, query_time, key_time, strict=True)])
+
+
+def _row(q: Tensor, k: Tensor, i: Tensor, j: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
+    """One row: queries (H, T, K) and keys (H, N, K) at times (T,) and (N,)."""
+    received = q.new_zeros(len(j))
+    for position, now in enumerate(i):
+        seen = (pattern(now, j) & (j >= 0) & (now >= 0)).nonzero()[:, 0]
+        if len(seen) == 0:
+            continue
+        query, time = q[None, :, position, None], now.view(1, 1, 1, 1)
+        z = scores.of(query, k[None, :, seen], time, j[seen].view(1, 1, 1, -1))[0, :, 0]  # (H, seen)
+        e = torch.exp(z)
+        a = e / e.sum(1, keepdim=True)
+        received = received.index_add(0, seen, a.mean(0))
+    return received
