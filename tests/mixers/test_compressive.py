@@ -14,6 +14,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
 from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
+from seqloom.training.loop import clipped_together
 
 D, H, M, S, C, T = 8, 2, 4, 2, 2, 19
 SIZES = {"heads": H, "memory": M, "compressed": S, "rate": C}
@@ -212,6 +213,15 @@ def test_a_text_that_fits_into_the_memory_has_losses_of_0_and_gradients_of_0() -
     (y.sum() + extras.losses["attention_reconstruction"]).backward()
     assert all(parameter.grad is not None for parameter in mixer.parameters())
     assert not mixer.get_parameter("compression.w_c.weight").grad.any()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("loss", "parts"), [("attention", ["w_c"]), ("autoencoding", ["w_c", "w_g"]), ("none", [])])
+def test_what_has_a_loss_of_its_own_is_clipped_by_itself(loss: str, parts: list[str]) -> None:
+    mixer = built(loss=loss)
+    names = {id(parameter): name for name, parameter in mixer.named_parameters()}
+    main, *own = [[names[id(each)] for each in together] for together in clipped_together(mixer)]
+    assert own == ([[f"compression.{part}.weight" for part in parts]] if parts else [])
+    assert sorted([*main, *(each for together in own for each in together)]) == sorted(names.values())
 
 
 def test_losses_are_for_training_alone() -> None:

@@ -20,6 +20,7 @@ from seqloom.core.objective import Batch
 from seqloom.data.segments import Segments
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
+from seqloom.mixers.attention.compressive import CompressiveAttention
 from seqloom.training.objectives.carried import CarriedNextToken
 from seqloom.training.settings import resolve
 from tests.training.running import apart, at_row, newest, rows, tiny
@@ -243,6 +244,21 @@ def test_compressive_that_is_killed_goes_on_bit_for_bit_with_both_memories(loss:
     sizes = {name.rsplit(".", 1)[-1]: tuple(tensor.shape[1:2]) for name, tensor in parts["carried"].items()}
     assert (sizes["x"], sizes["slots"]) == ((4,), (3,))
     assert ("received" in sizes) == (by == "most_used")
+
+
+def test_the_loss_of_the_compression_does_not_shrink_the_steps_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another weight of it leaves the first step of the others at the same bits: the norm that clips is without it."""
+    after = {}
+    for weight in (1.0, 30.0):
+        weights = property(lambda self, weight=weight: {"attention_reconstruction": weight})
+        monkeypatch.setattr(CompressiveAttention, "loss_weights", weights)
+        tiny(tmp_path / str(weight), *COMPRESSIVE, "training.clip=1e-6", "training.batches=1")
+        after[weight] = newest(tmp_path / str(weight)).tensors["model"]
+    differ = {name for name, tensor in after[1.0].items() if not torch.equal(tensor, after[30.0][name])}
+    assert differ
+    assert all(name.endswith("compression.w_c.weight") for name in differ)
 
 
 def test_memory_of_another_length_in_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,6 +166,11 @@ class Mixer(nn.Module, ABC):
         """The weights of the auxiliary losses in training, by name; 1 for a name that is missing."""
         return {}
 
+    @property
+    def clipped_apart(self) -> Iterable[nn.Parameter]:
+        """Parameters with losses of their own: clipping measures their gradients by themselves. By default none."""
+        return ()
+
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Called after each optimizer step, from 1, with the sums of all its passes' statistics.
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.extras import added
+from seqloom.core.mixer import Mixer
 from seqloom.core.objective import Batch, Carried, Pass
 from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
@@ -73,6 +74,13 @@ class Losses:
         return total
 
 
+def clipped_together(module: nn.Module) -> list[list[nn.Parameter]]:
+    """The parameters in the lists whose gradients have one norm: most of them, and those that mixers set apart."""
+    apart = {id(each) for part in module.modules() if isinstance(part, Mixer) for each in part.clipped_apart}
+    lists = ([each for each in module.parameters() if (id(each) in apart) == alone] for alone in (False, True))
+    return [parameters for parameters in lists if parameters]
+
+
 @final
 class Updates:
     """The steps of a training; `carried` is what the next one is given by the one before it.
@@ -93,6 +101,7 @@ class Updates:
         self._config = config
         self._seed = seed
         self._device = next(learner.parameters()).device
+        self._clipped = clipped_together(learner)
         self._run: Callable[..., Any] = torch.compile(learner) if config.compile else learner
 
     def carry(self, tensors: Carried) -> None:
@@ -119,7 +128,8 @@ class Updates:
         mean_loss = losses.read(number + 1, self._group)
         self._group.sum_gradients(self._learner.parameters())
         if config.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self._learner.parameters(), config.clip)
+            for parameters in self._clipped:
+                torch.nn.utils.clip_grad_norm_(parameters, config.clip)
         share = config.schedule.share(number, config.batches)
         self._optimizer.step(share if self.rate == config.lr else share * self.rate / config.lr)
         self._optimizer.zero_grad()

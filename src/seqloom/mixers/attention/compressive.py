@@ -119,6 +119,11 @@ class CompressiveAttention(PackedMixer):
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
         return *self.extend(x, state, keep), self._extras(x, bounded(state), keep)
 
+    @property
+    @override
+    def clipped_apart(self) -> Iterable[nn.Parameter]:
+        return () if self.compression.loss == "none" else self.compression.parameters()
+
     @override
     def views(self, x: Stream) -> list[View]:
         of = self._attended(x[:1], None, None)
