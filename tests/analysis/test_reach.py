@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import seqloom
 from seqloom.analysis import reach as module
-from seqloom.analysis.reach import Span, reach, reach_of, span, view
+from seqloom.analysis.reach import Span, reach, reach_of, said, span, tokens_back, view
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
 from tests.contract.sound_others import Ahead
@@ -91,6 +92,53 @@ def test_a_map_is_drawn_by_its_seed_and_leaves_no_gradient() -> None:
     assert torch.equal(reach(mixer, T), reach(mixer, T))
     assert not torch.equal(reach(mixer, T), reach(mixer, T, seed=1))
     assert all(each.grad is None and each.requires_grad for each in mixer.parameters())
+
+
+MEMORIES = {
+    "transformer_xl": ({"memory": 4}, 4),
+    "compressive": ({"memory": 4, "compressed": 3, "rate": 2}, 4 + 2 * 3),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_a_model_reaches_the_memory_of_all_its_layers_and_no_further(kind: str, depth: int) -> None:
+    """m N, and (m + c · cm) N: the farthest token that counts changes the last prediction, the one before it no bit."""
+    settings, one = MEMORIES[kind]
+    torch.manual_seed(0)
+    sizes = {"vocab": 11, "dim": DIM, "depth": depth, "context": 8, "std": 0.5, "position": {"kind": "none"}}
+    model = seqloom.decoder([{"kind": kind, "heads": 2, **settings}], **sizes).double().eval()
+    far = tokens_back(model.config)
+    assert far == depth * one
+    ids = torch.randint(1, 11, (1, 2 * (far // 2) + 5))  # the last place is even: a block begins farthest from it
+    for back, moves in ((far, True), (far + 1, False), (0, True)):
+        other = ids.clone()
+        other[0, -1 - back] = 0
+        assert torch.equal(model(ids)[0, -1], model(other)[0, -1]) != moves, back
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ([{"kind": "transformer_xl", "memory": 5}, {"kind": "compressive", "memory": 4, "rate": 2}], 5 + 4 + 2 * 128),
+        ([{"kind": "transformer_xl"}, {"kind": "gru"}], None),
+    ],
+)
+def test_layers_of_several_kinds_reach_as_far_as_all_of_them_say(
+    settings: list[dict[str, object]], wanted: int
+) -> None:
+    sizes = {"vocab": 11, "dim": DIM, "depth": 2, "context": 8, "position": {"kind": "none"}}
+    assert tokens_back(seqloom.decoder(settings, **sizes).config) == wanted
+    assert tokens_back(seqloom.decoder(settings, **sizes, channel="channel_mix").config) is None
+
+
+def test_how_far_is_said_in_words() -> None:
+    assert said(None, 7, 2) == ""
+    assert said(640, 2560, 4) == "A layer reaches 640 tokens back at most, all 4 layers 2,560 together."
+    assert said(640, 640, 1) == said(640, None, 4) == "A layer reaches 640 tokens back at most."
+    mixer, x = built("transformer_xl"), drawn(1)
+    assert view(mixer, x, said(640, None, 1)).meaning == f"{view(mixer, x).meaning} {said(640, None, 1)}"
 
 
 @pytest.mark.parametrize(

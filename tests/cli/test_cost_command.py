@@ -65,6 +65,24 @@ def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
     assert 0 < one["total"] < row["total"]
 
 
+@pytest.mark.parametrize(
+    ("words", "far", "said"),
+    [
+        (("transformer_xl/small",), 512, "The layers reach 512 tokens back at most."),
+        (("compressive/small", "--set", "model.depth=3"), 3 * 640, "The layers reach 1,920 tokens back at most."),
+        (("compressive", "--memory", 64), 64 + 4 * 128, "A layer reaches 576 tokens back at most."),
+        (("llama/small",), None, ""),
+        (("gru",), None, ""),
+    ],
+)
+def test_how_far_a_memory_reaches(seqloom: Seqloom, words: tuple[str, ...], far: int | None, said: str) -> None:
+    told = json.loads(seqloom("cost", *words, "--json").out)
+    assert told.get("tokens_back") == far
+    table = seqloom("cost", *words).out
+    assert said in table
+    assert ("tokens back" in table) == (far is not None)
+
+
 def test_settings_change_the_model_of_a_preset(seqloom: Seqloom) -> None:
     she = ("--set", "model.mixer.kind=she", "--set=model.mixer.groups=4")
     said = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--json").out)

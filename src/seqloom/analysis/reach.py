@@ -1,6 +1,7 @@
-"""The reach of a mixer: how much each output changes with each input.
+"""The reach of a mixer: how much each output changes with each input; and how far a whole model's goes at most.
 
     reach_ts = |∂y_t / ∂x_s|      the Frobenius norm of D × D slopes; over several rows, their root mean square
+    tokens_back = Σ_layers tokens_back      m N of Transformer-XL, (m + c · cm) N of Compressive Transformer
 
 All of them from few backward passes: a row does not depend on the others, so that in a batch of copies of one row every
 copy gives the slope of one number of one output. For wide mixers random signs v are used: the mean of |vᵀJ|² is |J|².
@@ -15,7 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import functional_call
 
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.mixer import Mixer
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Stream
 from seqloom.core.view import View
@@ -69,8 +72,33 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
     return (squares / scale).sqrt()
 
 
-def view(mixer: Mixer, x: Stream) -> View:
-    """The map of a report: of the first row of x (B, T, D) and its first tokens, estimated, as a logarithm."""
+def tokens_back(config: ModelConfig) -> int | None:
+    """How many tokens before its own an output of the model depends on, at most; None if its settings do not say it."""
+    if not isinstance(config, LayeredConfig) or config.encoder_pattern is not None:
+        return None
+    if config.channel not in ("ffn", "none"):  # the others look back themselves
+        return None
+    total = 0
+    for mixer in config.mixers:
+        if mixer.tokens_back is None:
+            return None
+        total += mixer.tokens_back
+    return total
+
+
+def said(layer: int | None, model: int | None, depth: int) -> str:
+    """The tokens that a layer and its model reach back, in words; empty where neither is known."""
+    if layer is None:
+        return ""
+    whole = "" if model is None or depth == 1 else f", all {depth} layers {model:,} together"
+    return f"A layer reaches {layer:,} tokens back at most{whole}."
+
+
+def view(mixer: Mixer, x: Stream, far: str = "") -> View:
+    """The map of a report: of the first row of x (B, T, D) and its first tokens, estimated, as a logarithm.
+
+    What is `said` of how far it reaches ends its meaning.
+    """
     reach = reach_of(mixer, x[:1, :SHOWN], probes=PROBES)
     largest = reach.max()
     powers = (DECADES + (reach / largest).log10()).clamp(min=0) if largest > 0 else reach
@@ -78,7 +106,7 @@ def view(mixer: Mixer, x: Stream) -> View:
         f"How much each output moves with each input, |∂y_t/∂x_s|: {DECADES} is the largest slope, one less a tenth, "
         "0 a thousandth or less."
     )
-    return View("reach", meaning, ("query", "key"), powers)
+    return View("reach", f"{meaning} {far}".strip(), ("query", "key"), powers)
 
 
 def _directions(T: int, D: int, probes: int | None, seed: int) -> Tensor:

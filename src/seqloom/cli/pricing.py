@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from seqloom.analysis import measure
+from seqloom.analysis import measure, reach
 from seqloom.analysis.whole import Use, required
 from seqloom.analysis.whole import whole as whole_model
 from seqloom.cli import price_table
@@ -59,9 +59,11 @@ def _mixer(wanted: PricedMixer) -> str:
     if wanted.per == "sequence" and cost.total <= RUNS_UP_TO:
         columns["fast path"] = executed = measure.executed(config.build(dim, context, causal), tokens)
         content["executed"] = {name: getattr(executed, name) for name in DONE}
+    content |= {} if config.tokens_back is None else {"tokens_back": config.tokens_back}
     if wanted.as_json:
         return json.dumps(content)
-    return _shown(f"{kind}, dim {dim}, context {context}, {_title(tokens, wanted.per)}", columns, cost)
+    shown = _shown(f"{kind}, dim {dim}, context {context}, {_title(tokens, wanted.per)}", columns, cost)
+    return _with(shown, reach.said(config.tokens_back, None, 1))
 
 
 def _model(wanted: PricedModel) -> str:
@@ -72,15 +74,21 @@ def _model(wanted: PricedModel) -> str:
     except ValueError as error:
         raise ValueError(f"the model of {wanted.preset}: {error}") from None
     use = required(config, costs, per)
-    price = costs[use]
+    price, together = costs[use], reach.tokens_back(config)
     if wanted.as_json:
-        rest = {use: _counts(cost) for use, cost in costs.items() if per is None}
+        rest: dict[str, Any] = {use: _counts(cost) for use, cost in costs.items() if per is None}
+        rest |= {} if together is None else {"tokens_back": together}
         return json.dumps({"equation": _counts(price) | {"path": list(price.path)}, **rest})
     columns: dict[str, Any] = {"equation": price} if per is not None else {COLUMNS[use]: costs[use] for use in costs}
     shown = _shown(f"the model of {wanted.preset}, {_title(tokens, per or 'sequence')}", columns, price)
+    shown = _with(shown, f"The layers reach {together:,} tokens back at most." if together is not None else "")
     if per is not None:
         return shown
     return f"{shown}\n\ntraining: its forward; a backward is not counted, it is taken as two forwards"
+
+
+def _with(shown: str, line: str) -> str:
+    return f"{shown}\n\n{line}" if line else shown
 
 
 def _counts(cost: Cost) -> dict[str, int]:

@@ -99,6 +99,11 @@ class MixerConfig(SizedConfig, ABC):
         return {}
 
     @property
+    def tokens_back(self) -> int | None:
+        """How many tokens before its own an output depends on, at most; None, as by default, if these do not say it."""
+        return None
+
+    @property
     def has_window(self) -> bool:
         """Whether these settings limit how many tokens a token looks back on; by default not."""
         return False

@@ -52,12 +52,14 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
         return []
     text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.device)
     plain = []
-    last = layered(model.config).depth - 1
+    config = layered(model.config)
+    last, together = config.depth - 1, reach.tokens_back(config)
     for layer in dict.fromkeys((0, last // 2, last)):
         mixer = model.mixers[layer]
         with torch.no_grad():
             read = _read_by(model, mixer, text)
-            shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read)]
+            far = reach.said(config.mixers[layer].tokens_back, together, config.depth)
+            shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read, far)]
         plain += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
     return plain
 

@@ -37,11 +37,6 @@ class CompressedPast:
     rate: int
     """c"""
 
-    @property
-    def reach(self) -> int:
-        """Tokens before its own that a query's output depends on, at most."""
-        return self.memory + self.rate * self.slots
-
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         """True where the query at time i sees the token or the slot at time j."""
         n, b = self.blocks_at(i), j - SLOT

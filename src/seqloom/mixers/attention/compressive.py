@@ -274,6 +274,11 @@ class CompressiveAttentionConfig(MixerConfig):
 
     @property
     @override
+    def tokens_back(self) -> int:
+        return self.memory + self.rate * self.compressed
+
+    @property
+    @override
     def has_window(self) -> bool:
         return True
 

@@ -132,6 +132,11 @@ class TransformerXLAttentionConfig(MixerConfig):
 
     @property
     @override
+    def tokens_back(self) -> int:
+        return self.memory
+
+    @property
+    @override
     def has_window(self) -> bool:
         return True
 
