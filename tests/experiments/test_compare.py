@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.experiments import study as experiment
-from seqloom.experiments.contenders import Contender
+from seqloom.experiments.contenders import Contender, contender
 from seqloom.experiments.study import Stopped
 from seqloom.training.train import Outcome
 from tests.experiments.comparing import SMALL, THREE, compare, unclocked
@@ -50,6 +50,20 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="data.identity" if name == "data.source" else name):
             compare(THREE[1:2], "tiny", [*SMALL, f"{name}={value}"], tmp_path)
         assert not (tmp_path / THREE[1].name).exists()
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_a_compressed_memory_is_shown_filled(tmp_path: Path) -> None:
+    """Its views are of a context and all that is remembered, next to the context of 16 of the other."""
+    mixer = contender("compressive:heads=2,memory=8,compressed=4,rate=2")
+    changes = [*SMALL, "model.position=none", "training.batches=2"]
+    found = compare([mixer, contender("attention:heads=2")], "tiny", changes, tmp_path)
+    views = {each.kind: {view.name: view.values for view in each.views} for each in found.contenders}
+    ours, other = views["compressive"], views["attention"]
+    for region in ("compressed", "memory", "sequence"):
+        assert len(ours[f"attention to the {region}"]) == 16 + 8 + 2 * 4
+    assert ours["attention to the compressed"][-1] > 0
+    assert len(other["weights of head 0"]) == 16
 
 
 @pytest.mark.parametrize("wrong", [[], THREE[:1] * 2])

@@ -33,6 +33,8 @@ class MixerConfig(SizedConfig, ABC):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """settings under which the tests run the mixer, at dim 8"""
     rounding: ClassVar[Rounding] = Rounding()
+    long_views: ClassVar[bool] = False
+    """whether `Mixer.views` shows something of a text alone that is as long as a context and `tokens_back` together"""
     nearest: ClassVar[str | None] = None
     """of a kind without a causal form, the kind that comes nearest to it in a decoder"""
     drawings: ClassVar[tuple[dict[str, Any], ...]] = ()

@@ -24,7 +24,7 @@ from seqloom.evaluation.stories import floor
 from seqloom.experiments.contender_cell import ContenderCell, trained_run
 from seqloom.experiments.contenders import Contender, Size, Sizing, sized
 from seqloom.experiments.decoding import Decoding, require_lengths
-from seqloom.experiments.pictures import LONGEST
+from seqloom.experiments.pictures import viewed
 from seqloom.experiments.portrait import PortraitCell
 from seqloom.experiments.race import Race
 from seqloom.experiments.recall import Recall
@@ -199,16 +199,16 @@ class Compare:
 
     def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
         assert run is not None
-        held, context = self.corpus.held.ids, self.base.model.context
+        held, tokens = self.corpus.held.ids, viewed(run.config.model)
         # Not from the start: documents begin with titles in capitals.
-        first = max(0, min(len(held) // 2, len(held) - context))
+        first = max(0, min(len(held) // 2, len(held) - max(tokens, self.base.model.context)))
         return PortraitCell(
             name=f"{contender.name}/portrait",
             contender=contender.name,
             run_folder=run.name,
             identity=run.settings,
             device=run.config.training.device,
-            passage=tuple(held[first : first + min(context, LONGEST)].tolist()),
+            passage=tuple(held[first : first + tokens].tolist()),
             prompts=tuple(self.prompts),
             judged=self.floor is not None,
         )

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis import reach
-from seqloom.core.layered import layered
+from seqloom.core.layered import LayeredConfig, layered
 from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
 from seqloom.core.view import View
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.draws import tokens
@@ -20,6 +22,8 @@ VIEWS = 4
 """most views of one mixer: a mean and some heads represent 32 heads"""
 LONGEST = 128
 """most tokens in a view"""
+FILLED = 2048
+"""most tokens of a text that fills the memories of a mixer"""
 
 
 def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[str, Any]:
@@ -43,6 +47,19 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
     return {"prompt": prompt, "seed": seed, "top_p": TOP_P, "tokens": written}
 
 
+def viewed(config: ModelConfig) -> int:
+    """How many tokens views are made of, at most: a context, or as many as fill the memories that views show."""
+    shown = min(config.context, LONGEST)
+    if not isinstance(config, LayeredConfig):
+        return shown
+    return max([shown, *(_filled(mixer, config.context) for mixer in config.pattern)])
+
+
+def _filled(mixer: MixerConfig, context: int) -> int:
+    """The tokens that show all of a mixer of long views; 0 of others."""
+    return min(context + (mixer.tokens_back or 0), FILLED) if mixer.long_views else 0
+
+
 def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
     """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach.
 
@@ -50,12 +67,15 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
     """
     if not model.mixers:
         return []
-    text = torch.tensor([ids[: min(model.config.context, LONGEST)]], device=model.device)
     plain = []
     config = layered(model.config)
     last, together = config.depth - 1, reach.tokens_back(config)
     for layer in dict.fromkeys((0, last // 2, last)):
         mixer = model.mixers[layer]
+        tokens = max(min(config.context, LONGEST), _filled(config.mixers[layer], config.context))
+        if model.traits.longest is not None:
+            tokens = min(tokens, model.traits.longest)
+        text = torch.tensor([ids[:tokens]], device=model.device)
         with torch.no_grad():
             read = _read_by(model, mixer, text)
             far = reach.said(config.mixers[layer].tokens_back, together, config.depth)

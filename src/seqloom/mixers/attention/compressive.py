@@ -139,7 +139,7 @@ class CompressiveAttention(PackedMixer):
         meaning = (
             "how much of a query's attention goes there, the mean of the heads; a sequence is a segment of training"
         )
-        return [View(f"attention to the {name}", meaning, ("query",), share) for name, share in shares.items()]
+        return [View(f"attention to the {name}", meaning, ("token",), share) for name, share in shares.items()]
 
     @override
     def reset(self, std: float) -> None:
@@ -242,6 +242,7 @@ class CompressiveAttentionConfig(MixerConfig):
     )
     base: float = Field(10000.0, gt=1, description="ratio of the longest wave of the positions to the shortest, about")
     traits: ClassVar = TRAITS
+    long_views: ClassVar = True
     examples: ClassVar = (
         {"heads": 2, "memory": 2, "compressed": 2, "rate": 2},
         {"heads": 4, "memory": 6, "compressed": 1, "rate": 3, "dilation": 3, "loss": "autoencoding"},
