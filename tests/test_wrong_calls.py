@@ -19,6 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import seqloom
 from seqloom.data.tokens import Tokens
+from seqloom.depth.classifier import ClassifierConfig
+from seqloom.depth.learned import Learned
 from seqloom.evaluation import scores, stories
 from seqloom.generation import draws, price, sample
 from seqloom.generation.beams import Beams, beam_search
@@ -203,6 +205,7 @@ WRONG: dict[str, list[Any]] = {
         Exits("0.9"),
         Exits(0.9, "sure"),
         Exits(0.5, decay=-1),
+        Exits(0.5, Learned(ClassifierConfig(depth=9, dim=DIM))),
     ],
     "enough": [None, 0.9, "sure"],
     "draft": [

@@ -32,6 +32,7 @@ HEALTHY = {
     "demo": ["--out", "new", "--scale", "tiny"],
     "distill": ["{run}", "--out", "new", "--order", "2"],
     "evaluate": ["{run}", "--data", "stories:3"],
+    "exits": ["{run}", "--data", "stories:3", "--out", "new"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
     "markov_gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
@@ -51,7 +52,7 @@ GROUPS = {
 """the group of commands that a command is in"""
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
-    ("calibrate", "--longest"),
+    *(("calibrate", "--longest"), ("exits", "--batches")),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
     *(("markov_gap", "--jobs"), ("evaluate", "--batch"), ("distill", "--batch")),
     *(("build", "--batch"), ("build", "--probes"), ("tune", "--batch")),

@@ -154,6 +154,29 @@ def test_an_exit_that_cannot_be(options: tuple[object, ...], words: str, seqloom
     assert len(answer.err.splitlines()) == 1
 
 
+def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    """A classifier is trained, and `generate` and `calibrate` take its folder as a measure."""
+    tokenizer = face.load(trained).tokenizer
+    deep = face.decoder("he", vocab=tokenizer.vocab, dim=8, depth=3, context=24, ffn=16)
+    run = face.save(deep, tmp_path / "deep", tokenizer=tokenizer)
+    learn = ("study", "exits", run, "--data", "stories:20", "--batches", 5, "--batch", 2)
+    answer = seqloom(*learn, "--out", tmp_path / "exits")
+    assert answer.code == 0, answer.err
+    assert f"use it by --exit-by {tmp_path / 'exits'}" in answer.out
+    found = json.loads(seqloom(*learn, "--out", tmp_path / "again", "--json").out)
+    assert [row["threshold"] for row in found["judged"]] == [0.5, 0.7, 0.8, 0.9, 0.95]
+    assert seqloom(*learn, "--out", tmp_path / "exits").code == 2
+    by = ("--exit-by", tmp_path / "exits")
+    text = seqloom("generate", run, "Once", "--max-tokens", 5, "--exit", 0, *by)
+    assert (text.code, " of 3 layers on average over 4 tokens" in text.err) == (0, True)
+    ask = ("study", "calibrate", run, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
+    assert seqloom(*ask, "--delta", 0.9, "--epsilon", 0.5, *by).code == 0
+    for other in (("--exit-by", tmp_path), ("--exit-by", "nowhere")):
+        refused = seqloom("generate", run, "Once", "--exit", 0.5, *other)
+        assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+        assert "is no measure and no folder of `seqloom study exits`" in refused.err
+
+
 def test_calibrate(seqloom: Seqloom, trained: Path) -> None:
     ask = ("study", "calibrate", trained, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
     answer = seqloom(*ask)

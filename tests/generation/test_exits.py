@@ -105,10 +105,10 @@ def test_the_two_measures_by_hand() -> None:
     with torch.no_grad():
         p = model.logits(stream[:, None])[:, 0].softmax(1).sort(1, descending=True).values
         torch.testing.assert_close(
-            confidence(model, before, stream, "softmax").double(), p[:, 0] - p[:, 1], rtol=0, atol=1e-6
+            confidence(model, 1, before, stream, "softmax").double(), p[:, 0] - p[:, 1], rtol=0, atol=1e-6
         )
     cosine = (before * stream).sum(1) / before.norm(dim=1) / stream.norm(dim=1)
-    torch.testing.assert_close(confidence(model, before, stream, "state").double(), cosine, rtol=0, atol=1e-6)
+    torch.testing.assert_close(confidence(model, 1, before, stream, "state").double(), cosine, rtol=0, atol=1e-6)
 
 
 def test_the_threshold_falls() -> None:

@@ -10,6 +10,7 @@ from seqloom.cli.bench import bench
 from seqloom.cli.board import board
 from seqloom.cli.calibrate import calibrate
 from seqloom.cli.compare import compare
+from seqloom.cli.exits import exits
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
 from seqloom.cli.knn import knn
@@ -196,13 +197,14 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 NAMES = {list_mixers: "list"}
 studies = typer.Typer(
     no_args_is_help=True,
-    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, thresholds of early exits, "
+    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, early exits, "
     "the Extractor paper's figures, the board.",
 )
 studies.command()(recall)
 studies.command()(extrapolate)
 studies.command()(markov_gap)
 studies.command()(calibrate)
+studies.command()(exits)
 studies.command()(paper)
 studies.command()(board)
 

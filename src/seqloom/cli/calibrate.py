@@ -12,7 +12,9 @@ def calibrate(
     data: Annotated[str, typer.Option(help=f"texts to read, one document each: {TEXT}, stories")],
     delta: Annotated[float, typer.Option(help="the largest share of tokens that may differ, in expectation")] = 0.1,
     epsilon: Annotated[float, typer.Option(help="the probability that this fails")] = 0.05,
-    exit_by: Annotated[str, typer.Option(help="how sure a token is: softmax or state")] = "softmax",
+    exit_by: Annotated[
+        str, typer.Option(help="how sure a token is: softmax, state, or the folder of `seqloom study exits`")
+    ] = "softmax",
     thresholds: Annotated[
         str, typer.Option(help="tested in this order, from the highest on")
     ] = "1,0.95,0.9,0.8,0.7,0.6,0.5,0.4,0.3,0.2,0.1",

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from seqloom.cli.exiting import measure_of
 from seqloom.cli.retrieving import model_of, tokens_of
 from seqloom.core.table import table
 from seqloom.evaluation.calibration import calibrate
@@ -16,7 +17,7 @@ def calibrated(
     thresholds: list[float],
     delta: float,
     epsilon: float,
-    by: Any,
+    by: str,
     longest: int,
     step: int | None,
     *,
@@ -25,7 +26,7 @@ def calibrated(
     """The rows of all thresholds, and the one that is chosen."""
     model = model_of(run, step)
     tokens = tokens_of(run, model, data, None)
-    asked: dict[str, Any] = {"delta": delta, "epsilon": epsilon, "by": by, "longest": longest}
+    asked: dict[str, Any] = {"delta": delta, "epsilon": epsilon, "by": measure_of(model, by), "longest": longest}
     result = calibrate(model, tokens, thresholds=thresholds, **asked)
     if as_json:
         return json.dumps({**asdict(result), "delta": delta, "epsilon": epsilon, "by": by})

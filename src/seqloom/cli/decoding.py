@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from seqloom.cli.exiting import measure_of
 from seqloom.cli.retrieving import neighbors_of
 from seqloom.core.model import Model
 from seqloom.face import load
@@ -15,7 +16,7 @@ def decoding(model: Model, given: Mapping[str, Any], max_tokens: int) -> dict[st
     return {
         "neighbors": neighbors_of(model, given.get("knn"), given.get("search")),
         "draft": _draft(given),
-        "exits": _exits(given, max_tokens),
+        "exits": _exits(model, given, max_tokens),
     }
 
 
@@ -38,11 +39,10 @@ def _draft(given: Mapping[str, Any]) -> Draft | None:
     return Draft(load(given["draft"]), **settings)
 
 
-def _exits(given: Mapping[str, Any], max_tokens: int) -> Exits | None:
+def _exits(model: Model, given: Mapping[str, Any], max_tokens: int) -> Exits | None:
     """When layers are left out; ValueError for the measure without a threshold."""
     if "exit" not in given:
         if "exit_by" in given:
             raise ValueError("--exit-by is how sure a token is where layers are left out: give --exit, or leave it out")
         return None
-    measure = {"by": given["exit_by"]} if "exit_by" in given else {}
-    return Exits(given["exit"], **measure, most=max(max_tokens, 1))
+    return Exits(given["exit"], measure_of(model, given.get("exit_by", "softmax")), most=max(max_tokens, 1))

@@ -57,7 +57,11 @@ def generate(
         typer.Option("--exit", help="leave out later layers where a token is this sure, from 0 to 1 (CALM)"),
     ] = None,
     exit_by: Annotated[
-        str | None, typer.Option(help="how sure: softmax, the gap of the two likeliest (default), or state, its cosine")
+        str | None,
+        typer.Option(
+            help="how sure: softmax, the gap of the two likeliest (default), state, its cosine, or what `seqloom study "
+            "exits` has learned, by its folder"
+        ),
     ] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:

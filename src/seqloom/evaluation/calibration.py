@@ -69,7 +69,7 @@ def calibrate(
     if not thresholds or any(one <= other for one, other in pairwise(thresholds)):
         raise ValueError("thresholds are tested from the highest on: give at least one, each lower than the one before")
     for threshold in thresholds:
-        require_exits(Exits(threshold, by))
+        require_exits(Exits(threshold, by), model)
     reach = min(longest, model.traits.longest or longest)
     losses = np.zeros((tokens.documents, len(thresholds)))
     layers, read = np.zeros(len(thresholds)), 0

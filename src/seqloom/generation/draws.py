@@ -55,7 +55,7 @@ def tokens(
         raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
     check_whole("seed", seed)
     require_neighbors(neighbors)
-    require_exits(exits)
+    require_exits(exits, model)
     step = None if exits is None else partial(exits.step, model)
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens, step)
     require_seed(seed)

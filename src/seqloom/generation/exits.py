@@ -2,19 +2,21 @@
 
     softmax   c_l = p_(1) - p_(2), the two largest of softmax(logits(x_l))       x_l: the stream after layer l
     state     c_l = cos(x_l, x_{l-1})
+    learned   c_l = σ(w_l · x_l + b_l), by a classifier of the model: `seqloom.depth.learned`
     exit at the first l with c_l ≥ λ_t,    λ_t = clip(9/10 λ + 1/10 e^{-τ t / N}, 0, 1)       token t of at most N
 
 The layers that are left out read x_l as it is, so that later tokens find what they look back on: keys and values of
 attention, the state of a recurrent mixer. Their mixers are computed for that, their feed-forward networks are not; and
 `softmax` computes the output layer after every layer, which in a small model costs more than a layer.
 
-Source: Schuster et al., CALM, arXiv:2207.07061, sections 3.2-3.5. The third measure there, a trained classifier, is not
-here. Attention of the paper computes keys and values alone in those layers.
+Source: Schuster et al., CALM, arXiv:2207.07061, sections 3.2-3.5. What differs: there, attention computes keys
+and values alone in those layers.
 """
 
 import time
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from math import exp
 from typing import Any, Literal, TypeAlias, final
 
@@ -24,12 +26,15 @@ from torch import Tensor
 
 from seqloom.core.arguments import described
 from seqloom.core.config import near
+from seqloom.core.layered import layered
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
+from seqloom.depth.classifier import Classifier, Confident
 from seqloom.generation.modes import Step
 
-Measure: TypeAlias = Literal["softmax", "state"]
-MEASURES = ("softmax", "state")
+Measure: TypeAlias = Literal["softmax", "state"] | Confident
+MEASURES: tuple[Literal["softmax", "state"], ...] = ("softmax", "state")
+"""those that need no training"""
 WARM = 8
 """tokens that are read before a time is taken"""
 
@@ -55,10 +60,10 @@ class Exits:
 
     def step(self, model: Model, ids: Int[Tensor, " B"], state: ModelState) -> tuple[Float[Tensor, "B W"], ModelState]:
         """Reads a token of each row on, whose state is given up; all rows leave out the same layers."""
-        threshold = self.at(self.tokens)
+        threshold, numbers = self.at(self.tokens), count(1)
 
         def enough(before: Tensor, after: Tensor) -> bool:
-            return bool((confidence(model, before, after, self.by) >= threshold).all())
+            return bool((confidence(model, next(numbers), before, after, self.by) >= threshold).all())
 
         logits, state, layers = model.step_until(ids, state, enough, reuse=True)
         self.tokens += 1
@@ -72,9 +77,11 @@ class Exits:
 
 
 def confidence(
-    model: Model, before: Float[Tensor, "B D"], after: Float[Tensor, "B D"], by: Measure
+    model: Model, layer: int, before: Float[Tensor, "B D"], after: Float[Tensor, "B D"], by: Measure
 ) -> Float[Tensor, " B"]:
-    """How sure the prediction after a layer is, given the stream before and after it."""
+    """How sure the prediction after a layer is, from 1, given the stream before and after it."""
+    if isinstance(by, Confident):
+        return by.confidence(layer, after)
     if by == "state":
         return torch.cosine_similarity(before.float(), after.float(), dim=1)
     first, second = model.logits(after[:, None])[:, 0].float().softmax(1).topk(2).values.unbind(1)
@@ -120,13 +127,15 @@ def read_on(model: Model, step: Step, before: list[int], ids: list[int]) -> tupl
     return time.perf_counter() - began, likeliest
 
 
-def require_exits(exits: Any) -> None:
-    """Raises TypeError or ValueError unless it is an Exits whose numbers are in their range, or None."""
+def require_exits(exits: Any, model: Model) -> None:
+    """Raises TypeError or ValueError unless it is an Exits of the model whose numbers are in their range, or None."""
     if exits is None:
         return
     if not isinstance(exits, Exits):
         raise TypeError(f"exits are a seqloom.generation.exits.Exits, not {described(exits)}")
-    if exits.by not in MEASURES:
+    if isinstance(exits.by, Confident):
+        _require_fit(exits.by, model)
+    elif exits.by not in MEASURES:
         raise ValueError(f"unknown measure {exits.by!r} of exits; {near(str(exits.by), MEASURES)}")
     for name, value in (("the threshold", exits.threshold), ("the decay", exits.decay)):
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -135,3 +144,13 @@ def require_exits(exits: Any) -> None:
         raise ValueError(f"the threshold of exits is from 0 to 1, not {exits.threshold}")
     if not 0 <= exits.decay < float("inf") or exits.most < 1:
         raise ValueError("the decay of exits is 0 or more, and the tokens that it is over at least 1")
+
+
+def _require_fit(classifier: Classifier, model: Model) -> None:
+    sizes = classifier.config
+    config = layered(model.config, "leaving layers out")
+    if (sizes.depth, sizes.dim) != (config.depth, config.dim):
+        raise ValueError(
+            f"the classifier is of a model of {sizes.depth} layers and {sizes.dim} channels, this one has "
+            f"{config.depth} and {config.dim}: train one of this model"
+        )

@@ -1,0 +1,96 @@
+"""A trained classifier on disk, for the model that it was trained on.
+
+FOLDER/weights.safetensors
+FOLDER/exits.json             the hash of the model, the settings, the sum of the weights; under its own sha256
+"""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, final
+
+from pydantic import Field
+from safetensors.torch import save
+
+from seqloom.core.config import Config, read
+from seqloom.core.files import parse_json, read_bytes
+from seqloom.core.model import Model
+from seqloom.depth.classifier import Classifier, ClassifierConfig
+from seqloom.depth.kinds import classifier
+from seqloom.runs.durable import replace
+from seqloom.runs.layout import make_folder, sealed
+from seqloom.runs.manifest import Damaged
+from seqloom.runs.state import model_hash
+from seqloom.runs.tensors import read_tensors
+
+NAME, WEIGHTS = "exits.json", "weights.safetensors"
+_LARGEST = 1 << 20
+"""bytes of exits.json"""
+
+
+@final
+class Stored(Config):
+    """What exits.json holds: `model` and `weights` are sha256 sums."""
+
+    format: Literal[1] = 1
+    model: str = Field(description="the hash of the model's settings and weights")
+    source: str = Field(description="the text that it was trained on")
+    classifier: ClassifierConfig
+    weights: str = Field(description="the sum of the file of weights")
+
+
+def save_exits(trained: Classifier, model: Model, source: str, folder: Path) -> None:
+    """Writes a classifier of a model. ValueError as of `require_new`."""
+    require_new(folder)
+    make_folder(folder)
+    weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in trained.state_dict().items()})
+    replace(folder / WEIGHTS, weights)
+    digest = sha256(weights).hexdigest()
+    stored = Stored(model=model_hash(model), source=source, classifier=trained.config, weights=digest)
+    replace(folder / NAME, sealed(stored.model_dump(mode="json")))
+
+
+def require_new(folder: Path) -> None:
+    """ValueError unless a folder is free for a classifier."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} holds something already: choose another --out")
+
+
+def open_exits(folder: str | Path, model: Model) -> Classifier:
+    """The classifier in a folder, verified, on the model's device.
+
+    FileNotFoundError where there is none; ValueError, in one line, for one of another model or of other weights, and
+    for files that are cut or altered.
+    """
+    folder = Path(folder)
+    stored = _read(folder)
+    if stored.model != model_hash(model):
+        raise ValueError(f"{folder} is of another model, or of other weights: run `seqloom study exits` with this run")
+    trained = classifier(stored.classifier)
+    path = folder / WEIGHTS
+    most = 1024 + 8 * sum(tensor.nbytes + 256 for tensor in trained.state_dict().values())
+    if sha256(read_bytes(path, most, follow=False)).hexdigest() != stored.weights:
+        raise Damaged(f"{path} is altered: its sha256 is not that in {NAME}: train it again")
+    tensors = read_tensors(path, trained.state_dict(), ())
+    for name, tensor in trained.state_dict().items():
+        if tensors[name].shape != tensor.shape:
+            raise Damaged(f"{path}: {name} has {tuple(tensors[name].shape)}, not {tuple(tensor.shape)}: train it again")
+    trained.load_state_dict(tensors)
+    return trained.to(model.device).eval()
+
+
+def _read(folder: Path) -> Stored:
+    path = folder / NAME
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} has no {NAME}: give the --out of `seqloom study exits`")
+    data = read_bytes(path, _LARGEST, follow=False)
+    try:
+        values: Any = parse_json(data)
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable JSON ({error}): train it again") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no settings: train it again")
+    values.pop("sha256", None)
+    if data != sealed(values):
+        raise ValueError(f"{path} is altered: its sha256 is not that of its contents: train it again")
+    stored: Stored = read(Stored, values)
+    return stored
