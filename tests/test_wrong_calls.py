@@ -110,6 +110,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"ids": IDS[:, 0], "state": MODEL.start(B), "enough": lambda before, after: False},
     ),
     "exits": (MODEL.exits, {"ids": IDS}),
+    "exits_at": (MODEL.exits_at, {"ids": IDS, "layers": torch.ones_like(IDS)}),
+    "exit_logits": (MODEL.exit_logits, {"x": torch.zeros(B, T, DIM), "layer": 1}),
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
     "cost": (MODEL.cost, {"T": 2}),
     "inner_cost": (MODEL.inner_cost, {"T": 2}),
@@ -207,6 +209,8 @@ WRONG: dict[str, list[Any]] = {
         Exits(0.5, decay=-1),
         Exits(0.5, Learned(ClassifierConfig(depth=9, dim=DIM))),
     ],
+    "layers": [*TENSORS, IDS[0], IDS[:1], IDS.float(), IDS * 0, IDS * 0 + 9, IDS.to("meta")],
+    "layer": [*SIZES, 9],
     "enough": [None, 0.9, "sure"],
     "draft": [
         *(3, "runs/small", {}, MODEL, Draft(MIXER), Draft(MODEL, 0), Draft(MODEL, True), Draft(MODEL, confidence=1.5)),
@@ -296,12 +300,16 @@ def test_the_right_call_passes(name: str) -> None:
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
     verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "step_until", "exits", "trim", "crop"}
-    verbs |= {"begin"}
+    verbs |= {"begin", "exits_at", "exit_logits"}
     verbs |= {"cost", "inner_cost"} | {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
     classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
     members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}
     own = {name for name in members if not name.startswith("_")}
-    assert own - {"reset", "after_update", "take_windows", "fit", "end_pass", "output"} == verbs <= set(CALLS)
+    assert (
+        own - {"reset", "after_update", "take_windows", "fit", "end_pass", "output", "exit_output"}
+        == verbs
+        <= set(CALLS)
+    )
 
 
 @pytest.mark.parametrize(

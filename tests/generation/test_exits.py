@@ -99,6 +99,68 @@ def test_later_tokens_read_what_an_exit_left(name: str) -> None:
     torch.testing.assert_close(torch.stack(found), wanted, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_a_row_with_exits_is_its_steps(name: str) -> None:
+    """Each token after a layer of its own, in one go and token by token: the same streams, whatever the mixer keeps."""
+    model = built(name)
+    layers = torch.tensor([[4, 1, 2, 4, 3, 1, 4, 2, 4]])
+    with torch.no_grad():
+        x, _ = model.exits_at(ids()[:1], layers)
+        state = model.start(1)
+        for position, token in enumerate(ids()[:1].unbind(1)):
+            layer = int(layers[0, position])
+            logits, state, used = model.step_until(token, state, after(layer))
+            assert used == layer
+            wanted = model.exit_logits(x[:, position : position + 1], layer)[:, 0]
+            torch.testing.assert_close(logits, wanted, rtol=0, atol=1e-11)
+        same, _ = model.exits_at(ids(), torch.full((2, 9), 4))
+        torch.testing.assert_close(same, model.features(ids()), rtol=0, atol=1e-12)
+
+
+def test_a_row_with_exits_and_dropped_tokens() -> None:
+    model, keep = built("he", position="none"), torch.tensor([[True, False, True, True, False, True, True, True, True]])
+    layers = torch.tensor([[4, 1, 2, 4, 3, 1, 4, 2, 3]])
+    with torch.no_grad():
+        x, _ = model.exits_at(ids()[:1], layers, keep)
+        alone, _ = model.exits_at(ids()[:1][keep][None], layers[keep][None])
+    torch.testing.assert_close(x[keep][None], alone, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_output_layers_of_their_own(place: str) -> None:
+    """By hand, in `exit_logits` and after an exit; the whole model, its price and its weights."""
+    model, shared = built("attention", norm_place=place, exit_heads="own"), built("attention", norm_place=place)
+    assert len(model.exit_heads) == 3
+    streams, _ = model.exits(ids())
+    for layer, x in enumerate(streams[:-1], 1):
+        head = model.exit_heads[layer - 1]
+        z = torch.nn.functional.layer_norm(x, (8,)) if place == "before" else x
+        wanted = z @ head.head.weight.T + head.head.bias
+        torch.testing.assert_close(model.exit_logits(x, layer), wanted, rtol=0, atol=1e-12)
+        with torch.no_grad():
+            _, state = model.extend(ids()[:, :8], model.start(2))
+            logits, _, _ = model.step_until(ids()[:, 8], state, after(layer))
+        torch.testing.assert_close(logits, wanted[:, 8].detach(), rtol=0, atol=1e-11)
+    torch.testing.assert_close(model.exit_logits(streams[-1], 4), model(ids()), rtol=0, atol=1e-12)
+    torch.testing.assert_close(shared.exit_logits(streams[0], 1), shared.logits(streams[0]), rtol=0, atol=0)
+    torch.testing.assert_close(model(ids()), shared(ids()), rtol=0, atol=0)  # the other weights are drawn alike
+    assert model.cost(9).params == sum(parameter.numel() for parameter in model.parameters())
+    assert {name: value.shape for name, value in model.config.tensors().items()} == {
+        name: value.shape for name, value in model.state_dict().items()
+    }
+    assert "exit_heads" not in shared.config.model_dump(mode="json"), "older runs keep their identity"
+
+
+@pytest.mark.parametrize(("layer", "words"), [(5, "no exit after layer 5 of a model of 4 layers"), (0, "1 or more")])
+def test_exits_beyond_the_depth(layer: int, words: str) -> None:
+    model = built("he")
+    x, _ = model.exits(ids())
+    with pytest.raises(ValueError, match=words):
+        model.exit_logits(x[0], layer)
+    with pytest.raises(ValueError, match=f"there is no exit after layer {layer} of a model of 4 layers"):
+        model.exits_at(ids(), torch.full((2, 9), layer))
+
+
 def test_the_two_measures_by_hand() -> None:
     model = built("attention")
     before, stream = torch.randn(2, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).unbind(0)
@@ -148,6 +210,13 @@ def test_models_without_exits(settings: dict[str, Any], words: str) -> None:
         list(seqloom.generate(model, [1, 2], max_tokens=3, exits=Exits(0.5)))
     with pytest.raises(ValueError, match=words):
         model.exits(ids())
+    with pytest.raises(ValueError, match=words):
+        model.exits_at(ids(), torch.ones(2, 9).long())
+
+
+def test_own_output_layers_are_of_one_stream() -> None:
+    with pytest.raises(ValueError, match="exit_heads=own is of one stream"):
+        built("attention", sublayers="reversible", exit_heads="own")
 
 
 def test_exits_that_cannot_be() -> None:

@@ -162,7 +162,15 @@ class Model(nn.Module, ABC):
         self._lacks("leave layers out")
 
     def exits(self, ids: Ids, keep: Keep | None = None) -> tuple[list[Stream], Extras]:
-        """The stream after each layer, each of which `logits` reads, and the extras of the pass."""
+        """The stream after each layer, which `exit_logits` reads, and the extras of the pass."""
+        self._lacks("leave layers out")
+
+    def exits_at(self, ids: Ids, layers: Int[Tensor, "B T"], keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """The stream (B, T, D) of each token after its own layer, from 1: later layers read it as it is."""
+        self._lacks("leave layers out")
+
+    def exit_logits(self, x: Stream, layer: int) -> Logits:
+        """The output layer after a layer, from 1, over the stream (B, T, D) there."""
         self._lacks("leave layers out")
 
     def trim(self, state: ModelState) -> ModelState:

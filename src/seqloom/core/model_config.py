@@ -33,6 +33,11 @@ class ModelConfig(Config, ABC):
         return ()
 
     @property
+    def has_exit_heads(self) -> bool:
+        """Whether layers have output layers of their own, which are trained where every layer predicts."""
+        return False
+
+    @property
     def distinct(self) -> int | None:
         """How many layers stand for all where layers repeat; None where none do."""
         return None

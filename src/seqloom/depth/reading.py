@@ -12,5 +12,5 @@ from seqloom.depth.classifier import Seen
 def seen(model: Model, ids: Int[Tensor, "B T+1"]) -> Seen:
     """The streams of all layers over windows, and what each of them predicts; one layer's logits at a time."""
     streams, _ = model.exits(ids[:, :-1])
-    likeliest = torch.stack([model.logits(x).argmax(-1) for x in streams], -1)
+    likeliest = torch.stack([model.exit_logits(x, layer).argmax(-1) for layer, x in enumerate(streams, 1)], -1)
     return Seen(streams, likeliest == likeliest[..., -1:])

@@ -84,7 +84,7 @@ def confidence(
         return by.confidence(layer, after)
     if by == "state":
         return torch.cosine_similarity(before.float(), after.float(), dim=1)
-    first, second = model.logits(after[:, None])[:, 0].float().softmax(1).topk(2).values.unbind(1)
+    first, second = model.exit_logits(after[:, None], layer)[:, 0].float().softmax(1).topk(2).values.unbind(1)
     return first - second
 
 

@@ -78,6 +78,17 @@ def check_added(x: Any, ids: Tensor, dim: int, dtype: torch.dtype, device: torch
         raise ValueError(f"what is added to embeddings is (B, T, D) = {(*ids.shape, dim)}, not {tuple(x.shape)}")
 
 
+def check_layers(layers: Any, ids: Tensor, depth: int) -> None:
+    """Raises unless `layers` has a number from 1 to `depth` for each of ids (B, T), on their device."""
+    if not isinstance(layers, Tensor):
+        raise TypeError(f"layers are a tensor (B, T) of int64, not {described(layers)}: use torch.tensor(layers)")
+    if layers.dtype not in INTEGERS or layers.shape != ids.shape or layers.device != ids.device:
+        raise ValueError(f"layers are int64 {tuple(ids.shape)} on {ids.device}, not {described(layers)}")
+    if has_values(layers) and layers.numel() and not 1 <= int(layers.min()) <= int(layers.max()) <= depth:
+        wrong = next(layer for layer in layers.flatten().tolist() if not 1 <= layer <= depth)
+        raise ValueError(f"there is no exit after layer {wrong} of a model of {depth} layers")
+
+
 def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> None:
     """Raises unless `state` is of a model of `depth` layers of so many sublayers, and of `batch` rows where given.
 

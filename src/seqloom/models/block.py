@@ -75,10 +75,13 @@ class Block(nn.Module):
         """Its output at dropped positions is undefined. Nothing is handed to it."""
         return self.forward_with_extras(x, {}, keep)[0]
 
-    def forward_with_extras(self, x: Stream, handed: Handed, keep: Keep | None = None) -> tuple[Stream, Handed, Extras]:
+    def forward_with_extras(
+        self, x: Stream, handed: Handed, keep: Keep | None = None, left: Keep | None = None
+    ) -> tuple[Stream, Handed, Extras]:
         """See `Mixer.forward_with_extras`, and what earlier and later layers hand over, see `HandingMixer`.
 
-        The extras of the second sublayer are under `channel.`.
+        The extras of the second sublayer are under `channel.`. Positions in `left` leave the layer out, as in
+        `pass_by`: their output is undefined.
         """
         x, second = self._streams(x)
         z = self._input(self.norm_1, second)
@@ -90,6 +93,8 @@ class Block(nn.Module):
         h = self._sum(self.norm_1, x, y)
         if self.channel is None:
             return h, handed, extras
+        if left is not None:
+            h = torch.where(left[..., None], x, h)
         y, further = self.channel.forward_with_extras(self._input(self.norm_2, x if self.parallel else h), keep)
         return self._outputs(h, second, y), handed, merged([extras, further.under("channel")])
 

@@ -7,18 +7,22 @@ from abc import ABC
 from typing import Any, ClassVar, Literal, final
 
 from jaxtyping import Float, Int
-from torch import Tensor
+from pydantic import Field, model_validator
+from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core import memory as memory_of
 from seqloom.core.arguments import described
+from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras, merged
 from seqloom.core.model import Enough, ModelTraits
+from seqloom.core.parts import plain
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import LayerState, ModelState, bounded, counted, length_of, measured, stepped, unread
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
+from seqloom.models.exit_head import ExitHead
 from seqloom.models.norm import of_token
 from seqloom.models.transformer import Transformer
 from seqloom.ops.projection import Linear
@@ -29,7 +33,23 @@ class DecoderConfig(TransformerConfig):
     """The sizes of a decoder and the mixers of its layers."""
 
     kind: Literal["decoder"] = "decoder"
+    exit_heads: Literal["shared", "own"] = Field(
+        "shared",
+        description="what predicts after layers but the last: the one output layer, or each an output layer of its own",
+    )
     causal: ClassVar = True
+    later: ClassVar = (*TransformerConfig.later, "exit_heads")
+
+    @model_validator(mode="after")
+    def _exits(self) -> "DecoderConfig":
+        if self.exit_heads == "own" and self.sublayers == "reversible":
+            raise ValueError("exit_heads=own is of one stream, and sublayers=reversible has two: set serial")
+        return self
+
+    @property
+    @override
+    def has_exit_heads(self) -> bool:
+        return self.exit_heads == "own"
 
     @override
     def build(self, layers: int | None = None) -> "Decoder":
@@ -140,20 +160,23 @@ class CausalTransformer(Transformer, ABC):
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
             z = x if signals is None else x + signals(number)[:, 0]
             if left:
-                after, handed = block.pass_by(z, memory, handed, reuse=reuse)
-                layers.append(after)
+                read, handed = block.pass_by(z, memory, handed, reuse=reuse)
+                layers.append(read)
                 continue
-            y, after, handed = block.step(z, memory, handed, reuse=reuse)
+            y, read, handed = block.step(z, memory, handed, reuse=reuse)
             if enough is not None and number < depth - 1 and enough(x, y):
                 left = depth - number - 1
             x = y if halting is None else halting.take(x, y)
-            layers.append(after)
+            layers.append(read)
         if halting is not None:
             x = halting.mean
+        after = ModelState(tuple(layers), stepped({}, extra))
+        if left:
+            return self.exit_output(x[:, None], depth - left)[:, 0], after, depth - left
         head: Any = self.head
         x = of_token(self.norm, self._joined(x))
         logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
-        return logits, ModelState(tuple(layers), stepped({}, extra)), depth - left
+        return logits, after, depth
 
     @override
     def trim(self, state: ModelState) -> ModelState:
@@ -179,3 +202,26 @@ class CausalTransformer(Transformer, ABC):
 @final
 class Decoder(CausalTransformer):
     """The decoder whose layers each have weights of their own."""
+
+    config: DecoderConfig
+
+    def __init__(self, config: DecoderConfig, layers: int | None = None) -> None:
+        super().__init__(config, layers)
+        own = config.depth - 1 if config.has_exit_heads else 0
+        built = (config.norm, config.norm_place, config.head_bias)
+        self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *built) for _ in range(own))
+        """the output layer of each layer but the last, where it is not the model's"""
+        if own and not self.token.weight.is_meta:
+            plain(self.exit_heads, config.std)
+
+    @override
+    def exit_output(self, x: Stream, layer: int) -> Tensor:
+        if not self.exit_heads or layer == self.config.depth:
+            return super().exit_output(x, layer)
+        logits: Tensor = self.exit_heads[layer - 1](x)
+        return logits
+
+    @override
+    def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
+        exits = sum(parameter.numel() for parameter in self.exit_heads.parameters())
+        return super().cost(T, per, outputs) + Cost(params=exits)

@@ -300,6 +300,10 @@ class Seq2Seq(Transformer):
         self.encoder.after_update(step, named.within(statistics, "encoder"))
 
     @override
+    def _check_exits(self) -> NoReturn:
+        self._lacks("leave layers out")
+
+    @override
     def take_windows(self, config: ModelConfig) -> NoReturn:
         self._lacks("be trained with windows that change")
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -173,10 +174,38 @@ class Transformer(Model, ABC):
         _, extras = self._features(ids, keep, None, streams)
         return streams, extras
 
+    @override
+    def exits_at(self, ids: Ids, layers: Int[Tensor, "B T"], keep: Keep | None = None) -> tuple[Stream, Extras]:
+        self._check_exits()
+        self._check_piece(ids, keep)
+        arguments.check_layers(layers, ids, self.config.depth)
+        return self._features(ids, keep, None, None, layers)
+
+    @override
+    def exit_logits(self, x: Stream, layer: int) -> Logits:
+        self._check_exits()
+        count("layer", layer, least=1)
+        if layer > self.config.depth:
+            raise ValueError(f"there is no exit after layer {layer} of a model of {self.config.depth} layers")
+        arguments.check_features(x, self.config.dim, self.token.weight.dtype, self.device)
+        return self.exit_output(x, layer)
+
+    def exit_output(self, x: Stream, layer: int) -> Tensor:
+        """The output layer of a layer, from 1, over the stream x (B, T, D) after it; by default that of the model."""
+        return self.output(x)
+
     def _features(
-        self, ids: Tensor, keep: Tensor | None, added: Tensor | None, streams: list[Tensor] | None
+        self,
+        ids: Tensor,
+        keep: Tensor | None,
+        added: Tensor | None,
+        streams: list[Tensor] | None,
+        last: Tensor | None = None,
     ) -> tuple[Tensor, Extras]:
-        """`features_with_extras`; the stream after each layer is appended to `streams`."""
+        """`features_with_extras`; the stream after each layer is appended to `streams`.
+
+        With `last` (B, T) a token goes on as it is after the layer of that number.
+        """
         self._check_piece(ids, keep)
         if added is not None:
             arguments.check_added(added, ids, self.config.dim, self.token.weight.dtype, self.device)
@@ -189,7 +218,9 @@ class Transformer(Model, ABC):
             return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(found))
         signals, halting = self._signals(time), self._halting(keep)
         for number, block in enumerate(self.blocks):
-            y, handed, extras = block.forward_with_extras(x if signals is None else x + signals(number), handed, keep)
+            z, left = x if signals is None else x + signals(number), None if last is None else last <= number
+            y, handed, extras = block.forward_with_extras(z, handed, keep, left)
+            y = y if left is None else torch.where(left[..., None], x, y)
             x = y if halting is None else halting.take(x, y)
             parts.append(extras.under(f"layers.{number}"))
             if streams is not None:

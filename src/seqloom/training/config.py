@@ -139,6 +139,11 @@ class RunConfig(Config):
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 "choose model.kind=seq2seq"
             )
+        if objective.kind != "exits" and self.model.has_exit_heads:
+            raise ValueError(
+                f"model.exit_heads=own is not trained by training.objective.kind={objective.kind}: "
+                "choose training.objective.kind=exits"
+            )
         if objective.causal != self.model.causal:
             kind = "masked_token" if objective.causal else "next_token"
             raise ValueError(
