@@ -19,8 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import seqloom
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import ClassifierConfig
-from seqloom.depth.learned import Learned
+from seqloom.depth.learned import LearnedConfig
+from seqloom.depth.multinomial import MultinomialConfig
 from seqloom.evaluation import scores, stories
 from seqloom.generation import draws, price, sample
 from seqloom.generation.beams import Beams, beam_search
@@ -207,7 +207,13 @@ WRONG: dict[str, list[Any]] = {
         Exits("0.9"),
         Exits(0.9, "sure"),
         Exits(0.5, decay=-1),
-        Exits(0.5, Learned(ClassifierConfig(depth=9, dim=DIM))),
+        Exits(None),
+        Exits(0.5, first=0),
+        Exits(0.5, first=9),
+        Exits(0.5, first=1.5),
+        Exits(0.5, LearnedConfig(depth=9, dim=DIM).build()),
+        Exits(None, LearnedConfig(depth=2, dim=DIM).build()),
+        Exits(0.5, MultinomialConfig(depth=2, dim=DIM).build()),
     ],
     "layers": [*TENSORS, IDS[0], IDS[:1], IDS.float(), IDS * 0, IDS * 0 + 9, IDS.to("meta")],
     "layer": [*SIZES, 9],

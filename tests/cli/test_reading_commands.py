@@ -144,6 +144,8 @@ def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) ->
         (("--exit", 1.5), "the threshold of exits is from 0 to 1, not 1.5"),
         (("--exit", 0.5, "--exit-by", "stat"), "did you mean 'state'"),
         (("--exit-by", "state"), "give --exit, or leave it out"),
+        (("--exit-from", 1), "--exit-from is the first layer to end where layers are left out: give --exit"),
+        (("--exit", 0.5, "--exit-from", 2), "exits after layer 2 and later lie beyond the model's depth of 1"),
         (("--exit", 0.5, "--draft", "{run}"), "leave out neighbors and exits, or the draft"),
     ],
 )
@@ -164,7 +166,7 @@ def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     assert answer.code == 0, answer.err
     assert f"use it by --exit-by {tmp_path / 'exits'}" in answer.out
     found = json.loads(seqloom(*learn, "--out", tmp_path / "again", "--json").out)
-    assert [row["threshold"] for row in found["judged"]] == [0.5, 0.7, 0.8, 0.9, 0.95]
+    assert [row["by"] for row in found["judged"]][:2] == ["all layers", "--exit 0.5"]
     assert seqloom(*learn, "--out", tmp_path / "exits").code == 2
     by = ("--exit-by", tmp_path / "exits")
     text = seqloom("generate", run, "Once", "--max-tokens", 5, "--exit", 0, *by)
@@ -175,6 +177,37 @@ def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
         refused = seqloom("generate", run, "Once", "--exit", 0.5, *other)
         assert (refused.code, len(refused.err.splitlines())) == (2, 1)
         assert "is no measure and no folder of `seqloom study exits`" in refused.err
+
+
+@pytest.mark.parametrize("kind", ["sequence", "multinomial", "geometric"])
+def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
+    """Depth-Adaptive's classifiers need no threshold, and take the settings that are theirs."""
+    tokenizer = face.load(trained).tokenizer
+    deep = face.decoder("he", vocab=tokenizer.vocab, dim=8, depth=3, context=24, ffn=16)
+    run = face.save(deep, tmp_path / "deep", tokenizer=tokenizer)
+    learn = ("study", "exits", run, "--data", "stories:20", "--batches", 5, "--batch", 2, "--kind", kind)
+    answer = seqloom(*learn, "--out", tmp_path / "exits", "--oracle", "correctness", "--penalty", 0.5)
+    assert answer.code == 0, answer.err
+    assert "the oracle" in answer.out
+    by = ("--exit-by", tmp_path / "exits")
+    text = seqloom("generate", run, "Once", "--max-tokens", 5, *by)
+    assert (text.code, " of 3 layers on average over 4 tokens" in text.err) == (0, True), text.err
+    late = seqloom("generate", run, "Once", "--max-tokens", 5, *by, "--exit-from", 3)
+    assert late.err.startswith("3.00 of 3 layers")
+    far = ("generate", run, "Once", *by, "--exit-from", 4)
+    wrong: list[tuple[Any, str]] = [
+        (far, "exits after layer 4 and later lie beyond the model's depth of 3"),
+    ]
+    if kind != "geometric":
+        wrong.append((("generate", run, "Once", *by, "--exit", 0.5), f"{kind} chooses the layer itself"))
+        wrong.append((("study", "calibrate", run, "--data", "stories:5", *by), f"{kind} chooses the layer itself"))
+    if kind == "sequence":
+        wrong.append(((*learn, "--out", tmp_path / "other", "--width", 2), "width"))
+    wrong.append(((*learn, "--out", tmp_path / "other", "--penalty", "-1"), "penalty"))
+    for arguments, words in wrong:
+        refused = seqloom(*arguments)
+        assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+        assert words in refused.err
 
 
 def test_calibrate(seqloom: Seqloom, trained: Path) -> None:

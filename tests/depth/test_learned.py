@@ -15,8 +15,8 @@ from torch import Tensor
 import seqloom
 from seqloom.core.model import Model
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import ClassifierConfig, Seen
-from seqloom.depth.learned import Learned
+from seqloom.depth.classifier import Seen
+from seqloom.depth.learned import Learned, LearnedConfig
 from seqloom.depth.reading import seen
 from seqloom.depth.store import NAME, WEIGHTS, open_exits, save_exits
 from seqloom.generation.exits import Exits, confidence
@@ -44,7 +44,7 @@ def text(count: int = 400) -> Tokens:
 
 def worked() -> Learned:
     """Of three layers and two channels, with weights to compute by hand."""
-    learned = Learned(ClassifierConfig(depth=3, dim=2)).double()
+    learned = Learned(LearnedConfig(depth=3, dim=2)).double()
     with torch.no_grad():
         learned.weight.copy_(torch.tensor([[1.0, -1.0], [0.5, 2.0]]))
         learned.bias.copy_(torch.tensor([0.25, -1.0]))
@@ -71,7 +71,7 @@ def test_confidence_and_loss_by_hand() -> None:
         torch.testing.assert_close(learned.confidence(layer, STREAMS[layer - 1]), wanted, rtol=0, atol=1e-15)
     same = torch.tensor([[[True, True, True], [False, True, True]]])
     terms = [-math.log(sigmoid(1.25)), -math.log(sigmoid(2)), -math.log(1 - sigmoid(-0.75)), -math.log(sigmoid(2))]
-    loss = learned.loss(Seen(STREAMS, same))
+    loss = learned.loss(Seen(STREAMS, same, same, torch.zeros(1, 2, 3)))
     torch.testing.assert_close(loss, torch.tensor(sum(terms) / 4, dtype=torch.float64), rtol=0, atol=1e-15)
     loss.backward()
     gradient = torch.zeros(2, 2, dtype=torch.float64)  # dBCE/dz = c - target, over four terms
@@ -114,7 +114,8 @@ def test_it_is_trained_apart_from_its_model() -> None:
     shares = np.array([float(rates[..., layer].float().mean()) for layer in range(2)]).clip(0.05, 0.95)
     constant = float(-(shares * np.log(shares) + (1 - shares) * np.log(1 - shares)).mean())
     assert fitted.after < constant
-    layers, same = [row.layers for row in fitted.judged], [row.same for row in fitted.judged]
+    assert (fitted.judged[0].by, fitted.judged[0].layers, fitted.judged[0].same) == ("all layers", 3.0, 1.0)
+    layers, same = [row.layers for row in fitted.judged[1:]], [row.same for row in fitted.judged[1:]]
     assert layers == sorted(layers)
     assert same[-1] > same[0] or same[0] == 1
     again = fit_exits(deep, text(4000), batches=200, batch=8, rate=0.03, show=silent)
@@ -123,7 +124,7 @@ def test_it_is_trained_apart_from_its_model() -> None:
 
 def test_a_text_by_a_learned_measure() -> None:
     deep = model()
-    sure = Learned(ClassifierConfig(depth=3, dim=8))
+    sure = Learned(LearnedConfig(depth=3, dim=8))
     x = torch.randn(2, 8)
     torch.testing.assert_close(confidence(deep, 2, x, x, sure), sure.confidence(2, x))
     with torch.no_grad():
@@ -134,7 +135,7 @@ def test_a_text_by_a_learned_measure() -> None:
 
 
 def test_it_is_saved_and_opened(tmp_path: Path) -> None:
-    deep, learned = model(), Learned(ClassifierConfig(depth=3, dim=8))
+    deep, learned = model(), Learned(LearnedConfig(depth=3, dim=8))
     torch.nn.init.normal_(learned.weight)
     save_exits(learned, deep, "text", tmp_path / "new" / "exits")
     again = open_exits(tmp_path / "new" / "exits", deep)
@@ -171,7 +172,7 @@ def _other(path: Path) -> None:
 )
 def test_damage_is_seen(name: str, how: Callable[[Path], Any], words: str, tmp_path: Path) -> None:
     deep = model()
-    save_exits(Learned(ClassifierConfig(depth=3, dim=8)), deep, "text", tmp_path / "exits")
+    save_exits(Learned(LearnedConfig(depth=3, dim=8)), deep, "text", tmp_path / "exits")
     how(tmp_path / "exits" / name)
     with pytest.raises((ValueError, FileNotFoundError), match=words) as caught:
         open_exits(tmp_path / "exits", deep)
@@ -211,10 +212,10 @@ def test_what_cannot_be_trained(changes: dict[str, Any], words: str) -> None:
 
 def test_a_classifier_of_other_sizes() -> None:
     with pytest.raises(ValueError, match="of a model of 4 layers and 8 channels, this one has 3 and 8"):
-        seqloom.generate(model(), [1], exits=Exits(0.5, Learned(ClassifierConfig(depth=4, dim=8))))
+        seqloom.generate(model(), [1], exits=Exits(0.5, Learned(LearnedConfig(depth=4, dim=8))))
 
 
 def test_half_precision_is_read() -> None:
-    learned = Learned(ClassifierConfig(depth=2, dim=4))
+    learned = Learned(LearnedConfig(depth=2, dim=4))
     x: Tensor = torch.ones(1, 4, dtype=torch.bfloat16)
     assert learned.confidence(1, x).dtype == torch.float32

@@ -6,6 +6,7 @@ from typing import Any
 from seqloom.cli.exiting import measure_of
 from seqloom.cli.retrieving import neighbors_of
 from seqloom.core.model import Model
+from seqloom.depth.classifier import Classifier
 from seqloom.face import load
 from seqloom.generation.drafting import Draft
 from seqloom.generation.exits import Exits
@@ -40,9 +41,11 @@ def _draft(given: Mapping[str, Any]) -> Draft | None:
 
 
 def _exits(model: Model, given: Mapping[str, Any], max_tokens: int) -> Exits | None:
-    """When layers are left out; ValueError for the measure without a threshold."""
-    if "exit" not in given:
-        if "exit_by" in given:
-            raise ValueError("--exit-by is how sure a token is where layers are left out: give --exit, or leave it out")
+    """When layers are left out; ValueError for a measure without its threshold."""
+    if not {"exit", "exit_by", "exit_from"} & set(given):
         return None
-    return Exits(given["exit"], measure_of(model, given.get("exit_by", "softmax")), most=max(max_tokens, 1))
+    by = measure_of(model, given.get("exit_by", "softmax"))
+    if "exit" not in given and not isinstance(by, Classifier):
+        option = "--exit-by is how sure a token is" if "exit_by" in given else "--exit-from is the first layer to end"
+        raise ValueError(f"{option} where layers are left out: give --exit, or leave it out")
+    return Exits(given.get("exit"), by, most=max(max_tokens, 1), first=given.get("exit_from", 1))

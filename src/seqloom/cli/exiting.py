@@ -10,7 +10,6 @@ from seqloom.cli.retrieving import model_of, tokens_of
 from seqloom.core.config import near
 from seqloom.core.model import Model
 from seqloom.core.table import table
-from seqloom.depth.classifier import Confident
 from seqloom.depth.store import NAME, open_exits, require_new, save_exits
 from seqloom.generation.exits import MEASURES, Measure
 from seqloom.training.exit_fitting import fit_exits
@@ -27,8 +26,8 @@ def trained(
     losses = {"before": fitted.before, "after": fitted.after}
     if as_json:
         return json.dumps({**losses, "judged": [asdict(row) for row in fitted.judged]})
-    head = ("the last tenth of the text", f"layers of {len(model.config.mixers)}", "tokens that differ")
-    rows = [(f"--exit {row.threshold:g}", row.layers, 1 - row.same) for row in fitted.judged]
+    head = ("the last tenth of the text", f"layers of {len(model.config.mixers)}", "tokens that differ", "right")
+    rows = [(row.by, row.layers, 1 - row.same, row.right) for row in fitted.judged]
     said = f"loss {fitted.before:.4f} nats before training, {fitted.after:.4f} after; use it by --exit-by {out}"
     return f"{table(head, rows)}\n\n{said}"
 
@@ -41,6 +40,4 @@ def measure_of(model: Model, named: str) -> Measure:
     if not Path(named, NAME).is_file():
         known = near(named, MEASURES)
         raise ValueError(f"--exit-by {named[:60]!r} is no measure and no folder of `seqloom study exits`; {known}")
-    found = open_exits(named, model)
-    assert isinstance(found, Confident)
-    return found
+    return open_exits(named, model)

@@ -63,6 +63,7 @@ def generate(
             "exits` has learned, by its folder"
         ),
     ] = None,
+    exit_from: Annotated[int | None, typer.Option(help="leave out no layer up to this one", min=1)] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Writes on from a prompt, as it is drawn; or the likeliest text of a beam search."""
@@ -72,6 +73,7 @@ def generate(
         {
             **{"knn": knn, "search": search, "draft": draft, "drafts": drafts, "confidence": confidence},
             **{"take_back": take_back, "exit": exit_at, "exit_by": exit_by},
+            "exit_from": exit_from,
         }
     )
     drawing: dict[str, Any] = {"stop": stop or [], **sampling}

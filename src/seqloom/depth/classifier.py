@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, final
+from typing import ClassVar, Literal, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,16 +12,27 @@ from typing_extensions import override
 
 from seqloom.core.config import Config
 
-Kind: TypeAlias = Literal["learned"]
 
+class ClassifierConfig(Config, ABC):
+    """The settings of one kind of classifier."""
 
-@final
-class ClassifierConfig(Config):
-    """The kind of a classifier, and the sizes of the model that it is of."""
-
-    kind: Kind = Field("learned", description="learned: whether later layers would change the likeliest token (CALM)")
+    kind: str
     depth: int = Field(ge=2, le=1000, description="layers of the model: L")
     dim: int = Field(ge=1, le=2**17, description="channels of a token")
+
+    @abstractmethod
+    def build(self) -> "Classifier":
+        """The classifier before training."""
+
+
+class TaughtConfig(ClassifierConfig, ABC):
+    """The settings of one that learns which layer an oracle would choose: `seqloom.depth.oracles`."""
+
+    oracle: Literal["likelihood", "correctness"] = Field(
+        "likelihood",
+        description="what a layer's prediction is worth: ln p of the token that came, or whether it is right",
+    )
+    penalty: float = Field(0.1, ge=0, description="λ: what each layer costs, in nats or in right tokens")
 
 
 @final
@@ -33,6 +44,14 @@ class Seen:
     """after each layer"""
     same: Bool[Tensor, "B T L"]
     """whether the likeliest next token after a layer is that after the last"""
+    right: Bool[Tensor, "B T L"]
+    """whether it is the one that came"""
+    likelihood: Float[Tensor, "B T L"]
+    """ln p of the one that came"""
+
+    def worth(self, oracle: Literal["likelihood", "correctness"]) -> Float[Tensor, "B T L"]:
+        """v of `seqloom.depth.oracles`."""
+        return self.likelihood if oracle == "likelihood" else self.right.to(self.likelihood.dtype)
 
 
 class Classifier(nn.Module, ABC):
@@ -44,21 +63,73 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, seen: Seen) -> Float[Tensor, ""]:
-        """What training makes small: the mean over the tokens of some windows."""
+        """What training makes small: the mean over some windows."""
 
     @abstractmethod
-    def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float) -> Int[Tensor, "B T"]:
+    def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
         """After which layer, from 1 to L, each token has its output, given the streams after all layers."""
+
+    def target(self, seen: Seen) -> Int[Tensor, "B T"] | None:
+        """The layer of each token that it is to choose; None, as by default, where no oracle says."""
+        return None
+
+    def first(self, T: int) -> int:
+        """The first token of a window of T that it says something of; those before are its prompt."""
+        return 0
 
 
 class Confident(Classifier, ABC):
-    """One that says after each layer but the last how sure a token is; it ends where that reaches a threshold."""
+    """One that says after each layer but the last how sure a token is; it ends where that reaches a threshold.
 
-    @abstractmethod
+    c_l = σ(w_l · x_l + b_l) with x_l the stream after layer l; before training all weights are 0.
+    """
+
+    usual: ClassVar[float | None] = None
+    """the threshold, where none is given"""
+
+    def __init__(self, config: ClassifierConfig) -> None:
+        super().__init__(config)
+        self.weight = nn.Parameter(torch.zeros(config.depth - 1, config.dim))
+        self.bias = nn.Parameter(torch.zeros(config.depth - 1))
+
+    def threshold(self, layer: int) -> float:
+        """That of a layer, where none is given. ValueError where there is none."""
+        if self.usual is None:
+            raise ValueError(f"a classifier of kind {self.config.kind} ends where it is sure enough: give a threshold")
+        return self.usual
+
     def confidence(self, layer: int, x: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
-        """From 0 to 1, given the stream after a layer, from 1 to L - 1."""
+        """c of the stream after a layer, from 1 to L - 1."""
+        return torch.sigmoid(self.logit(layer, x))
+
+    def logit(self, layer: int, x: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
+        """c before σ."""
+        return x.to(self.weight.dtype) @ self.weight[layer - 1] + self.bias[layer - 1]
+
+    def logits(self, streams: list[Float[Tensor, "B T D"]]) -> Float[Tensor, "B T L-1"]:
+        """Those of all layers but the last."""
+        return torch.stack([self.logit(layer, x) for layer, x in enumerate(streams[:-1], 1)], -1)
 
     @override
-    def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float) -> Int[Tensor, "B T"]:
-        sure = [self.confidence(layer, x) >= threshold for layer, x in enumerate(streams[:-1], 1)]
-        return torch.stack([*sure, torch.ones_like(sure[0])], -1).int().argmax(-1) + 1
+    def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
+        c = torch.sigmoid(self.logits(streams))
+        given = [self.threshold(layer) if threshold is None else threshold for layer in range(1, self.config.depth)]
+        sure = c >= torch.tensor(given).to(c)
+        return torch.cat([sure, torch.ones_like(sure[..., :1])], -1).int().argmax(-1) + 1
+
+
+class Chooser(Classifier, ABC):
+    """One that chooses the layer at once: argmax W x + b of one vector; before training all weights are 0."""
+
+    def __init__(self, config: ClassifierConfig) -> None:
+        super().__init__(config)
+        self.weight = nn.Parameter(torch.zeros(config.depth, config.dim))
+        self.bias = nn.Parameter(torch.zeros(config.depth))
+
+    def chosen(self, x: Float[Tensor, "... D"]) -> Int[Tensor, "..."]:
+        """The likeliest layer, from 1 to L."""
+        return self.logits(x).argmax(-1) + 1
+
+    def logits(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... L"]:
+        """W x + b."""
+        return x.to(self.weight.dtype) @ self.weight.T + self.bias

@@ -1,11 +1,31 @@
 """The classifiers by kind: one file per kind, and one name below."""
 
-from seqloom.depth.classifier import Classifier, ClassifierConfig, Kind
-from seqloom.depth.learned import Learned
+from typing import Annotated, Any, TypeAlias
 
-KINDS: dict[Kind, type[Classifier]] = {"learned": Learned}
+from pydantic import Field
+
+from seqloom.core.config import near, read
+from seqloom.depth.classifier import ClassifierConfig
+from seqloom.depth.geometric import GeometricConfig
+from seqloom.depth.learned import LearnedConfig
+from seqloom.depth.multinomial import MultinomialConfig
+from seqloom.depth.sequence import SequenceConfig
+
+AnyClassifier: TypeAlias = Annotated[
+    LearnedConfig | SequenceConfig | MultinomialConfig | GeometricConfig, Field(discriminator="kind")
+]
+KINDS: dict[str, type[ClassifierConfig]] = {
+    "learned": LearnedConfig,
+    "sequence": SequenceConfig,
+    "multinomial": MultinomialConfig,
+    "geometric": GeometricConfig,
+}
 
 
-def classifier(config: ClassifierConfig) -> Classifier:
-    """A classifier of these settings, before training."""
-    return KINDS[config.kind](config)
+def classifier_config(values: dict[str, Any]) -> ClassifierConfig:
+    """The settings of a classifier from plain values. ValueError, in one line, for wrong ones."""
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"unknown kind {kind!r} of a classifier; {near(str(kind), KINDS)}")
+    config: ClassifierConfig = read(KINDS[kind], values)
+    return config

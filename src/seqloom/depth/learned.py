@@ -9,11 +9,10 @@ Source: Schuster et al., CALM, arXiv:2207.07061, section 3.3 and appendix, the o
 of sequences of layers, there found worse, is that of `geometric`. Each layer has weights of its own here.
 """
 
-from typing import final
+from typing import Literal, final
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from typing_extensions import override
 
@@ -21,22 +20,21 @@ from seqloom.depth.classifier import ClassifierConfig, Confident, Seen
 
 
 @final
+class LearnedConfig(ClassifierConfig):
+    """Whether later layers would change the likeliest token (CALM)."""
+
+    kind: Literal["learned"] = "learned"
+
+    @override
+    def build(self) -> "Learned":
+        return Learned(self)
+
+
+@final
 class Learned(Confident):
     """A linear classifier of each layer but the last."""
 
-    def __init__(self, config: ClassifierConfig) -> None:
-        super().__init__(config)
-        self.weight = nn.Parameter(torch.zeros(config.depth - 1, config.dim))
-        self.bias = nn.Parameter(torch.zeros(config.depth - 1))
-
-    @override
-    def confidence(self, layer: int, x: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
-        return torch.sigmoid(self._logit(layer, x))
-
     @override
     def loss(self, seen: Seen) -> Float[Tensor, ""]:
-        logits = torch.stack([self._logit(layer, x) for layer, x in enumerate(seen.streams[:-1], 1)], -1)
+        logits = self.logits(seen.streams)
         return binary_cross_entropy_with_logits(logits, seen.same[..., :-1].to(logits.dtype))
-
-    def _logit(self, layer: int, x: Tensor) -> Tensor:
-        return x.to(self.weight.dtype) @ self.weight[layer - 1] + self.bias[layer - 1]

@@ -11,6 +11,13 @@ from seqloom.depth.classifier import Seen
 @torch.no_grad()
 def seen(model: Model, ids: Int[Tensor, "B T+1"]) -> Seen:
     """The streams of all layers over windows, and what each of them predicts; one layer's logits at a time."""
-    streams, _ = model.exits(ids[:, :-1])
-    likeliest = torch.stack([model.exit_logits(x, layer).argmax(-1) for layer, x in enumerate(streams, 1)], -1)
-    return Seen(streams, likeliest == likeliest[..., -1:])
+    inputs, targets = ids[:, :-1], ids[:, 1:]
+    streams, _ = model.exits(inputs)
+    likeliest, likelihoods = [], []
+    for layer, x in enumerate(streams, 1):
+        logits = model.exit_logits(x, layer)
+        log_p = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), -1)
+        likeliest.append(logits.argmax(-1))
+        likelihoods.append(log_p.gather(-1, targets[..., None])[..., 0])
+    found = torch.stack(likeliest, -1)
+    return Seen(streams, found == found[..., -1:], found == targets[..., None], torch.stack(likelihoods, -1))

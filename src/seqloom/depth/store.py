@@ -14,8 +14,8 @@ from safetensors.torch import save
 from seqloom.core.config import Config, read
 from seqloom.core.files import parse_json, read_bytes
 from seqloom.core.model import Model
-from seqloom.depth.classifier import Classifier, ClassifierConfig
-from seqloom.depth.kinds import classifier
+from seqloom.depth.classifier import Classifier
+from seqloom.depth.kinds import AnyClassifier
 from seqloom.runs.durable import replace
 from seqloom.runs.layout import make_folder, sealed
 from seqloom.runs.manifest import Damaged
@@ -34,7 +34,7 @@ class Stored(Config):
     format: Literal[1] = 1
     model: str = Field(description="the hash of the model's settings and weights")
     source: str = Field(description="the text that it was trained on")
-    classifier: ClassifierConfig
+    classifier: AnyClassifier
     weights: str = Field(description="the sum of the file of weights")
 
 
@@ -45,7 +45,8 @@ def save_exits(trained: Classifier, model: Model, source: str, folder: Path) -> 
     weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in trained.state_dict().items()})
     replace(folder / WEIGHTS, weights)
     digest = sha256(weights).hexdigest()
-    stored = Stored(model=model_hash(model), source=source, classifier=trained.config, weights=digest)
+    settings = trained.config.model_dump(mode="json")
+    stored = read(Stored, {"model": model_hash(model), "source": source, "classifier": settings, "weights": digest})
     replace(folder / NAME, sealed(stored.model_dump(mode="json")))
 
 
@@ -65,7 +66,7 @@ def open_exits(folder: str | Path, model: Model) -> Classifier:
     stored = _read(folder)
     if stored.model != model_hash(model):
         raise ValueError(f"{folder} is of another model, or of other weights: run `seqloom study exits` with this run")
-    trained = classifier(stored.classifier)
+    trained = stored.classifier.build()
     path = folder / WEIGHTS
     most = 1024 + 8 * sum(tensor.nbytes + 256 for tensor in trained.state_dict().values())
     if sha256(read_bytes(path, most, follow=False)).hexdigest() != stored.weights:

@@ -60,6 +60,9 @@ def tokens(
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens, step)
     require_seed(seed)
     generator = torch.Generator().manual_seed(seed)
+    if exits is not None:
+        with at_rest(list(model.modules())):
+            exits.begin(model, prompts.to(model.device))
     return drawn(model, reading, prompts, max_tokens, sampling or Sampling(), generator, neighbors)
 
 

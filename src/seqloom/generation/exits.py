@@ -2,8 +2,10 @@
 
     softmax   c_l = p_(1) - p_(2), the two largest of softmax(logits(x_l))       x_l: the stream after layer l
     state     c_l = cos(x_l, x_{l-1})
-    learned   c_l = σ(w_l · x_l + b_l), by a classifier of the model: `seqloom.depth.learned`
+    learned   c_l = σ(w_l · x_l + b_l), by a classifier of the model: `seqloom.depth`
     exit at the first l with c_l ≥ λ_t,    λ_t = clip(9/10 λ + 1/10 e^{-τ t / N}, 0, 1)       token t of at most N
+
+A classifier may choose l itself, or have thresholds of its own for each layer (Depth-Adaptive, `seqloom.depth`).
 
 The layers that are left out read x_l as it is, so that later tokens find what they look back on: keys and values of
 attention, the state of a recurrent mixer. Their mixers are computed for that, their feed-forward networks are not; and
@@ -14,7 +16,7 @@ and values alone in those layers.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from math import exp
@@ -24,15 +26,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from seqloom.core.arguments import count as whole
 from seqloom.core.arguments import described
 from seqloom.core.config import near
 from seqloom.core.layered import layered
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
-from seqloom.depth.classifier import Classifier, Confident
+from seqloom.depth.classifier import Chooser, Classifier, Confident
+from seqloom.depth.multinomial import Multinomial
+from seqloom.depth.sequence import Sequence
 from seqloom.generation.modes import Step
 
-Measure: TypeAlias = Literal["softmax", "state"] | Confident
+Measure: TypeAlias = Literal["softmax", "state"] | Classifier
 MEASURES: tuple[Literal["softmax", "state"], ...] = ("softmax", "state")
 """those that need no training"""
 WARM = 8
@@ -44,26 +49,50 @@ WARM = 8
 class Exits:
     """When layers are left out, and what came of it: `tokens` that were read by themselves, in `layers` in all."""
 
-    threshold: float
-    """λ: 1 leaves out (almost) none, 0 all but the first"""
+    threshold: float | None
+    """λ: 1 leaves out (almost) none, 0 all but the first; None where the classifier has its own, or needs none"""
     by: Measure = "softmax"
     decay: float = 4.0
     """τ: how fast the threshold of early tokens falls"""
     most: int = 200
     """N: tokens that are written at most"""
+    first: int = 1
+    """no token ends before this layer"""
     tokens: int = 0
     layers: int = 0
+    chosen: Int[Tensor, " B"] | None = field(default=None, repr=False)
+    """the layer of each row, where its prompt decides: see `begin`"""
 
-    def at(self, token: int) -> float:
-        """The threshold λ_t of the token of a number, from 0."""
+    def at(self, token: int, layer: int = 1) -> float:
+        """The threshold λ_t of the token of a number, from 0; without a λ that of the classifier at a layer."""
+        if self.threshold is None:
+            assert isinstance(self.by, Confident)
+            return self.by.threshold(layer)
         return min(max(0.9 * self.threshold + 0.1 * exp(-self.decay * token / self.most), 0.0), 1.0)
+
+    @torch.no_grad()
+    def begin(self, model: Model, prompts: Int[Tensor, "B T"]) -> None:
+        """Reads the prompts, at most a context of each, where they decide which layers are left out."""
+        if isinstance(self.by, Sequence):
+            longest = min(model.config.context, model.traits.longest or model.config.context)
+            self.chosen = self.by.chosen(model.features(prompts[:, -longest:]).mean(1))
 
     def step(self, model: Model, ids: Int[Tensor, " B"], state: ModelState) -> tuple[Float[Tensor, "B W"], ModelState]:
         """Reads a token of each row on, whose state is given up; all rows leave out the same layers."""
-        threshold, numbers = self.at(self.tokens), count(1)
+        if isinstance(self.by, Sequence) and self.chosen is None:
+            raise ValueError("the prompts of these texts choose the layer: call begin(model, prompts) first")
+        token, numbers, chosen = self.tokens, count(1), self.chosen
 
         def enough(before: Tensor, after: Tensor) -> bool:
-            return bool((confidence(model, next(numbers), before, after, self.by) >= threshold).all())
+            nonlocal chosen
+            layer = next(numbers)
+            if layer == 1 and isinstance(self.by, Multinomial):
+                chosen = self.by.chosen(after)
+            if layer < self.first:
+                return False
+            if chosen is not None:
+                return bool((chosen <= layer).all())
+            return bool((confidence(model, layer, before, after, self.by) >= self.at(token, layer)).all())
 
         logits, state, layers = model.step_until(ids, state, enough, reuse=True)
         self.tokens += 1
@@ -82,6 +111,8 @@ def confidence(
     """How sure the prediction after a layer is, from 1, given the stream before and after it."""
     if isinstance(by, Confident):
         return by.confidence(layer, after)
+    if isinstance(by, Classifier):
+        raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself, and is never sure or unsure")
     if by == "state":
         return torch.cosine_similarity(before.float(), after.float(), dim=1)
     first, second = model.exit_logits(after[:, None], layer)[:, 0].float().softmax(1).topk(2).values.unbind(1)
@@ -99,14 +130,12 @@ def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
     read, ids = (model.tokenizer.encode(words) for words in (prompt, prompt + text))
     ids = ids[: model.traits.longest or len(ids)]
     first = min(len(read), len(ids) - 1)
-    whole = partial(model.step, reuse=True)
-    read_on(model, whole, ids[:first], ids[first : first + WARM])  # so that the first way pays for no first time
+    plain = partial(model.step, reuse=True)
+    read_on(model, plain, ids[:first], ids[first : first + WARM])  # so that the first way pays for no first time
+    again = replace(exits, tokens=0, layers=0)
+    again.begin(model, torch.tensor([ids[:first]], device=model.device))
     seconds, likeliest = zip(
-        *(
-            read_on(model, step, ids[:first], ids[first:])
-            for step in (whole, partial(Exits(exits.threshold, exits.by, exits.decay, exits.most).step, model))
-        ),
-        strict=True,
+        *(read_on(model, step, ids[:first], ids[first:]) for step in (plain, partial(again.step, model))), strict=True
     )
     changed = sum(one != other for one, other in zip(*likeliest, strict=True)) / len(likeliest[0])
     depth = len(model.config.mixers)
@@ -133,17 +162,33 @@ def require_exits(exits: Any, model: Model) -> None:
         return
     if not isinstance(exits, Exits):
         raise TypeError(f"exits are a seqloom.generation.exits.Exits, not {described(exits)}")
-    if isinstance(exits.by, Confident):
+    if isinstance(exits.by, Classifier):
         _require_fit(exits.by, model)
     elif exits.by not in MEASURES:
         raise ValueError(f"unknown measure {exits.by!r} of exits; {near(str(exits.by), MEASURES)}")
+    _require_threshold(exits)
     for name, value in (("the threshold", exits.threshold), ("the decay", exits.decay)):
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise TypeError(f"{name} of exits is a number, not {described(value)}")
-    if not 0 <= exits.threshold <= 1:
+    if exits.threshold is not None and not 0 <= exits.threshold <= 1:
         raise ValueError(f"the threshold of exits is from 0 to 1, not {exits.threshold}")
     if not 0 <= exits.decay < float("inf") or exits.most < 1:
         raise ValueError("the decay of exits is 0 or more, and the tokens that it is over at least 1")
+    whole("the first layer of exits", exits.first, least=1)
+    depth = layered(model.config, "leaving layers out").depth
+    if exits.first > depth:
+        raise ValueError(f"exits after layer {exits.first} and later lie beyond the model's depth of {depth}")
+
+
+def _require_threshold(exits: Exits) -> None:
+    """ValueError where a threshold is missing, or has no use."""
+    by = exits.by
+    if isinstance(by, Chooser) and exits.threshold is not None:
+        raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself: leave the threshold out")
+    if exits.threshold is None and not isinstance(by, Chooser):
+        if not isinstance(by, Confident):
+            raise ValueError(f"exits by {by} need a threshold from 0 to 1: give one, as 0.9")
+        by.threshold(1)
 
 
 def _require_fit(classifier: Classifier, model: Model) -> None:

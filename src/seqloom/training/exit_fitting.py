@@ -5,10 +5,11 @@ The model is not changed. The last tenth of the text is left out, and says how g
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from seqloom.core.arguments import count
 from seqloom.core.layered import layered
@@ -17,8 +18,8 @@ from seqloom.core.progress import Show, progress
 from seqloom.core.seeds import require_seed
 from seqloom.data.tokens import Ids, Tokens
 from seqloom.data.windows import Windows
-from seqloom.depth.classifier import Classifier, ClassifierConfig, Kind
-from seqloom.depth.kinds import classifier
+from seqloom.depth.classifier import Classifier, Confident, Seen
+from seqloom.depth.kinds import classifier_config
 from seqloom.depth.reading import seen
 from seqloom.evaluation.scores import require_logits, require_tokens
 
@@ -31,13 +32,16 @@ THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95)
 @final
 @dataclass(frozen=True)
 class Judged:
-    """What a classifier does with the last tenth of a text at a threshold."""
+    """What becomes of the last tenth of a text where layers are left out."""
 
-    threshold: float
+    by: str
+    """the threshold, the classifier's own choice, the oracle's, or all layers"""
     layers: float
     """per token"""
     same: float
     """the share of tokens whose likeliest successor is that after all layers"""
+    right: float
+    """the share of those whose likeliest successor came"""
 
 
 @final
@@ -54,20 +58,25 @@ class Fitted:
 def fit_exits(
     model: Model,
     tokens: Tokens,
-    kind: Kind = "learned",
+    kind: str = "learned",
     *,
     batches: int = 300,
     batch: int = 16,
     rate: float = 0.01,
     seed: int = 0,
     show: Show = progress,
+    **settings: Any,
 ) -> Fitted:
-    """Trains a classifier of a model. ValueError for a model without exits, and for a text that is too short."""
+    """Trains a classifier of a kind, with settings of that kind, for a model.
+
+    ValueError for a model without exits, for settings that are not the kind's, and for a text that is too short.
+    """
     require_generates(model, "leave layers out")
     require_tokens(tokens, model.config.vocab)
     config = layered(model.config, "leaving layers out")
     if config.depth < 2:
         raise ValueError("a model of one layer has none that could be left out")
+    chosen = classifier_config({"kind": kind, "depth": config.depth, "dim": config.dim, **settings})
     count("batches", batches, least=1)
     count("batch", batch, least=1)
     require_seed(seed)
@@ -75,9 +84,10 @@ def fit_exits(
         raise ValueError(f"the rate of training is above 0 and at most 1, not {rate}")
     context = min(config.context, model.traits.longest or config.context)
     require_logits(model, batch, context)
+    if chosen.kind == "sequence" and context < 2:
+        raise ValueError("windows of one token have no prompt, and a classifier of kind sequence reads one")
     learned, held = (Windows(part, context, seed) for part in _divided(tokens))
-    trained = classifier(ClassifierConfig(kind=kind, depth=config.depth, dim=config.dim))
-    trained = trained.to(model.device, torch.promote_types(model.dtype, torch.float32))
+    trained = chosen.build().to(model.device, torch.promote_types(model.dtype, torch.float32))
     adam = torch.optim.Adam(trained.parameters(), lr=rate)
     training = model.training
     model.eval()
@@ -100,17 +110,28 @@ def fit_exits(
 
 @torch.no_grad()
 def _judged(trained: Classifier, model: Model, held: Windows, batch: int) -> tuple[float, tuple[Judged, ...]]:
-    """The mean loss on some batches, and what the classifier does there at each threshold."""
-    loss, layers, same = 0.0, np.zeros(len(THRESHOLDS)), np.zeros(len(THRESHOLDS))
+    """The mean loss on some batches, and what the classifier and its oracle do there."""
+    loss, sums = 0.0, dict[str, np.ndarray]()
     for step in range(SCORED):
         read = seen(model, held.batch(step, batch).to(model.device))
         loss += float(trained.loss(read)) / SCORED
-        for number, threshold in enumerate(THRESHOLDS):
-            depths = trained.depths(read.streams, threshold)
-            layers[number] += float(depths.float().mean()) / SCORED
-            same[number] += float(read.same.gather(-1, depths[..., None] - 1).float().mean()) / SCORED
-    rows = zip(THRESHOLDS, layers.tolist(), same.tolist(), strict=True)
-    return loss, tuple(Judged(*row) for row in rows)
+        for name, depths in _ways(trained, read).items():
+            first = trained.first(depths.shape[1])
+            marks = (table.gather(-1, depths[..., None] - 1)[:, first:] for table in (read.same, read.right))
+            row = [float(each.float().mean()) for each in (depths[:, first:], *marks)]
+            sums[name] = sums.get(name, np.zeros(3)) + np.array(row) / SCORED
+    return loss, tuple(Judged(name, *row.tolist()) for name, row in sums.items())
+
+
+def _ways(trained: Classifier, read: Seen) -> dict[str, Tensor]:
+    """The layers (B, T) of all tokens by each of several ways to choose them."""
+    depth, target = trained.config.depth, trained.target(read)
+    ways = {"all layers": torch.full_like(read.same[..., 0], depth, dtype=torch.long)}
+    if target is not None:
+        ways["the oracle"] = target
+    if isinstance(trained, Confident):
+        return {**ways, **{f"--exit {level:g}": trained.depths(read.streams, level) for level in THRESHOLDS}}
+    return {**ways, "the classifier": trained.depths(read.streams)}
 
 
 def _divided(tokens: Tokens) -> tuple[Tokens, Tokens]:
