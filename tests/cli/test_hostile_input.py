@@ -38,6 +38,7 @@ HEALTHY = {
     "markov_gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
+    "thresholds": ["{run}", "--exit-by", "nowhere", "--data", "stories:3"],
     "train": ["tiny", "--out", "new"],
     "tune": ["{run}", "--knn", "nowhere", "--data", "stories:3"],
     "verify": ["he"],

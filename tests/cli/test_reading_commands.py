@@ -198,6 +198,16 @@ def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Pat
     wrong: list[tuple[Any, str]] = [
         (far, "exits after layer 4 and later lie beyond the model's depth of 3"),
     ]
+    search = ("study", "thresholds", run, *by, "--data", "stories:20", "--grid", "0.4,1")
+    if kind == "geometric":
+        found = seqloom(*search, "--delta", 0.9)
+        assert "of 4 combinations the best, 0.4, 0.4, is stored in" in found.out, found.err
+        assert seqloom("generate", run, "Once", "--max-tokens", 5, *by).err.startswith("1.00 of 3 layers")
+        assert json.loads(seqloom(*search, "--json").out)["combinations"] == 4
+        wrong.append(((*search, "--delta", 0), "delta lies between 0 and 1"))
+        wrong.append(((*search, "--grid", "0.5,x"), "--grid is a list of numbers"))
+    else:
+        wrong.append((search, f"{kind} chooses the layer itself, without thresholds"))
     if kind != "geometric":
         wrong.append((("generate", run, "Once", *by, "--exit", 0.5), f"{kind} chooses the layer itself"))
         wrong.append((("study", "calibrate", run, "--data", "stories:5", *by), f"{kind} chooses the layer itself"))

@@ -18,6 +18,7 @@ from seqloom.cli.markov_gap import markov_gap
 from seqloom.cli.paper import paper
 from seqloom.cli.recall import recall
 from seqloom.cli.text import Run, data, evaluate, generate
+from seqloom.cli.thresholds import thresholds
 from seqloom.cli.train import train
 from seqloom.cli.verify import verify
 
@@ -205,6 +206,7 @@ studies.command()(extrapolate)
 studies.command()(markov_gap)
 studies.command()(calibrate)
 studies.command()(exits)
+studies.command()(thresholds)
 studies.command()(paper)
 studies.command()(board)
 

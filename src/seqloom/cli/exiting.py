@@ -1,4 +1,4 @@
-"""`seqloom study exits` and the option `--exit-by`: the work, which loads torch."""
+"""`seqloom study exits`, `study thresholds` and the option `--exit-by`: the work, which loads torch."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,9 @@ from seqloom.cli.retrieving import model_of, tokens_of
 from seqloom.core.config import near
 from seqloom.core.model import Model
 from seqloom.core.table import table
-from seqloom.depth.store import NAME, open_exits, require_new, save_exits
+from seqloom.depth.classifier import Confident
+from seqloom.depth.store import NAME, open_exits, require_new, save_exits, save_thresholds
+from seqloom.evaluation.thresholds import search_thresholds
 from seqloom.generation.exits import MEASURES, Measure
 from seqloom.training.exit_fitting import fit_exits
 
@@ -30,6 +32,40 @@ def trained(
     rows = [(row.by, row.layers, 1 - row.same, row.right) for row in fitted.judged]
     said = f"loss {fitted.before:.4f} nats before training, {fitted.after:.4f} after; use it by --exit-by {out}"
     return f"{table(head, rows)}\n\n{said}"
+
+
+def searched(
+    run: Path,
+    folder: Path,
+    data: str,
+    column: str | None,
+    step: int | None,
+    grid: list[float],
+    delta: float,
+    seed: int,
+    *,
+    as_json: bool,
+) -> str:
+    """Finds a threshold for each layer of a classifier, stores them beside it and returns what they give."""
+    model = model_of(run, step)
+    classifier = open_exits(folder, model)
+    if not isinstance(classifier, Confident):
+        raise ValueError(f"a classifier of kind {classifier.config.kind} chooses the layer itself, without thresholds")
+    tokens = tokens_of(run, model, data, column)
+    found = search_thresholds(model, classifier, tokens, grid=grid, delta=delta, seed=seed)
+    if found.best is not None:
+        save_thresholds(found.best.thresholds, folder)
+    if as_json:
+        return json.dumps(asdict(found))
+    rows = [("all layers", float(len(model.config.mixers)), found.right)]
+    rows += [(f"--exit {row.thresholds[0]:g}, without decay", row.layers, row.right) for row in found.alike]
+    if found.best is None:
+        answer = "no combination is right enough: ask for a larger --delta, or a --grid that goes up to 1"
+    else:
+        rows.append(("the best of all", found.best.layers, found.best.right))
+        named = ", ".join(f"{value:g}" for value in found.best.thresholds)
+        answer = f"of {found.combinations:,} combinations the best, {named}, is stored in {folder}: leave --exit out"
+    return f"{table((data, f'layers of {len(model.config.mixers)}', 'right'), rows)}\n\n{answer}"
 
 
 def measure_of(model: Model, named: str) -> Measure:

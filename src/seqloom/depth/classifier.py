@@ -86,6 +86,8 @@ class Confident(Classifier, ABC):
 
     usual: ClassVar[float | None] = None
     """the threshold, where none is given"""
+    thresholds: tuple[float, ...] | None = None
+    """one for each layer but the last, where a search has found them: `seqloom.evaluation.thresholds`"""
 
     def __init__(self, config: ClassifierConfig) -> None:
         super().__init__(config)
@@ -94,6 +96,8 @@ class Confident(Classifier, ABC):
 
     def threshold(self, layer: int) -> float:
         """That of a layer, where none is given. ValueError where there is none."""
+        if self.thresholds is not None:
+            return self.thresholds[layer - 1]
         if self.usual is None:
             raise ValueError(f"a classifier of kind {self.config.kind} ends where it is sure enough: give a threshold")
         return self.usual

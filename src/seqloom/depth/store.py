@@ -6,7 +6,7 @@ FOLDER/exits.json             the hash of the model, the settings, the sum of th
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Annotated, Any, Literal, final
 
 from pydantic import Field
 from safetensors.torch import save
@@ -14,7 +14,7 @@ from safetensors.torch import save
 from seqloom.core.config import Config, read
 from seqloom.core.files import parse_json, read_bytes
 from seqloom.core.model import Model
-from seqloom.depth.classifier import Classifier
+from seqloom.depth.classifier import Classifier, Confident
 from seqloom.depth.kinds import AnyClassifier
 from seqloom.runs.durable import replace
 from seqloom.runs.layout import make_folder, sealed
@@ -22,7 +22,7 @@ from seqloom.runs.manifest import Damaged
 from seqloom.runs.state import model_hash
 from seqloom.runs.tensors import read_tensors
 
-NAME, WEIGHTS = "exits.json", "weights.safetensors"
+NAME, WEIGHTS, THRESHOLDS = "exits.json", "weights.safetensors", "thresholds.json"
 _LARGEST = 1 << 20
 """bytes of exits.json"""
 
@@ -38,6 +38,14 @@ class Stored(Config):
     weights: str = Field(description="the sum of the file of weights")
 
 
+@final
+class Thresholds(Config):
+    """What thresholds.json holds."""
+
+    weights: str = Field(description="the sum of the weights that they are for")
+    thresholds: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(strict=False)]
+
+
 def save_exits(trained: Classifier, model: Model, source: str, folder: Path) -> None:
     """Writes a classifier of a model. ValueError as of `require_new`."""
     require_new(folder)
@@ -48,6 +56,12 @@ def save_exits(trained: Classifier, model: Model, source: str, folder: Path) -> 
     settings = trained.config.model_dump(mode="json")
     stored = read(Stored, {"model": model_hash(model), "source": source, "classifier": settings, "weights": digest})
     replace(folder / NAME, sealed(stored.model_dump(mode="json")))
+
+
+def save_thresholds(thresholds: tuple[float, ...], folder: Path) -> None:
+    """Writes a threshold for each layer but the last beside a classifier; those of an earlier search are replaced."""
+    content = Thresholds(weights=_stored(folder).weights, thresholds=thresholds)
+    replace(folder / THRESHOLDS, sealed(content.model_dump(mode="json")))
 
 
 def require_new(folder: Path) -> None:
@@ -63,7 +77,7 @@ def open_exits(folder: str | Path, model: Model) -> Classifier:
     for files that are cut or altered.
     """
     folder = Path(folder)
-    stored = _read(folder)
+    stored = _stored(folder)
     if stored.model != model_hash(model):
         raise ValueError(f"{folder} is of another model, or of other weights: run `seqloom study exits` with this run")
     trained = stored.classifier.build()
@@ -76,22 +90,34 @@ def open_exits(folder: str | Path, model: Model) -> Classifier:
         if tensors[name].shape != tensor.shape:
             raise Damaged(f"{path}: {name} has {tuple(tensors[name].shape)}, not {tuple(tensor.shape)}: train it again")
     trained.load_state_dict(tensors)
+    if isinstance(trained, Confident) and (folder / THRESHOLDS).exists():
+        trained.thresholds = _thresholds(folder, stored)
     return trained.to(model.device).eval()
 
 
-def _read(folder: Path) -> Stored:
-    path = folder / NAME
-    if not path.is_file():
+def _stored(folder: Path) -> Stored:
+    if not (folder / NAME).is_file():
         raise FileNotFoundError(f"{folder} has no {NAME}: give the --out of `seqloom study exits`")
+    stored: Stored = read(Stored, _read(folder / NAME))
+    return stored
+
+
+def _thresholds(folder: Path, stored: Stored) -> tuple[float, ...]:
+    found: Thresholds = read(Thresholds, _read(folder / THRESHOLDS))
+    if found.weights != stored.weights or len(found.thresholds) != stored.classifier.depth - 1:
+        raise ValueError(f"{folder / THRESHOLDS} is of another classifier: run `seqloom study thresholds` again")
+    return found.thresholds
+
+
+def _read(path: Path) -> dict[str, Any]:
     data = read_bytes(path, _LARGEST, follow=False)
     try:
         values: Any = parse_json(data)
     except ValueError as error:
-        raise ValueError(f"{path} is not readable JSON ({error}): train it again") from None
+        raise ValueError(f"{path} is not readable JSON ({error}): make it again") from None
     if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no settings: train it again")
+        raise ValueError(f"{path} holds no settings: make it again")
     values.pop("sha256", None)
     if data != sealed(values):
-        raise ValueError(f"{path} is altered: its sha256 is not that of its contents: train it again")
-    stored: Stored = read(Stored, values)
-    return stored
+        raise ValueError(f"{path} is altered: its sha256 is not that of its contents: make it again")
+    return values
