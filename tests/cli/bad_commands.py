@@ -52,6 +52,8 @@ WORDS = [
     ("data-vocab", ["data", "stories:3", "--vocab", "10"], ("at least 257",)),
     ("data-vocab-word", ["data", "stories:3", "--vocab", "ten"], ("--vocab", "integer")),
     ("data-vocab-given", ["data", "stories:3", "--tokenizer", "bytes", "--vocab", "100"], ("257 entries", "vocab=100")),
+    ("data-episodes", ["data", "episodes:CartPoel-v1:random"], ("unknown environment", "did you mean 'CartPole-v1'")),
+    ("data-episodes-maze", ["data", "episodes:TMaze-101:random"], ("a length of 10 to 100", "not 101")),
     ("data-tokenizer-gone", ["data", "stories:3", "--tokenizer", "nowhere"], ("no tokenizer there", "bytes")),
     ("demo-scale", ["demo", "--scale", "tinny", "--out", "new"], ("unknown scale 'tinny'", "tiny")),
     ("demo-out", ["demo", "--scale", "tiny", "--out", ""], ("--out", "no name")),

@@ -1,14 +1,23 @@
-"""`seqloom data`: the contents of a source of text."""
+"""`seqloom data`: the contents of a source of text, or of recorded episodes."""
 
 import json
 
+import numpy as np
+
 from seqloom.core.table import table
+from seqloom.data.episodes import PREFIX, read_episodes
 from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.prepare import prepare
 
 
 def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str, *, as_json: bool) -> str:
     """Documents, tokens, bytes per token, the longest documents and what was skipped, as text or as one JSON object."""
+    if source.partition(":")[0] == PREFIX:
+        options = {"--vocab": vocab is not None, "--tokenizer": tokenizer is not None, "--column": column != "text"}
+        idle = [option for option, given in options.items() if given]
+        if idle:
+            raise ValueError(f"episodes are no text: leave {idle[0]} out")
+        return _recorded(source, as_json)
     given, unit = chosen_tokenizer(tokenizer, vocab)
     size = 5000 if tokenizer in (None, "words") and vocab is None else vocab
     corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=given, unit=unit)
@@ -37,3 +46,26 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
         table(("skipped", "count"), sorted(survey.skipped.items())) if survey.skipped else "nothing was skipped",
     ]
     return "\n\n".join(parts)
+
+
+def _recorded(source: str, as_json: bool) -> str:
+    """Episodes, steps, what they returned and what a state and an action are."""
+    episodes = read_episodes(source)
+    environment, returns, lengths = episodes.environment, episodes.returns, episodes.lengths
+    low, middle, high = (float(number) for number in np.quantile(returns, (0.1, 0.5, 0.9)))
+    values = {
+        "episodes": len(episodes),
+        "steps": episodes.steps,
+        "longest_episode": int(lengths.max()),
+        "mean_return": float(returns.mean()),
+        "lowest_return": float(returns.min()),
+        "return_of_a_tenth_at_most": low,
+        "median_return": middle,
+        "return_of_nine_tenths_at_most": high,
+        "highest_return": float(returns.max()),
+        "numbers_of_a_state": environment.states,
+        ("numbers_of_an_action" if environment.continuous else "actions_to_choose_from"): environment.actions,
+    }
+    if as_json:
+        return json.dumps({"source": source, **values, "identity": episodes.identity})
+    return table((source, ""), [(name.replace("_", " "), value) for name, value in values.items()])

@@ -4,6 +4,7 @@ gutenberg-children         100 children's books, downloaded once (`gutenberg.py`
 stories[:COUNT[:SEED]]     generated stories, one a document; 20000 and seed 0 unless said
 markov:STATES:ORDER:SEED   1000 documents of 1000 letters from a Markov chain; :variable after it for variable order
 hmm:STATES:SYMBOLS:SEED    1000 documents of 1000 letters from a hidden Markov chain
+episodes:ENV:POLICY        no text: what agents did, see `seqloom.data.episodes`
 anything else              a path; write ./stories for a folder of that name
 """
 
@@ -53,6 +54,8 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
         return Documents.of([Document(f"gutenberg {id}", text) for id, text in books], name)
     if (generated := name.partition(":")[0]) in _GENERATED:
         return _GENERATED[generated](name)
+    if generated == "episodes":
+        raise ValueError(f"{name[:100]}: episodes are no text: a model of kind decision learns them, decision/cartpole")
     path = _path(name)
     if path.is_dir():
         return _folder(path, column)

@@ -1,0 +1,92 @@
+"""Environments of `gymnasium` by name, and the sizes of one that a model is made for.
+
+CartPole-v1, MountainCar-v0, …     those that are registered, with a vector as observation
+TMaze-LENGTH                       the T-maze (`t_maze`) of 10 to 100 steps; TMaze is TMaze-10
+
+Actions are one of several, or a vector of bounded numbers.
+"""
+
+import re
+from typing import Annotated, Any, final
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from seqloom.core.config import Config, near
+from seqloom.data.episodes.t_maze import SHORTEST, t_maze
+
+Numbers = Annotated[tuple[float, ...], Field(strict=False)]
+"""a field that takes a list of numbers"""
+MAZE = "TMaze"
+
+
+@final
+class Environment(Config):
+    """What a model knows of an environment and of the episodes that it learns from; all of it follows from the data."""
+
+    name: str = Field("", description="the name of the environment")
+    states: int = Field(1, ge=1, le=2**16, description="numbers of a state")
+    actions: int = Field(2, ge=1, le=2**16, description="actions to choose from, or numbers of an action")
+    continuous: bool = Field(False, description="whether an action is a vector of numbers, not one of several")
+    low: Numbers = Field((), description="the lowest numbers of an action, where it is a vector")
+    high: Numbers = Field((), description="the highest numbers of an action, where it is a vector")
+    limit: int | None = Field(None, ge=1, description="steps after which an episode ends at the latest, if any")
+
+    def scaled(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Actions (…, A) from `low` … `high` to -1 … 1."""
+        low, high = np.array(self.low), np.array(self.high)
+        return ((2 * actions - low - high) / (high - low)).astype(np.float32)
+
+    def unscaled(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """The inverse of `scaled`; what lies beyond is cut."""
+        low, high = np.array(self.low), np.array(self.high)
+        return (low + (np.clip(actions, -1, 1) + 1) / 2 * (high - low)).astype(np.float32)
+
+
+def gymnasium() -> Any:
+    """The library. ValueError where it is not installed."""
+    try:
+        import gymnasium as library
+    except ImportError:
+        raise ValueError("gymnasium is not installed: pip install 'seqloom[agents]'") from None
+    return library
+
+
+def opened(name: str) -> Any:
+    """The environment of a name, started in this process. ValueError for an unknown one, with what was near."""
+    library = gymnasium()
+    if name == MAZE or name.startswith(f"{MAZE}-"):
+        return _maze(library, name)
+    if name not in library.registry:
+        raise ValueError(f"unknown environment {name[:100]!r}; {near(name, [MAZE, *library.registry])}")
+    try:
+        return library.make(name)
+    except Exception as error:  # an environment may ask for any package, and fail as it likes
+        raise ValueError(f"gymnasium cannot start {name} ({' '.join(str(error).split())[:200]})") from None
+
+
+def _maze(library: Any, name: str) -> Any:
+    length = name.removeprefix(MAZE).removeprefix("-")
+    if not re.fullmatch(r"\d{1,9}", length) and length:
+        raise ValueError(f"{name[:100]}: say {MAZE}-LENGTH, as {MAZE}-30")
+    return t_maze(library, int(length or SHORTEST))
+
+
+def described(name: str, environment: Any) -> Environment:
+    """The sizes of an environment. ValueError where states or actions are of another sort than ours."""
+    library = gymnasium()
+    states, actions = environment.observation_space, environment.action_space
+    spaces = library.spaces
+    if not isinstance(states, spaces.Box) or len(states.shape) != 1:
+        raise ValueError(f"{name}: its states are {states}, and only vectors of numbers can be read")
+    limit = None if environment.spec is None else environment.spec.max_episode_steps
+    sizes: dict[str, Any] = {"name": name, "states": states.shape[0], "limit": limit}
+    if isinstance(actions, spaces.Discrete) and actions.start == 0:
+        return Environment(**sizes, actions=int(actions.n))
+    if isinstance(actions, spaces.Box) and len(actions.shape) == 1 and actions.is_bounded():
+        bounds: dict[str, Any] = {"low": tuple(map(float, actions.low)), "high": tuple(map(float, actions.high))}
+        return Environment(**sizes, actions=actions.shape[0], continuous=True, **bounds)
+    raise ValueError(
+        f"{name}: its actions are {actions}, and only one of several (from 0) or bounded vectors can be chosen"
+    )

@@ -1,0 +1,113 @@
+"""Policies that are recorded: what an agent does, given the states of its episode so far.
+
+random       any action, each as likely
+scripted     a rule for each environment, below, which looks at the last state; in the T-maze it keeps the first cue
+mixed        as scripted for a number of steps that is drawn evenly from 0 to 5/4 of the limit, and then at random:
+             episodes of all returns, from which a model can learn to reach the return that it is asked for
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from seqloom.core.config import near
+from seqloom.data.episodes.environment import MAZE, Environment
+from seqloom.data.episodes.t_maze import FORWARD
+
+Act: TypeAlias = Callable[[Any], Any]
+"""from a state to an action; it may remember the states of one episode"""
+POLICIES = ("random", "scripted", "mixed")
+UNBOUNDED = 1000
+"""steps that a mixed policy takes for the limit of an environment without one"""
+
+
+def policy(name: str, environment: Environment, draws: np.random.Generator) -> Act:
+    """The policy of a name for one episode. ValueError for an unknown one, or where an environment has no script."""
+    if name == "random":
+        return at_random(environment, draws)
+    if name not in POLICIES:
+        raise ValueError(f"unknown policy {name[:100]!r}; {near(name, POLICIES)}")
+    script = scripted(environment.name)
+    if name == "scripted":
+        return script
+    return then_random(script, at_random(environment, draws), environment.limit or UNBOUNDED, draws)
+
+
+def at_random(environment: Environment, draws: np.random.Generator) -> Act:
+    """Any action, each as likely."""
+    if not environment.continuous:
+        return lambda state: int(draws.integers(environment.actions))
+    return lambda state: draws.uniform(environment.low, environment.high).astype(np.float32)
+
+
+def then_random(script: Act, wild: Act, limit: int, draws: np.random.Generator) -> Act:
+    """The script for a drawn number of steps, and random actions after them."""
+    left = int(draws.integers(5 * limit // 4 + 1))
+
+    def act(state: Any) -> Any:
+        nonlocal left
+        left -= 1
+        return script(state) if left >= 0 else wild(state)
+
+    return act
+
+
+def scripted(name: str) -> Act:
+    """The rule of an environment. ValueError where there is none."""
+    if name.partition("-")[0] == MAZE:
+        return through_the_maze()
+    if name not in SCRIPTS:
+        raise ValueError(f"there is no script for {name}: choose the policy random, or one of {', '.join(SCRIPTS)}")
+    return SCRIPTS[name]
+
+
+def through_the_maze() -> Act:
+    """Keeps the cue of the first state, walks to the junction and turns."""
+    cue = 0.0
+
+    def act(state: Any) -> int:
+        nonlocal cue
+        cue = float(state[0]) or cue
+        return FORWARD if not state[1] else 1 if cue < 0 else 2
+
+    return act
+
+
+def balance(state: Any) -> int:
+    """Pushes the cart to the side that the pole falls to, a little later where that brings it to the middle."""
+    place, speed, angle, turning = (float(number) for number in state)
+    return int(angle + 0.3 * turning + 0.02 * place + 0.06 * speed > 0)
+
+
+def swing(state: Any) -> int:
+    """Pushes the car the way it rolls, so that each swing is higher."""
+    return 2 if float(state[1]) >= 0 else 0
+
+
+def swing_hard(state: Any) -> Any:
+    """As `swing`, with the whole force."""
+    return np.array([1.0 if float(state[1]) >= 0 else -1.0], np.float32)
+
+
+def swing_up(state: Any) -> Any:
+    """Brings the pendulum to the energy of its upper rest, and holds it there.
+
+    With cos, sin and the rate ω of the angle from the upper rest, and g = 10, l = m = 1, the energy is
+    ω²/6 + 5 (cos - 1), 0 at the upper rest; a torque of the sign of ω adds to it.
+    """
+    upright, aside, rate = (float(number) for number in state)
+    angle = math.atan2(aside, upright)
+    if upright > 0.9:
+        return np.array([np.clip(-12 * angle - 3 * rate, -2, 2)], np.float32)
+    energy = rate * rate / 6 + 5 * (upright - 1)
+    return np.array([2.0 if (energy < 0) == (rate >= 0) else -2.0], np.float32)
+
+
+SCRIPTS: dict[str, Act] = {
+    "CartPole-v1": balance,
+    "MountainCar-v0": swing,
+    "MountainCarContinuous-v0": swing_hard,
+    "Pendulum-v1": swing_up,
+}

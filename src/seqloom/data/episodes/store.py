@@ -1,0 +1,132 @@
+"""Recorded episodes as arrays, and as one file under a digest."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from seqloom.core.config import read
+from seqloom.core.files import read_bytes
+from seqloom.data import cache
+from seqloom.data.episodes.environment import Environment
+
+LARGEST = 4 << 30
+"""bytes of a file at most"""
+_MAGIC = b"SEQLOOME1\n"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """The steps of some episodes, end to end; each is whole, from its first step to its last."""
+
+    states: npt.NDArray[np.float32]
+    """(N, S), the state that each step begins with"""
+    actions: npt.NDArray[Any]
+    """(N,) int64, or (N, A) float32 of vectors as the environment takes them"""
+    rewards: npt.NDArray[np.float64]
+    """(N,), what each step brought"""
+    starts: npt.NDArray[np.int64]
+    """(E,), where each episode begins"""
+    environment: Environment
+
+    def __len__(self) -> int:
+        """How many episodes there are."""
+        return len(self.starts)
+
+    @property
+    def steps(self) -> int:
+        """The steps of all episodes."""
+        return len(self.rewards)
+
+    @property
+    def ends(self) -> npt.NDArray[np.int64]:
+        """(E,), one past the last step of each episode."""
+        return np.append(self.starts[1:], np.int64(self.steps))
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(E,), the steps of each episode."""
+        return self.ends - self.starts
+
+    @property
+    def returns(self) -> npt.NDArray[np.float64]:
+        """(E,), the sum of the rewards of each episode."""
+        return np.add.reduceat(self.rewards, self.starts)
+
+    @cached_property
+    def to_go(self) -> npt.NDArray[np.float64]:
+        """(N,), the return to go: the sum of the rewards from each step to the end of its episode."""
+        sums = np.cumsum(self.rewards)
+        return np.repeat(sums[self.ends - 1], self.lengths) - sums + self.rewards
+
+    @cached_property
+    def times(self) -> npt.NDArray[np.int64]:
+        """(N,), the number of each step in its episode, from 0."""
+        return np.arange(self.steps) - np.repeat(self.starts, self.lengths)
+
+    @property
+    def identity(self) -> str:
+        """sha256 over all of it."""
+        return hashlib.sha256(self._bytes()).hexdigest()
+
+    def chosen(self, episodes: npt.NDArray[np.bool_]) -> "Episodes":
+        """Those of a mask (E,), in their order."""
+        steps = np.repeat(episodes, self.lengths)
+        lengths = self.lengths[episodes]
+        parts = (self.states[steps], self.actions[steps], self.rewards[steps])
+        return Episodes(*parts, np.cumsum(lengths) - lengths, self.environment)
+
+    def save(self, path: Path) -> None:
+        """Writes the file, whole or not at all."""
+        data = self._bytes()
+        cache.write(path, _MAGIC, hashlib.sha256(data).digest(), data)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Reads a file that `save` wrote. ValueError, in one line, where it is damaged or of another kind."""
+        raw = read_bytes(path, LARGEST)
+        start = len(_MAGIC) + 32
+        data = raw[start:]
+        if raw[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data).digest() != raw[len(_MAGIC) : start]:
+            raise ValueError(f"{path}: damaged: its content does not match its checksum")
+        size = int.from_bytes(data[:8], "little")
+        head = json.loads(data[8 : 8 + size])
+        environment: Environment = read(Environment, head["environment"])
+        arrays = {}
+        place = 8 + size
+        for name, dtype, shape in head["arrays"]:
+            count = int(np.prod(shape))
+            arrays[name] = np.frombuffer(data, dtype, count, place).reshape(shape)
+            place += count * np.dtype(dtype).itemsize
+        return cls(**arrays, environment=environment)
+
+    def _bytes(self) -> bytes:
+        """The length of a head in JSON, the head, and the arrays that it names, in its order."""
+        named = {"states": self.states, "actions": self.actions, "rewards": self.rewards, "starts": self.starts}
+        arrays = [(name, array.dtype.newbyteorder("<").str, array.shape) for name, array in named.items()]
+        head = json.dumps({"environment": self.environment.model_dump(mode="json"), "arrays": arrays}).encode()
+        parts = (
+            np.ascontiguousarray(array, dtype) for array, (_, dtype, _) in zip(named.values(), arrays, strict=True)
+        )
+        return b"".join((len(head).to_bytes(8, "little"), head, *(part.tobytes() for part in parts)))
+
+
+def sides(episodes: Episodes, held_out: float, seed: int) -> tuple[Episodes, Episodes]:
+    """The episodes for training and those that are held out, a share `held_out` of them chosen by the seed.
+
+    ValueError where there is one episode alone.
+    """
+    count = len(episodes)
+    if count < 2:
+        raise ValueError("one episode cannot be divided into training and held-out ones: record more")
+    keys = [hashlib.sha256(f"{seed} {number}".encode()).digest() for number in range(count)]
+    held = min(max(round(held_out * count), 1), count - 1)
+    chosen = np.zeros(count, bool)
+    chosen[sorted(range(count), key=keys.__getitem__)[:held]] = True
+    return episodes.chosen(~chosen), episodes.chosen(chosen)
