@@ -3,14 +3,16 @@
     u = (x W_a) ∘ σ(x W_b)                                          a gated linear unit; W_a, W_b are halves of W_in
     y_t = (Σ_{k<K} p_{t,k} ∘ u_{t-kδ}) W_out,   p_t = softmax_k(u_t W_taps)   K = `kernel`; a p for each of H heads
 
-δ is `dilation`, how far apart the inputs of neighboring taps are. u_t = 0 before the first token, whose share of the
-softmax is lost, as in the paper.
+δ is `dilation`, how far apart the inputs of neighboring taps are. Bidirectional, the K taps, an odd number, lie around
+t: u_{t-(k-(K-1)/2)δ}. u_t = 0 outside the text, whose share of the softmax is lost, as in the paper.
 
-Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4, as a causal decoder; seed 000 names it by Tay
-et al., arXiv:2105.03322, who dilate convolutions as well. Left out: dropout of taps, biases.
+Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4; seed 000 names it by Tay et al.,
+arXiv:2105.03322, who dilate convolutions as well. Left out: dropout of taps, biases.
 """
 
+from abc import ABC
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
@@ -21,24 +23,24 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import gated_unit, ring
-from seqloom.ops.lag_sum import taps
+from seqloom.ops.lag_sum import centered, taps
+from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
+NEVER = Traits(causal="never", streams=False, state="none")
 
 
-@final
-class DynamicConv(PackedMixer):
-    """`kernel` taps a token for each of `heads` over `dim` channels. State: a ring of the last (K-1)δ of u."""
-
-    traits = TRAITS
+class DynamicTaps(Mixer, ABC):
+    """`kernel` taps a token for each of `heads` over `dim` channels: what both forms share."""
 
     def __init__(self, dim: int, heads: int, kernel: int, dilation: int = 1) -> None:
         super().__init__()
@@ -47,6 +49,29 @@ class DynamicConv(PackedMixer):
         self.dim, self.heads, self.kernel, self.dilation = dim, heads, kernel, dilation
         self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w_taps = Linear(dim, heads * kernel, bias=False)
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
+        return [
+            View("taps of head 0", "the weight that each token gives the input at each lag", ("position", "lag"), p)
+        ]
+
+    def priced(self, span: Span, summed: Cost) -> Iterable[Cost | nn.Module]:
+        """The chain around the price of the sum."""
+        made = softmax(span.rows * self.heads, self.kernel)
+        return self.w_in, gated_unit.price(span.rows * self.dim), self.w_taps, made, summed, self.w_out
+
+    def _taps(self, u: Tensor) -> Tensor:
+        p: Tensor = self.w_taps(u).unflatten(-1, (self.heads, self.kernel)).softmax(-1)
+        return p  # (B, T, H, K)
+
+
+@final
+class DynamicConv(DynamicTaps, PackedMixer):
+    """The causal form. State: a ring of the last (K-1)δ of u."""
+
+    traits = TRAITS
 
     @property
     @override
@@ -81,21 +106,8 @@ class DynamicConv(PackedMixer):
         return y[:, 0], entries
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        p = self._taps(gated_unit.gated(self.w_in(x[:1])))[0, :, 0]
-        return [
-            View("taps of head 0", "the weight that each token gives the input at each lag", ("position", "lag"), p)
-        ]
-
-    @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        D, H, K = self.dim, self.heads, self.kernel
-        summed = taps.price(span, D, K, dilation=self.dilation)
-        return self.w_in, gated_unit.price(span.rows * D), self.w_taps, softmax(span.rows * H, K), summed, self.w_out
-
-    def _taps(self, u: Tensor) -> Tensor:
-        p: Tensor = self.w_taps(u).unflatten(-1, (self.heads, self.kernel)).softmax(-1)
-        return p  # (B, T, H, K)
+        return self.priced(span, taps.price(span, self.dim, self.kernel, dilation=self.dilation))
 
     def _summed(self, u: Tensor, p: Tensor, past: Tensor) -> Tensor:
         """Σ_k p_{t,k} ∘ u_{t-kδ} for u (B, T, D), taps p (B, T, H, K) and inputs `past` (B, P, D) before u."""
@@ -111,21 +123,57 @@ class DynamicConv(PackedMixer):
         return y.flatten(2)
 
 
+@final
+class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
+    """The form around each token."""
+
+    traits = NEVER
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        u = gated_unit.gated(self.w_in(x))
+        p = self._taps(u)
+        if lengths is not None:
+            u = torch.where(within(lengths, x.shape[1])[:, :, None], u, 0.0)
+        y: Tensor = self.w_out(self._summed(u, p))
+        return y
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        return self.priced(span, centered.price(span, self.dim, (self.kernel + 1) // 2, dilation=self.dilation))
+
+    def _summed(self, u: Tensor, p: Tensor) -> Tensor:
+        """Σ_k p_{t,k} ∘ u_{t-(k-(K-1)/2)δ} for u (B, T, D) and taps p (B, T, H, K)."""
+        T, middle, p = u.shape[1], self.kernel // 2, p.unsqueeze(-1)
+        z = u.unflatten(-1, (self.heads, -1))  # (B, T, H, D/H)
+        y = p[:, :, :, middle] * z
+        for k in range(self.kernel):
+            lag = (k - middle) * self.dilation
+            first, last = max(lag, 0), T + min(lag, 0)  # the positions that have an input there
+            if lag and first < last:
+                y[:, first:last] += p[:, first:last, :, k] * z[:, first - lag : last - lag]
+        return y.flatten(2)
+
+
 @register
 class DynamicConvConfig(MixerConfig):
-    """Dynamic convolution: looks back on `kernel` tokens, `dilation` apart; the context only sizes positions."""
+    """Dynamic convolution: looks at `kernel` tokens, `dilation` apart; the context only sizes positions."""
 
     kind: Literal["dynamic_conv"] = "dynamic_conv"
     heads: int = Field(4, ge=1, description="heads, for each of which a token makes taps; divides dim")
-    kernel: int = Field(7, ge=1, description="tokens that it looks at, the current one included")
+    kernel: int = Field(7, ge=1, description="tokens that it looks at, its own included; odd if bidirectional")
     dilation: int = Field(1, ge=1, description="distance between the inputs of neighboring taps, in tokens")
-    traits: ClassVar = TRAITS
+    traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = (
         {"heads": 2, "kernel": 3},
-        {"heads": 4, "kernel": 2},
+        {"heads": 4, "kernel": 1},
         {"heads": 2, "kernel": 3, "dilation": 2},
     )
 
     @override
-    def make(self, layer: Layer) -> DynamicConv:
-        return DynamicConv(layer.dim, self.heads, self.kernel, self.dilation)
+    def make(self, layer: Layer) -> DynamicTaps:
+        """Raises ValueError for an even number of taps around a token."""
+        if layer.causal:
+            return DynamicConv(layer.dim, self.heads, self.kernel, self.dilation)
+        centered.require_middle(self.kernel)
+        return BidirectionalDynamicConv(layer.dim, self.heads, self.kernel, self.dilation)

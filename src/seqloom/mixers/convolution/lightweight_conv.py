@@ -1,15 +1,18 @@
 """Lightweight convolution: a short convolution whose taps are a softmax over lags, shared by the channels of a head.
 
     u = (x W_a) ∘ σ(x W_b)                                          a gated linear unit; W_a, W_b are halves of W_in
-    y_t = (Σ_{k<K} p_k ∘ u_{t-k}) W_out,   p_k = e^{w_k} / Σ_j e^{w_j}        K = `kernel`; w (K, H), u_t = 0 before x
+    y_t = (Σ_{k<K} p_k ∘ u_{t-kδ}) W_out,   p_k = e^{w_k} / Σ_j e^{w_j}       K = `kernel`; w (K, H), u_t = 0 outside x
 
-Before training w is uniform, ±√(6 / (K + H K)).
+δ is `dilation`, how far apart the inputs of neighboring taps are. Bidirectional, the K taps, an odd number, lie around
+t: u_{t-(k-(K-1)/2)δ}. Before training w is uniform, ±√(6 / (K + H K)).
 
-Source: Wu et al., Pay Less Attention, arXiv:1901.10430, section 3, as a causal decoder; seed 000 names it by
-Tay et al., arXiv:2105.03322, who train it in place of attention. Left out: dropout of taps, biases, dilation.
+Source: Wu et al., Pay Less Attention, arXiv:1901.10430, section 3; seed 000 names it by Tay et al., arXiv:2105.03322,
+who train it in place of attention, and dilate convolutions as well. Left out: dropout of taps, biases.
 """
 
+from abc import ABC
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -20,30 +23,30 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, softmax
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
+from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import gated_unit
-from seqloom.ops.lag_sum import OP, taps, window
+from seqloom.ops.lag_sum import OP, centered, dilated, taps, window
+from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
+NEVER = Traits(causal="never", streams=False, state="none")
 
 
-@final
-class LightweightConv(PackedMixer):
-    """`kernel` taps for each of `heads` over `dim` channels. State: the last K-1 of u (B, K-1, D)."""
+class LightweightTaps(Mixer, ABC):
+    """`kernel` taps for each of `heads` over `dim` channels: what both forms share."""
 
-    traits = TRAITS
-
-    def __init__(self, dim: int, heads: int, kernel: int) -> None:
+    def __init__(self, dim: int, heads: int, kernel: int, dilation: int) -> None:
         super().__init__()
         if dim % heads:
             raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads that divide dim")
-        self.dim, self.heads, self.kernel = dim, heads, kernel
+        self.dim, self.heads, self.kernel, self.dilation = dim, heads, kernel, dilation
         self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w = nn.Parameter(torch.empty(kernel, heads))
         self._begin()
@@ -58,16 +61,35 @@ class LightweightConv(PackedMixer):
         # The taps' logarithms are not decayed, which would make all lags alike.
         return [{"params": [self.w_in.weight, self.w_out.weight]}, {"params": [self.w], "weight_decay": 0.0}]
 
+    @override
+    def views(self, x: Stream) -> list[View]:
+        return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        bound = (6 / (self.kernel * (1 + self.heads))) ** 0.5
+        self.w.uniform_(-bound, bound)
+
+
+@final
+class LightweightConv(LightweightTaps, PackedMixer):
+    """The causal form. State: the last (K-1)δ of u."""
+
+    traits = TRAITS
+
     @property
     @override
     def memory(self) -> Memory:
-        return {"past": Entry((self.kernel - 1, self.dim))}
+        return {"past": Entry(((self.kernel - 1) * self.dilation, self.dim))}
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u = gated_unit.gated(self.w_in(x))
         p = self._taps(u)
-        y, entries = window.carry(u, p, state, "past", lengths)
+        if self.dilation == 1:
+            y, entries = window.carry(u, p, state, "past", lengths)
+        else:
+            y, entries = dilated.carry(u, p, self.dilation, state, "past", lengths)
         return self.w_out(y), entries
 
     @override
@@ -75,18 +97,18 @@ class LightweightConv(PackedMixer):
         # As `read`; the window is neither put in order nor copied.
         u = gated_unit.gated(self.w_in(x))
         p = self._taps(u[:, None])
-        y, past = window.advance(u, p, state["past"], length_of(state), reuse)
+        if self.dilation == 1:
+            y, past = window.advance(u, p, state["past"], length_of(state), reuse)
+        else:
+            y, past = dilated.advance(u, p, self.dilation, state["past"], length_of(state), reuse)
         return self.w_out(y), {"past": past}
-
-    @override
-    def views(self, x: Stream) -> list[View]:
-        return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, H, K = self.dim, self.heads, self.kernel
         soft = softmax(span.rows * H, K).parallel()  # priced per token, as in a step
-        return self.w_in, gated_unit.price(span.rows * D), soft, taps.price(span, D, K), self.w_out
+        summed = taps.price(span, D, K, dilation=self.dilation)
+        return self.w_in, gated_unit.price(span.rows * D), soft, summed, self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:
         """(K, D); under the reference for each token again, so that a step costs what its token costs in a sequence."""
@@ -96,22 +118,48 @@ class LightweightConv(PackedMixer):
             return self.w.expand(T, -1, -1).softmax(1)[0].repeat_interleave(self.dim // self.heads, 1)
         return self.w.softmax(0).repeat_interleave(self.dim // self.heads, 1)
 
-    @torch.no_grad()
-    def _begin(self) -> None:
-        bound = (6 / (self.kernel * (1 + self.heads))) ** 0.5
-        self.w.uniform_(-bound, bound)
+
+@final
+class BidirectionalLightweightConv(LightweightTaps, BidirectionalMixer):
+    """The form around each token."""
+
+    traits = NEVER
+
+    @override
+    def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
+        u = gated_unit.gated(self.w_in(x))
+        if lengths is not None:
+            u = torch.where(within(lengths, x.shape[1])[:, :, None], u, 0.0)
+        p = self.w.softmax(0).repeat_interleave(self.dim // self.heads, 1)
+        y: Tensor = self.w_out(dilated.dilated(u, p, self.dilation, around=True))
+        return y
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        soft = softmax(self.heads * min(span.T, 1), self.kernel).parallel()
+        summed = centered.price(span, self.dim, (self.kernel + 1) // 2, dilation=self.dilation)
+        return self.w_in, gated_unit.price(span.rows * self.dim), soft, summed, self.w_out
 
 
 @register
 class LightweightConvConfig(MixerConfig):
-    """Lightweight convolution: looks back on `kernel` tokens; the context only sizes the model's positions."""
+    """Lightweight convolution: looks at `kernel` tokens, `dilation` apart; the context only sizes positions."""
 
     kind: Literal["lightweight_conv"] = "lightweight_conv"
     heads: int = Field(4, ge=1, description="heads, each with taps of its own; divides dim")
-    kernel: int = Field(7, ge=1, description="tokens that it looks back on, the current one included")
-    traits: ClassVar = TRAITS
-    examples: ClassVar = ({"heads": 2, "kernel": 3}, {"heads": 8, "kernel": 2})
+    kernel: int = Field(7, ge=1, description="tokens that it looks at, its own included; odd if bidirectional")
+    dilation: int = Field(1, ge=1, description="distance between the inputs of neighboring taps, in tokens")
+    traits: ClassVar = replace(TRAITS, causal="either")
+    examples: ClassVar = (
+        {"heads": 2, "kernel": 3},
+        {"heads": 8, "kernel": 1},
+        {"heads": 2, "kernel": 3, "dilation": 2},
+    )
 
     @override
-    def make(self, layer: Layer) -> LightweightConv:
-        return LightweightConv(layer.dim, self.heads, self.kernel)
+    def make(self, layer: Layer) -> LightweightTaps:
+        """Raises ValueError for an even number of taps around a token."""
+        if layer.causal:
+            return LightweightConv(layer.dim, self.heads, self.kernel, self.dilation)
+        centered.require_middle(self.kernel)
+        return BidirectionalLightweightConv(layer.dim, self.heads, self.kernel, self.dilation)

@@ -33,6 +33,14 @@ def centered(x: Stream, w: Float[Tensor, "taps ..."]) -> Stream:
     return lags(pad(x, (0, 0, 0, side)), near)[:, side:]
 
 
+def require_middle(kernel: int) -> None:
+    """ValueError for an even number of taps, none of which is a token's own in the middle."""
+    if kernel % 2 == 0:
+        raise ValueError(
+            f"a kernel of {kernel} has no middle, which a bidirectional convolution needs: choose an odd one"
+        )
+
+
 def _reference(x: Tensor, w: Tensor) -> Tensor:
     """Output by output over the inputs that there are, as the causal reference does it."""
     T, side = x.shape[1], len(w) // 2
@@ -46,9 +54,12 @@ def _reference(x: Tensor, w: Tensor) -> Tensor:
     return torch.stack(outputs, 1)
 
 
-def price(span: Span, dim: int, reach: int, inside: int = 1) -> Cost:
-    """The sum of whole rows over inputs less than `reach` away, each with `inside` products for a channel."""
-    terms = span.terms_around(reach)
+def price(span: Span, dim: int, reach: int, inside: int = 1, dilation: int = 1) -> Cost:
+    """The sum of whole rows over inputs less than `reach` away, each with `inside` products for a channel.
+
+    With `dilation` the inputs are its multiples away, less than `reach` of them.
+    """
+    terms = sum(Span(len(range(first, span.T, dilation))).terms_around(reach) for first in range(dilation))
     return Cost(
         mul=terms * dim * inside,
         add=terms * dim * (inside - 1) + (terms - span.rows) * dim,

@@ -1,0 +1,58 @@
+"""The lag sum whose taps are δ tokens apart: the tokens of each remainder of time by δ, summed among themselves.
+
+    y_t = Σ_k z_{t-kδ} W_k,   centered: Σ_{k=-(L-1)}^{L-1} z_{t-kδ} W_{k+L-1}
+
+The state has the last (L-1)δ inputs, a ring of `ops.ring`.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.state import Entries, Length, State, length_of
+from seqloom.ops import ring
+from seqloom.ops.lag_sum import Taps, lags
+from seqloom.ops.lag_sum.centered import centered
+from seqloom.ops.lag_sum.reference import product
+from seqloom.ops.lag_sum.window import summed
+
+
+def dilated(z: Stream, w: Taps, dilation: int, around: bool = False) -> Stream:
+    """The sum over z (B, T, D), which is the whole sequence; `around` each token where it is centered."""
+    T, run = z.shape[1], centered if around else lags
+    return _each(z, min(dilation, T), lambda part: run(part, w))
+
+
+def carry(
+    z: Stream, w: Taps, dilation: int, state: State | None, name: str, lengths: Lengths | None = None
+) -> tuple[Stream, Entries]:
+    """The sum over z (B, T, D), and the ring `name` of the state after it, which is not computed without a state."""
+    if state is None:
+        return dilated(z, w, dilation), {}
+    length = length_of(state)
+    past = ring.latest(state[name], length.tokens, ring.held(state[name].shape[1], length))
+    y = dilated(torch.cat([past.to(z.dtype), z], 1), w, dilation)[:, past.shape[1] :]
+    return y, {name: ring.write(state[name], length.tokens, z, lengths)}
+
+
+def advance(z: Token, w: Taps, dilation: int, past: Tensor, length: Length, reuse: bool) -> tuple[Token, Tensor]:
+    """The sum at one more token z (B, D), and the ring after it; with `reuse` it is written in place."""
+    held = ring.held(past.shape[1], length)
+    newest = ring.latest(past, length.tokens, held).flip(1)[:, dilation - 1 :: dilation]
+    y = product(z, w[0].to(z.dtype))
+    if newest.shape[1]:
+        y = y + summed(newest.to(z.dtype), w[1 : 1 + newest.shape[1]].to(z.dtype))
+    if reuse:
+        return y, ring.write_(past, length.tokens, z.detach())
+    return y, ring.write(past, length.tokens, z[:, None])
+
+
+def _each(z: Tensor, parts: int, run: Callable[[Tensor], Tensor]) -> Tensor:
+    """`run` over the tokens of each remainder, back in the order of time."""
+    if parts <= 1:
+        return run(z)
+    times = torch.arange(z.shape[1], device=z.device)
+    order = torch.cat([times[first::parts] for first in range(parts)])
+    return torch.cat([run(z[:, first::parts]) for first in range(parts)], 1)[:, order.argsort()]
