@@ -105,8 +105,8 @@ def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
 
 def evaluate(
     run: Run,
-    data: Annotated[str, typer.Option(help=f"the text to predict: {TEXT}, stories")],
-    batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
+    data: Annotated[str | None, typer.Option(help=f"the text to predict: {TEXT}, stories")] = None,
+    batch: Annotated[int, typer.Option(help="windows read, or episodes played, at once", min=1)] = 64,
     stride: Annotated[
         int | None, typer.Option(help="let windows overlap, each this many tokens after the one before it")
     ] = None,
@@ -126,14 +126,42 @@ def evaluate(
     ] = False,
     knn: Knn = None,
     search: Search = None,
+    returns: Annotated[
+        str | None,
+        typer.Option(help="of a model that acts: returns to ask for, as 50,200,500; it plays, in place of --data"),
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(help="played for each return; 20 unless given", min=1)] = None,
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the loss by position")] = False,
 ) -> None:
-    """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once."""
-    from seqloom.cli.scoring import scored
+    """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once.
 
+    A model that acts (decision/cartpole) is scored on --data episodes:ENV:POLICY, or plays with --returns.
+    """
     options: dict[str, Any] = {"stride": stride, "memory": memory, "memory_length": memory_length}
     options |= {"column": column, "pseudo": pseudo, "knn": knn, "search": search}
+    if returns is not None:
+        idle = given_of({"data": data, **options, "pseudo": pseudo or None})
+        if idle:
+            raise ValueError(f"--returns plays episodes: leave --{next(iter(idle)).replace('_', '-')} out")
+        from seqloom.cli.playing import played
+
+        print(played(run, returns, 20 if episodes is None else episodes, batch, step, as_json))
+        return
+    if episodes is not None:
+        raise ValueError("--episodes are played to reach a return: give --returns too, as --returns 50,200,500")
+    if data is None:
+        raise ValueError("Missing option '--data': a text; or --returns, where the model acts")
+    from seqloom.cli.playing import acts, scored_on_episodes
+
+    if acts(run):
+        idle = given_of({**options, "pseudo": pseudo or None})
+        if idle:
+            raise ValueError(f"--{next(iter(idle)).replace('_', '-')} is of text, and {run} acts: leave it out")
+        print(scored_on_episodes(run, data, batch, step, as_json))
+        return
+    from seqloom.cli.scoring import scored
+
     print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))
 
 

@@ -9,7 +9,7 @@ import torch
 
 from seqloom.cli.decoding import decoding, refuse
 from seqloom.core.config import read
-from seqloom.core.model import Model
+from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
 from seqloom.face import load
 from seqloom.generation.beams import Beams, Hypothesis, beam_search
@@ -90,6 +90,8 @@ def _write_target(
 def _with_tokenizer(run: Path, step: int | None) -> Model:
     model = load(run, step=step)
     if model.tokenizer is None:
+        if model.config.objective != "pairs":
+            require_generates(model)
         raise ValueError(f"{run} has no tokenizer.json, so text cannot be read for it")
     return model
 

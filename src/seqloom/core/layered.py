@@ -79,6 +79,11 @@ class LayeredConfig(ModelConfig, ABC):
         return self.vocab
 
     @property
+    def reach(self) -> int:
+        """How many tokens a mixer looks back on: the context, unless each of its positions is several tokens."""
+        return self.context
+
+    @property
     def pattern(self) -> tuple[MixerConfig, ...]:
         """The mixers that the layers repeat."""
         return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)

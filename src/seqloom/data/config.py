@@ -17,7 +17,8 @@ class DataConfig(Config):
         description="a UTF-8 text file, a folder of them, a .jsonl or .parquet file, a folder of .parquet files or of "
         "datasets' save_to_disk, gutenberg-children, stories[:COUNT[:SEED]], or "
         "markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose letters are the tokens; of "
-        "training.objective.kind=pairs a .tsv file (source, tab, target) or pairs:NAME[:COUNT[:SEED]], as pairs:dates",
+        "training.objective.kind=pairs a .tsv file (source, tab, target) or pairs:NAME[:COUNT[:SEED]], as pairs:dates; "
+        "of training.objective.kind=actions episodes:ENV:POLICY[:COUNT[:SEED]], as episodes:CartPole-v1:mixed",
     )
     vocab: int | None = Field(
         5000,

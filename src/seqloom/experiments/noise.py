@@ -7,12 +7,16 @@ import numpy as np
 
 from seqloom.core.device import chosen
 from seqloom.core.model_config import ModelConfig
+from seqloom.core.objective import Objective
 from seqloom.data.config import DataConfig
+from seqloom.data.episodes import Episodes
 from seqloom.data.tokens import Tokens, id_type
+from seqloom.models.decision import DecisionConfig
 from seqloom.training.config import TrainConfig
 from seqloom.training.learner import Learner
 from seqloom.training.loop import Updates
 from seqloom.training.memory import require_room
+from seqloom.training.objectives.actions import Actions
 from seqloom.training.optimizers import optimizer
 
 
@@ -32,6 +36,18 @@ def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
     return Tokens(ids, np.zeros(1, np.int64), np.full(1, len(ids)))
 
 
+def episodes_of_noise(model: DecisionConfig) -> Episodes:
+    """Episodes that fill the context, of random states and actions; the same in each process."""
+    draws, environment = np.random.default_rng(0), model.environment
+    steps = min(model.context, model.vocab)
+    count = 64 * steps
+    actions = draws.integers(environment.actions, size=count)
+    if environment.continuous:
+        actions = draws.uniform(environment.low, environment.high, (count, environment.actions)).astype(np.float32)
+    states = draws.standard_normal((count, environment.states)).astype(np.float32)
+    return Episodes(states, actions, np.ones(count), np.arange(64, dtype=np.int64) * steps, environment)
+
+
 def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], object]:
     """A function that does one training step on noise: batch, forward, backward, optimizer.
 
@@ -48,7 +64,11 @@ def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], obj
         text = labelled_noise(model.context, model.vocab, texts)
     else:
         text = noise(model.context, model.vocab)
-    objective = training.objective.build(model, DataConfig(source="noise"), training.batch, text)
+    objective: Objective
+    if isinstance(model, DecisionConfig):
+        objective = Actions(model, played := episodes_of_noise(model), played, training.batch)
+    else:
+        objective = training.objective.build(model, DataConfig(source="noise"), training.batch, text)
     updates = Updates(Learner(built, objective), optimizer(built, training), training, seed=0)
     numbers = count()
     return lambda: updates(next(numbers))

@@ -37,6 +37,12 @@ def check_range(ids: Tensor, vocab: int) -> None:
         raise out_of_range(ids, vocab)
 
 
+def check_actions(actions: Tensor, count: int) -> None:
+    """Raises ValueError for actions that are not one of `count`. Values are not read where `check_range` reads none."""
+    if has_values(actions) and actions.numel() and not 0 <= int(actions.min()) <= int(actions.max()) < count:
+        raise ValueError(f"actions must lie in 0 … {count - 1}, not {int(actions.min())} … {int(actions.max())}")
+
+
 def embedded(table: nn.Embedding, ids: Tensor) -> Tensor:
     """The table's rows. On a CPU, ValueError for ids that it does not have; other devices report that themselves."""
     if torch.compiler.is_compiling() or hooked(table):

@@ -34,7 +34,8 @@ class TransformerConfig(LayeredConfig, ABC):
         description="decoder: reads from left to right and generates; encoder: reads in both directions; classifier: "
         "gives one text or two a label; seq2seq: reads a source and writes its target; universal, universal_encoder: "
         "the first two with one block, applied many times; ngram: counts n-grams; hmm: a hidden Markov model; "
-        "textcnn: gives a text a label by filters over its words",
+        "textcnn: gives a text a label by filters over its words; "
+        "decision: acts so as to reach a return (Decision Transformer)",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")
@@ -95,7 +96,7 @@ class TransformerConfig(LayeredConfig, ABC):
             mixer.require_form(self.causal)
         parts = {
             name: mixer.shared(
-                Layer(self.dim, self.context, self.causal, 0, kinds.count(mixer.kind), self._position_in(mixer))
+                Layer(self.dim, self.reach, self.causal, 0, kinds.count(mixer.kind), self._position_in(mixer))
             )
             for mixer, name in self._names.items()
         }
@@ -117,7 +118,7 @@ class TransformerConfig(LayeredConfig, ABC):
         number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)
         position = self._position_in(config)
         return config.build(
-            self.dim, self.context, self.causal, layer=number, depth=depth, shared=shared, position=position
+            self.dim, self.reach, self.causal, layer=number, depth=depth, shared=shared, position=position
         )
 
     def _position_in(self, mixer: MixerConfig) -> PositionConfig | None:

@@ -8,6 +8,7 @@ from seqloom.core.config import near, read_inside
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.classifier import ClassifierConfig
 from seqloom.models.config import TransformerConfig
+from seqloom.models.decision import DecisionConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig
 from seqloom.models.hmm import HMMConfig
@@ -22,7 +23,7 @@ KINDS: dict[str, type[ModelConfig]] = {
     config.model_fields["kind"].default: config
     for config in (
         *(DecoderConfig, EncoderConfig, ClassifierConfig, Seq2SeqConfig),
-        *(UniversalConfig, UniversalEncoderConfig, NgramConfig, HMMConfig, TextCNNConfig),
+        *(UniversalConfig, UniversalEncoderConfig, NgramConfig, HMMConfig, TextCNNConfig, DecisionConfig),
     )
 }
 SHARED = TransformerConfig

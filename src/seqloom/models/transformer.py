@@ -202,15 +202,26 @@ class Transformer(Model, ABC):
         streams: list[Tensor] | None,
         last: Tensor | None = None,
     ) -> tuple[Tensor, Extras]:
-        """`features_with_extras`; the stream after each layer is appended to `streams`.
-
-        With `last` (B, T) a token goes on as it is after the layer of that number.
-        """
+        """`features_with_extras`; `streams` and `last` as of `_through`."""
         self._check_piece(ids, keep)
         if added is not None:
             arguments.check_added(added, ids, self.config.dim, self.token.weight.dtype, self.device)
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
-        x = self._embed(ids, time, keep, added)
+        return self._through(self._embed(ids, time, keep, added), time, keep, streams, last)
+
+    def _through(
+        self,
+        x: Tensor,
+        time: Tensor | None,
+        keep: Tensor | None,
+        streams: list[Tensor] | None,
+        last: Tensor | None = None,
+    ) -> tuple[Tensor, Extras]:
+        """What the layers make of the embeddings x of tokens at `time`, and their extras.
+
+        The stream after each layer is appended to `streams`; with `last` (B, T) a token goes on as it is after the
+        layer of that number.
+        """
         parts: list[Extras] = []
         handed: Handed = {}
         if self._reversible and self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -326,6 +337,10 @@ class Transformer(Model, ABC):
             x = x * self.config.dim**0.5
         if position is not None and not position.scaled:
             x = x + position(time).to(x.dtype)
+        return self._begun(x)
+
+    def _begun(self, x: Tensor) -> Tensor:
+        """What the first layer reads of embeddings: their norm if any, after the dropout; of two streams, twice."""
         normed: Tensor = x if self.embed_norm is None else self.embed_norm(x)
         drops = self.dropout.training or hooked(self.dropout)
         embedded: Tensor = self.dropout(normed) if drops else normed

@@ -144,6 +144,11 @@ class RunConfig(Config):
                 f"model.exit_heads=own is not trained by training.objective.kind={objective.kind}: "
                 "choose training.objective.kind=exits"
             )
+        if objective.plays and only is None:
+            raise ValueError(
+                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
+                "choose model.kind=decision"
+            )
         if objective.causal != self.model.causal:
             kind = "masked_token" if objective.causal else "next_token"
             raise ValueError(
@@ -154,11 +159,13 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _labelled(self) -> "RunConfig":
-        """What is of labels alone, and what labelled examples and pairs have no use for."""
+        """What is of labels alone, and what labelled examples, pairs and episodes have no use for."""
         data, fields = self.data, DataConfig.model_fields
         labelled, paired = self.training.objective.labelled, self.training.objective.paired
         idle: tuple[str, ...] = ("division", "disjoint", "packed", "within_documents", "unwrap")
-        if not labelled:
+        if self.training.objective.plays:
+            idle += ("column", "labels", "passage", "tokenizer")
+        elif not labelled:
             idle = (*(idle if paired else ()), *(("column",) if paired else ()), "labels", "passage")
         elif data.labels == "given":
             idle += ("passage",)
@@ -166,6 +173,7 @@ class RunConfig(Config):
             if getattr(data, name) != fields[name].default:
                 what = "an objective without labels has"
                 what = "labelled examples have" if labelled else "pairs have" if paired else what
+                what = "episodes have" if self.training.objective.plays else what
                 raise ValueError(f"{what} no use for data.{name}: leave it out")
         return self
 

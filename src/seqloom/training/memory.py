@@ -64,7 +64,8 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
     Of that the stream before each sublayer, the hidden layer of what follows a mixer, and the logits twice; what mixers
     keep of their own is not counted. Reversible layers hold as much at every depth.
     """
-    tokens = -(-training.batch // training.accumulate) * model.context
+    reach = model.reach if isinstance(model, LayeredConfig) else model.context
+    tokens = -(-training.batch // training.accumulate) * reach
     weight = _width(training)
     width = 2 if training.precision == "bf16" else weight
     ids = 8 * training.batch * (model.context + 1)

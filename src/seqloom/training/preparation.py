@@ -6,6 +6,7 @@ import torch
 
 from seqloom.core.device import chosen
 from seqloom.core.objective import Objective
+from seqloom.data.episodes import read_episodes, sides
 from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.labelled import prepare_labelled
 from seqloom.data.packing import require_documents
@@ -13,6 +14,7 @@ from seqloom.data.paired import prepare_paired
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
+from seqloom.models.decision import DecisionConfig
 from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
 from seqloom.training.memory import require_room
@@ -29,6 +31,8 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     if tokenizer is not None:
         config = _sized(config, tokenizer)
     require_room(config.model, chosen(training.device), training)
+    if training.objective.plays:
+        return of_episodes(config), None
     if not training.objective.reads_text:
         return config, None
     if training.objective.labelled:
@@ -71,6 +75,13 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     if data.packed:
         require_documents(corpus.train, data.source)
     return of_corpus(config, corpus), corpus
+
+
+def of_episodes(config: RunConfig) -> RunConfig:
+    """The settings with what follows from episodes: sizes of states and actions, and how states are scaled."""
+    assert isinstance(config.model, DecisionConfig)
+    train, _ = sides(read_episodes(config.data.source), config.data.held_out, config.data.seed)
+    return config.model_copy(update={"model": config.model.of_episodes(train)})
 
 
 def of_corpus(config: RunConfig, corpus: Corpus) -> RunConfig:
@@ -120,5 +131,5 @@ def _objective(config: RunConfig, tokens: Tokens | None) -> Objective:
 def identity(config: RunConfig, corpus: Corpus | None) -> dict[str, Any]:
     """What must be equal for two runs to be the same: see `RunConfig.identity`."""
     if corpus is None:
-        return config.identity(config.training.objective.data_identity)
+        return config.identity(config.training.objective.data_identity(config.data))
     return config.identity(corpus.identity, corpus.tokenizer.json)

@@ -106,6 +106,6 @@ def _build(model: ModelConfig) -> None:
     with torch.device("meta"):
         for mixer in dict.fromkeys(model.mixers):
             try:
-                mixer.build(model.dim, model.context, model.causal)
+                mixer.build(model.dim, model.reach, model.causal)
             except RuntimeError as error:  # a size beyond torch's integers
                 raise ValueError(f"{mixer.kind} cannot be built of these sizes ({short(str(error))})") from None

@@ -6,6 +6,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from seqloom.runs.layout import Run
 from seqloom.runs.model import config_of
+from seqloom.training.objectives.actions import ActionsConfig
 from seqloom.training.objectives.config import ObjectiveConfig
 from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.objectives.labels import LabelsConfig
@@ -15,7 +16,7 @@ from seqloom.training.objectives.pairs import PairsConfig
 from seqloom.training.objectives.probe import ProbeConfig
 
 AnyObjective: TypeAlias = Annotated[
-    NextTokenConfig | ExitsConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig | PairsConfig,
+    NextTokenConfig | ExitsConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig | PairsConfig | ActionsConfig,
     Field(discriminator="kind"),
 ]
 

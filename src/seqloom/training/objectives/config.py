@@ -24,13 +24,14 @@ class ObjectiveConfig(Config, ABC):
     """whether it reads examples with labels: `data.labels`"""
     paired: ClassVar[bool] = False
     """whether it reads pairs of a source and a target"""
+    plays: ClassVar[bool] = False
+    """whether it reads episodes of agents"""
     resizes: ClassVar[bool] = False
     """whether its rows can be of any length: `Objective.resize`"""
     uses_length: ClassVar[bool] = False
     """whether a run of another number of steps is another run"""
 
-    @property
-    def data_identity(self) -> str:
+    def data_identity(self, data: DataConfig) -> str:
         """The entry for the text in the identity of a run that reads none."""
         return ""
 

@@ -79,9 +79,8 @@ class ProbeConfig(ObjectiveConfig):
             return self.questions
         return probe(f"{self.probe}{',' if ':' in self.probe else ':'}{self.test}", self.difficulty)
 
-    @property
     @override
-    def data_identity(self) -> str:
+    def data_identity(self, data: DataConfig) -> str:
         """The probe with all its settings."""
         return f"{self.questions.name} {json.dumps(self.questions.model_dump(mode='json'), sort_keys=True)}"
 

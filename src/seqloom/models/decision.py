@@ -1,0 +1,247 @@
+"""The Decision Transformer: the action of each step, from the return that is wanted and from the steps before it.
+
+    r_t = W_r R̂_t/c + b_r + E_t,   u_t = W_s (s_t - μ)/σ + b_s + E_t,   v_t = W_a a_t + b_a + E_t      tokens of a step
+    x = dropout(norm([r_1, u_1, v_1, …, r_T, u_T, v_T])),   m times Block
+    â_t = W norm(x at u_t) + b,   of a vector of numbers its tanh                   read at the state, before the action
+
+R̂_t: the rewards that are still to come; E_t: one embedding per step of an episode, for all three of its tokens; a_t: a
+unit vector of one of several actions, or numbers from -1 to 1. c, μ and σ follow from the episodes: the largest return,
+mean and deviation of the states. With `returns=end` rewards move to the last step, so that R̂_t is the whole return at
+every step; with `returns=none` the model is not told any return, and clones the behaviour that it was shown.
+
+Source: Chen et al., arXiv:2106.01345, section 3 and its Algorithm 1, and the authors' program. What differs: any causal
+mixers in place of GPT-2's attention, the weights begin as in our other models, and the predictions of states and
+returns, which the paper does not train either, are left out. Seed 002 prints the triples as (R̂_t, s_{t-1}, a_{t-1}).
+"""
+
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.arguments import count, described
+from seqloom.core.cost import Cost, Per, linear, softmax
+from seqloom.core.extras import Extras
+from seqloom.core.model import ModelTraits
+from seqloom.core.position import PositionConfig
+from seqloom.core.shapes import Ids, Keep, Stream
+from seqloom.data.episodes import Environment, Episodes
+from seqloom.models import arguments
+from seqloom.models.config import TransformerConfig
+from seqloom.models.cost import block_cost, norm_cost, shared_cost
+from seqloom.models.transformer import Transformer
+from seqloom.ops.projection import Linear
+from seqloom.positions import AnyPosition
+from seqloom.positions.none import NoPositionConfig
+
+TOKENS = 3
+"""of a step: the return to go, the state, the action"""
+LEAST = 1e-6
+"""what a deviation is at least, so that a state which never changes can be divided by it"""
+Numbers = Annotated[tuple[float, ...], Field(strict=False)]
+
+
+@final
+class DecisionConfig(TransformerConfig):
+    """The sizes of a Decision Transformer and its mixers; what it plays follows from the episodes."""
+
+    kind: Literal["decision"] = "decision"
+    vocab: int = Field(
+        5000, ge=1, le=2**24, description="steps of an episode that have an embedding, which follow from the episodes"
+    )
+    context: int = Field(20, ge=1, le=2**22, description="steps of a window, three tokens each")
+    position: AnyPosition = Field(NoPositionConfig(), description="what tells mixers the order of tokens, if anything")
+    embed_norm: bool = Field(True, description="a norm of the embeddings")
+    embed_scale: Literal[False] = Field(False, description="of embeddings of words alone")
+    tie: Literal[False] = Field(False, description="of an output with an entry for each word alone")
+    returns: Literal["to_go", "end", "none"] = Field(
+        "to_go",
+        description="what a step is told: the return still to come; end: as if all rewards came at the end; none: "
+        "nothing (behaviour cloning)",
+    )
+    environment: Environment = Field(Environment(), description="what it plays, which follows from the episodes")
+    mean: Numbers = Field((), description="mean of each number of a state, which follows from the episodes")
+    deviation: Numbers = Field((), description="deviation of each number of a state, which follows from the episodes")
+    largest: float = Field(1.0, gt=0, description="largest return, which follows from the episodes")
+    causal: ClassVar = True
+    objective: ClassVar = "actions"
+
+    @property
+    @override
+    def outputs(self) -> int:
+        return self.environment.actions
+
+    @property
+    @override
+    def reach(self) -> int:
+        return TOKENS * self.context
+
+    @model_validator(mode="after")
+    def _one_position(self) -> "DecisionConfig":
+        position: PositionConfig = self.position
+        if position.place in ("embedding", "layers"):
+            raise ValueError(
+                f"each step has an embedding of its own, which model.position={position.kind} would be next to: choose "
+                "none, or one that acts in the mixers (rotary, t5, alibi, …)"
+            )
+        return self
+
+    def of_episodes(self, episodes: Episodes) -> "DecisionConfig":
+        """The settings with what follows from the episodes that are trained on."""
+        environment = episodes.environment
+        steps = max(int(episodes.lengths.max()), environment.limit or 0)
+        known: dict[str, Any] = {"environment": environment, "vocab": steps}
+        known["mean"] = tuple(map(float, episodes.states.astype(np.float64).mean(0)))
+        deviation = np.maximum(episodes.states.astype(np.float64).std(0), LEAST)
+        known["deviation"] = tuple(map(float, deviation))
+        known["largest"] = float(np.abs(episodes.returns).max()) or 1.0
+        return self.model_copy(update=known)
+
+    @override
+    def build(self, layers: int | None = None) -> "Decision":
+        return Decision(self, layers)
+
+
+@final
+class Decision(Transformer):
+    """Chooses the action of each step of an episode. The ids of its verbs are the numbers of the steps, from 0."""
+
+    config: DecisionConfig
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, config: DecisionConfig, layers: int | None = None) -> None:
+        super().__init__(config, layers)
+        environment = config.environment
+        self.of_return = Linear(1, config.dim)
+        self.of_state = Linear(environment.states, config.dim)
+        self.of_action = Linear(environment.actions, config.dim)
+        for name, numbers, usual in (("mean", config.mean, 0.0), ("deviation", config.deviation, 1.0)):
+            values = torch.tensor(numbers or (usual,) * environment.states)
+            self.register_buffer(name, values, persistent=False)
+        if not self.token.weight.is_meta:
+            self.reset()
+
+    @property
+    @override
+    def traits(self) -> ModelTraits:
+        """It neither generates text nor streams: it reads the last steps of an episode anew for each action."""
+        return ModelTraits(False, False, self.longest)
+
+    @override
+    def forward(
+        self,
+        ids: Ids,
+        keep: Keep | None = None,
+        returns: Float[Tensor, "B T"] | None = None,
+        states: Float[Tensor, "B T S"] | None = None,
+        actions: Tensor | None = None,
+    ) -> Float[Tensor, "B T A"]:
+        """The action of each step: logits of the A to choose from, or A numbers from -1 to 1. See `decide`."""
+        return self.decide(ids, keep, returns, states, actions)[0]
+
+    def decide(
+        self,
+        ids: Ids,
+        keep: Keep | None = None,
+        returns: Float[Tensor, "B T"] | None = None,
+        states: Float[Tensor, "B T S"] | None = None,
+        actions: Tensor | None = None,
+    ) -> tuple[Float[Tensor, "B T A"], Extras]:
+        """`forward`, and the layers' auxiliary losses and statistics.
+
+        ids (B, T): the numbers of the steps; `returns` (B, T): what is wanted from each step on; `states` (B, T, S);
+        `actions`: (B, T) of one of several, or (B, T, A) of numbers from -1 to 1. The action of a step does not depend
+        on that step's entry of `actions`. ValueError for what is missing or of another shape.
+        """
+        x, extras = self.features_with_extras(ids, keep, None, returns, states, actions)
+        return self.output(x[:, 1::TOKENS]), extras
+
+    @override
+    def features_with_extras(
+        self,
+        ids: Ids,
+        keep: Keep | None = None,
+        added: Stream | None = None,
+        returns: Float[Tensor, "B T"] | None = None,
+        states: Float[Tensor, "B T S"] | None = None,
+        actions: Tensor | None = None,
+    ) -> tuple[Stream, Extras]:
+        """The stream (B, 3T, D) after the last layer: of the return, the state and the action of each step."""
+        if returns is None or states is None or actions is None:
+            raise ValueError("a model of kind decision reads the steps of episodes: give returns, states and actions")
+        if added is not None:
+            raise ValueError("nothing is added to the embeddings of a decision model: leave added out")
+        self._check_piece(ids, keep)
+        self._check_steps(ids, keep, returns, states, actions)
+        wanted = torch.zeros_like(returns) if self.config.returns == "none" else returns / self.config.largest
+        scaled = (states - self.mean) / self.deviation
+        if not self.config.environment.continuous:
+            actions = nn.functional.one_hot(actions, self.config.environment.actions)
+        read = (self.of_return(wanted[..., None].to(self.dtype)), self.of_state(scaled.to(self.dtype)))
+        time = self.token(ids if keep is None else torch.where(keep, ids, 0))
+        x = torch.stack([part + time for part in (*read, self.of_action(actions.to(self.dtype)))], 2).flatten(1, 2)
+        kept = None if keep is None else keep.repeat_interleave(TOKENS, 1)
+        return self._through(self._begun(x), None, kept, None)
+
+    @override
+    def output(self, x: Stream) -> Tensor:
+        logits = super().output(x)
+        return logits.tanh() if self.config.environment.continuous else logits
+
+    @override
+    def exits(self, ids: Ids, keep: Keep | None = None) -> NoReturn:
+        self._lacks("leave layers out")
+
+    @override
+    def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
+        """The price of one row of T steps, the action of each of which is predicted."""
+        count("T", T, least=1)
+        if per != "sequence":
+            raise ValueError("a decision model reads the steps of a window together: it has no price of a token")
+        config, environment = self.config, self.config.environment
+        embedded = linear(T, 1, config.dim, bias=True).parallel() + linear(T, environment.states, config.dim, bias=True)
+        embedded += linear(T, environment.actions, config.dim, bias=True).parallel()
+        embedded += Cost(add=TOKENS * T * config.dim, params=config.vocab * config.dim, path=("addition",))
+        numbers = environment.states * T
+        embedded += Cost(add=numbers, div=numbers + T, path=("addition", "division")).parallel()
+        head = linear(T, config.dim, environment.actions, bias=config.head_bias)
+        chosen = Cost(other=T * environment.actions, path=("other",)) if environment.continuous else None
+        return embedded + self.inner_cost(T) + head + (chosen or softmax(T, environment.actions))
+
+    @override
+    def inner_cost(self, T: int) -> Cost:
+        """The price of T steps of all layers and of the norms around them."""
+        count("T", T)
+        config, tokens = self.config, TOKENS * T
+        blocks = [self.blocks[config.like(layer)] for layer in range(config.depth)]
+        total = shared_cost(blocks)
+        if config.embed_norm:
+            total += norm_cost(tokens, config.dim, config.norm)
+        if config.sublayers == "reversible":
+            total += Cost(add=tokens * config.dim, div=tokens * config.dim, path=("addition", "division"))
+        total += sum((block_cost(block, tokens, "sequence") for block in blocks), Cost())
+        return total + (norm_cost(T, config.dim, config.norm) if config.norm_place == "before" else Cost())
+
+    def _check_steps(self, ids: Tensor, keep: Tensor | None, returns: Any, states: Any, actions: Any) -> None:
+        """Raises TypeError or ValueError, in one line, unless all fit steps (B, T) and the environment."""
+        environment = self.config.environment
+        shapes = {"returns": (returns, ()), "states": (states, (environment.states,))}
+        shapes["actions"] = (actions, (environment.actions,) if environment.continuous else ())
+        for name, (tensor, further) in shapes.items():
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"{name} are a tensor, not {described(tensor)}")
+            numbers = name != "actions" or environment.continuous
+            if tensor.is_floating_point() != numbers:
+                kind = "numbers" if numbers else f"whole numbers below {environment.actions}"
+                learned = "continuous" if environment.continuous else "discrete"
+                raise ValueError(f"{name} are {kind}, not {described(tensor)}: the model learned {learned} actions")
+            if tensor.shape != (*ids.shape, *further) or tensor.device != ids.device:
+                wanted = (*ids.shape, *further)
+                raise ValueError(f"{name} are {wanted} on {ids.device}, not {described(tensor)}")
+        if not environment.continuous:
+            arguments.check_actions(actions if keep is None else torch.where(keep, actions, 0), environment.actions)

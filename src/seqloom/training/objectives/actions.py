@@ -1,0 +1,162 @@
+"""Actions: the action of each step of recorded episodes, given the return that it led to.
+
+    loss = mean of -ln p(a_t | R̂_1, s_1, a_1, …, R̂_t, s_t)                  of one of several: nats per action
+    loss = mean of (a_t - â_t)²                                              of a vector of numbers, scaled to -1 … 1
+
+A batch holds windows of `context` steps. Each step of the episodes begins one window an epoch, in an order of its own,
+and a window ends with its episode. What is scored are windows of held-out episodes, side by side.
+
+Source: Chen et al., Decision Transformer, arXiv:2106.01345, section 3 (training), and its Algorithm 1. What differs: a
+step begins as many windows as any other in an epoch, where the authors' program draws them.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+from typing_extensions import override
+
+from seqloom.core.extras import Extras
+from seqloom.core.model_config import ModelConfig
+from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.table import written
+from seqloom.data.config import DataConfig
+from seqloom.data.episodes import Environment, Episodes, read_episodes, sides
+from seqloom.data.permutation import permute
+from seqloom.data.tokens import Tokens
+from seqloom.evaluation.scores import widened
+from seqloom.models.decision import DecisionConfig
+from seqloom.training.objectives.config import ObjectiveConfig
+
+
+@final
+class ActionsConfig(ObjectiveConfig):
+    """Predicts the actions of recorded episodes."""
+
+    kind: Literal["actions"] = "actions"
+    plays: ClassVar = True
+
+    @override
+    def data_identity(self, data: DataConfig) -> str:
+        """That of the episodes."""
+        return read_episodes(data.source).identity
+
+    @override
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Actions":
+        assert isinstance(model, DecisionConfig)
+        train, held = sides(read_episodes(data.source), data.held_out, data.seed)
+        return Actions(model, train, held, rows)
+
+
+@final
+class Actions(Objective):
+    """Windows of episodes, `rows` per step; `held` are the episodes that are never trained on."""
+
+    def __init__(self, model: DecisionConfig, train: Episodes, held: Episodes, rows: int) -> None:
+        super().__init__()
+        self.model, self.train_on, self.held, self.rows = model, train, held, rows
+        require_same(model.environment, train.environment)
+
+    @override
+    def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
+        """The tensors of `windows`, of the windows that a step begins with."""
+        count = self.train_on.steps
+        epoch, index = np.divmod(np.arange(step * self.rows, (step + 1) * self.rows), count)
+        return windows(self.train_on, permute(index, epoch, count, seed), self.model)
+
+    @override
+    def targets(self, batch: Batch) -> int:
+        """The actions of these rows."""
+        return int(batch["keep"].sum())
+
+    @override
+    def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
+        """The mean loss of an action."""
+        predicted, extras = decided(model, batch)
+        loss = loss_of(predicted[batch["keep"]], batch["actions"][batch["keep"]])
+        return Pass({"loss": loss}, extras)
+
+    @override
+    def score(self, model: Any, held_out: Any) -> Row:
+        """The mean loss of an action of held-out episodes, or of those given; the share of right ones if discrete."""
+        episodes: Episodes = self.held if held_out is None else held_out
+        require_same(model.config.environment, episodes.environment)
+        total, right, steps = 0.0, 0, 0
+        first = np.flatnonzero(episodes.times % self.model.context == 0)
+        learning = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                for begin in range(0, len(first), self.rows):
+                    made = windows(episodes, first[begin : begin + self.rows], self.model)
+                    batch = {name: tensor.to(model.device) for name, tensor in made.items()}
+                    predicted, actions = decided(model, batch)[0][batch["keep"]], batch["actions"][batch["keep"]]
+                    total += float(loss_of(predicted.double(), actions)) * len(actions)
+                    steps += len(actions)
+                    if not actions.is_floating_point():
+                        right += int((predicted.argmax(-1) == actions).sum())
+        finally:
+            model.train(learning)
+        row = {"held_out": total / steps, "actions": steps}
+        return row if episodes.environment.continuous else {**row, "accuracy": right / steps}
+
+    @override
+    def summary(self, row: Row) -> str:
+        """The loss, and the share of right actions where there is one."""
+        loss = f"held-out loss {written(row['held_out'])}"
+        if "accuracy" not in row:
+            return f"{loss} per action, squared"
+        return f"{loss} nats per action, {row['accuracy']:.1%} of {row['actions']:,} right"
+
+
+def require_same(model: Environment, episodes: Environment) -> None:
+    """ValueError, in one line, where episodes have other states or actions than the model learned."""
+    if model.continuous != episodes.continuous:
+        learned, given = ("continuous", "discrete") if model.continuous else ("discrete", "continuous")
+        raise ValueError(
+            f"{episodes.name or 'these episodes'} has {given} actions, and the model learned {learned} ones of "
+            f"{model.name}: give episodes of that environment"
+        )
+    for what in ("states", "actions", "low", "high"):
+        wanted, given_size = getattr(model, what), getattr(episodes, what)
+        if wanted != given_size:
+            raise ValueError(
+                f"{episodes.name or 'these episodes'} has {given_size} for {what}, and the model learned {wanted} of "
+                f"{model.name}: give episodes of that environment"
+            )
+
+
+def windows(episodes: Episodes, firsts: "npt.NDArray[np.int64]", model: DecisionConfig) -> Batch:
+    """Windows of at most `model.context` steps of one episode each, which begin with the given steps.
+
+    `ids` (B, T): the numbers of the steps; `keep` (B, T): False after the end of an episode; `returns` (B, T), `states`
+    (B, T, S), and `actions` (B, T), or (B, T, A) of numbers that are scaled to -1 … 1.
+    """
+    lasts = episodes.ends[np.searchsorted(episodes.starts, firsts, side="right") - 1]
+    lengths = np.minimum(lasts - firsts, model.context)
+    places = firsts[:, None] + np.arange(int(lengths.max()))
+    keep = np.arange(places.shape[1]) < lengths[:, None]
+    places = np.where(keep, places, firsts[:, None])
+    actions = episodes.actions[places]
+    if episodes.environment.continuous:
+        actions = episodes.environment.scaled(actions)
+    wanted = episodes.to_go if model.returns != "end" else np.repeat(episodes.returns, episodes.lengths)
+    arrays = {"ids": episodes.times[places], "keep": keep, "returns": wanted[places].astype(np.float32)}
+    arrays |= {"states": episodes.states[places], "actions": actions}
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+def decided(model: Any, batch: Batch) -> tuple[Tensor, Extras]:
+    """The model's action of each step of a batch (B, T, A), and its extras."""
+    predicted, extras = model.decide(batch["ids"], batch["keep"], batch["returns"], batch["states"], batch["actions"])
+    return widened(predicted), extras
+
+
+def loss_of(predicted: Tensor, actions: Tensor) -> Tensor:
+    """The mean loss of actions (N,) or (N, A), given logits or numbers (N, A)."""
+    if actions.is_floating_point():
+        return mse_loss(predicted, actions.to(predicted.dtype))
+    return cross_entropy(predicted, actions)
