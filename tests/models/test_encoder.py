@@ -108,12 +108,12 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
 
 def test_every_kind_has_its_name_and_builds() -> None:
     transformers = ["decoder", "encoder", "classifier", "seq2seq", "universal", "universal_encoder"]
-    assert list(KINDS) == [*transformers, "ngram", "hmm", "textcnn", "decision"]
+    assert list(KINDS) == [*transformers, "universal_seq2seq", "ngram", "hmm", "textcnn", "decision"]
     encoder = {"encoder": {"depth": 1, "mixer": {"kind": "attention", "heads": 2}}}
     for kind, config in KINDS.items():
         counts = kind in COUNTING
         sizes = {"kind": kind, "vocab": 31, "context": 8}
-        own = encoder if kind == "seq2seq" else {}
+        own = encoder if "seq2seq" in kind else {}
         model = model_config(sizes).build() if counts or kind == "textcnn" else built(kind, **own)
         assert type(model.config) is config
         assert issubclass(config, ModelConfig)

@@ -226,5 +226,5 @@ def require_translates(model: Any) -> None:
     require_model(model)
     if not model.traits.translates:
         idle = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
-        reason = f"no state in {idle}" if model.config.kind == "seq2seq" else "use one of model.kind=seq2seq"
+        reason = f"no state in {idle}" if model.config.objective == "pairs" else "use one of model.kind=seq2seq"
         raise ValueError(f"a model of kind {model.config.kind} cannot translate a source: {reason}")

@@ -32,8 +32,8 @@ class TransformerConfig(LayeredConfig, ABC):
     kind: str = Field(
         "decoder",
         description="decoder: reads from left to right and generates; encoder: reads in both directions; classifier: "
-        "gives one text or two a label; seq2seq: reads a source and writes its target; universal, universal_encoder: "
-        "the first two with one block, applied many times; ngram: counts n-grams; hmm: a hidden Markov model; "
+        "gives one text or two a label; seq2seq: reads a source and writes its target; universal, universal_encoder, "
+        "universal_seq2seq: with one block, applied many times; ngram: counts n-grams; hmm: a hidden Markov model; "
         "textcnn: gives a text a label by filters over its words; "
         "decision: acts so as to reach a return (Decision Transformer)",
     )
@@ -136,13 +136,17 @@ class TransformerConfig(LayeredConfig, ABC):
 
     def _channel(self, layer: int) -> Channel | None:
         match self.channel:
-            case "ffn":
-                return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias, self.ffn_chunk)
+            case "ffn" | "separable":
+                return self.transition()
             case "channel_mix":
                 return ChannelMix(self.dim, self.ffn, layer, self.depth)
             case "channel_mix7":
                 return ChannelMix7(self.dim, self.ffn, layer, self.depth)
-            case "separable":
-                return Separable(self.dim, self.ffn, self.causal)
             case "none":
                 return None
+
+    def transition(self) -> FFN | Separable:
+        """What follows reading where `channel` is ffn or separable."""
+        if self.channel == "separable":
+            return Separable(self.dim, self.ffn, self.causal)
+        return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias, self.ffn_chunk)

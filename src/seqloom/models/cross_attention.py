@@ -13,6 +13,7 @@ with one head and without W_v and W_out there.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Literal, final
 
 import torch
@@ -93,12 +94,14 @@ class CrossAttention(nn.Module, ABC):
     def weighing(self, rows: int, terms: int) -> Cost:
         """The price of scores, weights and sums, of `rows` queries over `terms` pairs per head."""
 
-    def cost(self, T: int, span: Span) -> Cost:
+    def cost(self, T: int, span: Span, again: bool = False) -> Cost:
         """The price for a source of T tokens, of a target as long or of its token alone; the state is keys and values.
 
-        The projections of the source are of the sequence alone.
+        The projections of the source are of the sequence alone; `again` is the price where they are there already.
         """
         chain = part_price(self.w_q, span) + self.weighing(span.rows, span.rows * T) + part_price(self.w_out, span)
+        if again:
+            return replace(chain, params=0, state=0)
         params = sum(parameter.numel() for parameter in self.parameters())
         source = Span(T if span.per == "sequence" else 0)
         once = (part_price(self.w_k, source) + part_price(self.w_v, source)).parallel()

@@ -16,6 +16,7 @@ from seqloom.models.ngram.config import NgramConfig
 from seqloom.models.seq2seq import Seq2SeqConfig
 from seqloom.models.textcnn import TextCNNConfig
 from seqloom.models.universal import UniversalConfig, UniversalEncoderConfig
+from seqloom.models.universal_seq2seq import UniversalSeq2SeqConfig
 
 AnyModel: TypeAlias = SerializeAsAny[ModelConfig]
 """a field of settings that holds those of a model of any kind"""
@@ -23,7 +24,8 @@ KINDS: dict[str, type[ModelConfig]] = {
     config.model_fields["kind"].default: config
     for config in (
         *(DecoderConfig, EncoderConfig, ClassifierConfig, Seq2SeqConfig),
-        *(UniversalConfig, UniversalEncoderConfig, NgramConfig, HMMConfig, TextCNNConfig, DecisionConfig),
+        *(UniversalConfig, UniversalEncoderConfig, UniversalSeq2SeqConfig),
+        *(NgramConfig, HMMConfig, TextCNNConfig, DecisionConfig),
     )
 }
 SHARED = TransformerConfig

@@ -1,11 +1,14 @@
 """What follows self-mixing in a layer of a decoder that reads a source: cross-attention and a feed-forward network.
 
-    h = x + dropout(cross(norm_1(x), source)),     y = h + dropout(ffn(norm_2(h)))
-    h = norm_1(x + dropout(cross(x, source))),     y = norm_2(h + dropout(ffn(h)))      `norm_place` after
+    h = x + dropout(cross(norm_1(x), source)),     y = h + dropout(channel(norm_2(h)))
+    h = norm_1(x + dropout(cross(x, source))),     y = norm_2(h + dropout(channel(h)))      `norm_place` after
+
+channel: the feed-forward network, or in a Universal Transformer two separable convolutions, which remember tokens.
 
 Source: Vaswani et al., arXiv:1706.03762, section 3.1, whose norms are after; before: Xiong et al., arXiv:2002.04745.
 """
 
+from dataclasses import replace
 from typing import Literal, final
 
 from torch import Tensor, nn
@@ -13,11 +16,11 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per, Span
 from seqloom.core.parts import part_price
-from seqloom.core.shapes import Keep, Stream
-from seqloom.core.state import State
+from seqloom.core.shapes import Keep, Stream, Token
+from seqloom.core.state import LayerState, State
+from seqloom.models.channel import Channel
 from seqloom.models.cross_attention import CrossAttention
 from seqloom.models.dropout import Dropout
-from seqloom.models.ffn import FFN
 from seqloom.models.norm import Norm, normalisation
 
 
@@ -26,30 +29,74 @@ class SourceBlock(nn.Module):
     """The second and the third sublayer of a layer; the first, with its norm, is a `Block` of its own."""
 
     def __init__(
-        self, cross: CrossAttention, ffn: FFN, dropout: float, norm: Norm, norm_place: Literal["before", "after"]
+        self,
+        cross: CrossAttention,
+        kind: str,
+        channel: Channel,
+        dropout: float,
+        norm: Norm,
+        norm_place: Literal["before", "after"],
     ) -> None:
         super().__init__()
         self.norm_before = norm_place == "before"
-        self.norm_1, self.cross = normalisation(norm, ffn.dim), cross
-        self.norm_2, self.ffn = normalisation(norm, ffn.dim), ffn
+        self.norm_1, self.cross = normalisation(norm, channel.dim), cross
+        self.norm_2, self.kind = normalisation(norm, channel.dim), kind
+        self.add_module(kind, channel)
         self.dropout = Dropout(dropout)
 
+    @property
+    def channel(self) -> Channel:
+        """The third sublayer, whose parameters are named after its kind."""
+        channel: Channel = getattr(self, self.kind)
+        return channel
+
     @override
-    def forward(self, x: Stream, source: State) -> Stream:
+    def forward(self, x: Stream, source: State, keep: Keep | None = None) -> Stream:
         """The stream x (B, T, D) after both sublayers, given what `start` made of the source."""
         h = self._sum(self.norm_1, x, self.cross(self._input(self.norm_1, x), source))
-        return self._sum(self.norm_2, h, self.ffn(self._input(self.norm_2, h)))
+        channel = self.channel
+        return self._sum(self.norm_2, h, channel(self._input(self.norm_2, h), keep if channel.memory else None))
 
     def start(self, source: Stream, keep: Keep | None = None) -> State:
         """What the layer keeps of the encoder's stream (B, S, D), see `CrossAttention.start`."""
         return self.cross.start(source, keep)
 
-    def cost(self, T: int, per: Per) -> Cost:
-        """The price for a source of T tokens, of a target as long or of its token at position T alone."""
+    def begin(self, batch: int) -> LayerState:
+        """What the third sublayer remembers before the first token; nothing where it has no memory."""
+        return (self.channel.start(batch),) if self.channel.memory else ()
+
+    def extend(self, x: Stream, source: State, memory: LayerState, keep: Keep | None) -> tuple[Stream, LayerState]:
+        """`forward` from what `begin` gave, or an earlier piece."""
+        if not memory:
+            return self(x, source, keep), ()
+        h = self._sum(self.norm_1, x, self.cross(self._input(self.norm_1, x), source))
+        y, after = self.channel.extend(self._input(self.norm_2, h), memory[0], keep)
+        return self._sum(self.norm_2, h, y), (after,)
+
+    def step(self, x: Token, source: State, memory: LayerState, reuse: bool) -> tuple[Token, LayerState]:
+        """`extend` by one token."""
+        if not memory:
+            y: Tensor = self(x[:, None], source)
+            return y[:, 0], ()
+        read = self.cross(self._input(self.norm_1, x)[:, None], source)[:, 0]
+        h = self._sum(self.norm_1, x, read)
+        y, after = self.channel.step(self._input(self.norm_2, h), memory[0], reuse=reuse)
+        return self._sum(self.norm_2, h, y), (after,)
+
+    def trim(self, memory: LayerState) -> LayerState:
+        """See `Mixer.trim`."""
+        return tuple(self.channel.trim(state) for state in memory)
+
+    def cost(self, T: int, per: Per, again: bool = False) -> Cost:
+        """The price for a source of T tokens, of a target as long or of its token at position T alone.
+
+        `again` is that of a further step with the same weights, for which the source is projected already.
+        """
         span = Span(T, per)
-        residual = Cost(add=span.rows * self.ffn.dim, path=("addition",))
+        residual = Cost(add=span.rows * self.channel.dim, path=("addition",))
         norms = part_price(self.norm_1, span) + part_price(self.norm_2, span)
-        return norms + self.cross.cost(T, span) + residual + self.ffn.cost(T, per) + residual
+        total = norms + self.cross.cost(T, span, again) + residual + self.channel.cost(T, per) + residual
+        return replace(total, params=0) if again else total
 
     def _input(self, norm: nn.Module, x: Tensor) -> Tensor:
         z: Tensor = norm(x) if self.norm_before else x

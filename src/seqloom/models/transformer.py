@@ -308,6 +308,10 @@ class Transformer(Model, ABC):
         layers = [self.blocks[self.config.like(layer)] for layer in range(self.config.depth)]
         return inner_cost(self.config, layers, T)
 
+    def extra_cost(self, T: int, per: Per) -> Cost:
+        """The price of what a kind of model computes besides its embedding, layers and output."""
+        return Cost()
+
     def _check_piece(self, ids: Tensor, keep: Tensor | None) -> None:
         """Raises unless ids (B, T) and keep (B, T) fit the model, and every id that is kept the vocabulary."""
         arguments.check_ids(ids, 2, self.device)

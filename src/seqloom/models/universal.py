@@ -8,8 +8,8 @@ z = h + P + S. The transition is a feed-forward network or two separable convolu
 position has its output after as many steps as it needs, see `halting`; all are computed, because later tokens may read
 what an earlier one has left at any step. The state holds what the mixer remembers of each step.
 
-Source: Dehghani et al., Universal Transformers, arXiv:1807.03819, Eq. 4-6. Its decoder also reads an encoder; here are
-the decoder alone and the encoder alone. By default norms are before the sublayers. Seed 002 adds the transition to
+Source: Dehghani et al., Universal Transformers, arXiv:1807.03819, Eq. 4-6. Here are the decoder alone and the
+encoder alone, in `universal_seq2seq` both. By default norms are before the sublayers. Seed 002 adds the transition to
 A^{t-1} instead of A^t and leaves P^t out of the residual.
 """
 
@@ -126,14 +126,15 @@ class Repeated(Transformer, ABC):
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
-        return super().cost(T, per, outputs) + self._extra_cost(T, per)
+        return super().cost(T, per, outputs) + self.extra_cost(T, per)
 
     @override
     def inner_cost(self, T: int) -> Cost:
         inner = super().inner_cost(T)
         return inner if self.halting is None else inner + self.halting.price(span(T, "sequence"))
 
-    def _extra_cost(self, T: int, per: Per) -> Cost:
+    @override
+    def extra_cost(self, T: int, per: Per) -> Cost:
         """The waves of the steps, what is added at each step, and the halting; the position itself is priced before."""
         config, priced = self.config, span(T, per)
         numbers, steps, half = priced.rows * config.dim, config.depth, (config.dim + 1) // 2

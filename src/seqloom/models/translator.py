@@ -1,0 +1,309 @@
+"""An encoder-decoder: an encoder reads a source whole, and a decoder writes a target, token by token, looking at it.
+
+    s = norm(encoder(source))                                                     any bidirectional mixers (B, S, D)
+    x = dropout(√D (token + position)),   m times [ self-mixer, cross-attention to s, ffn ],   logits = norm(x) W + b
+
+Both sides have one vocabulary and one embedding; with `tie` the output layer has it too. The decoder's state holds what
+its self-mixers remember of the target, and keys and values of s, which are projected once.
+
+Source: Sutskever et al., arXiv:1409.3215; Bahdanau et al., arXiv:1409.0473; Vaswani et al., arXiv:1706.03762. What
+differs: any mixers stand where they have recurrent networks or self-attention; the target begins with `<eos>`.
+"""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core import extras as named
+from seqloom.core.arguments import count
+from seqloom.core.cost import Cost, Per, span
+from seqloom.core.extras import Extras, merged
+from seqloom.core.mixer import Mixer
+from seqloom.core.model import ModelTraits
+from seqloom.core.model_config import ModelConfig
+from seqloom.core.parts import plain
+from seqloom.core.shapes import Ids, Keep, Logits, Stream
+from seqloom.core.state import (
+    LayerState,
+    ModelState,
+    State,
+    bounded,
+    counted,
+    length_of,
+    measured,
+    stepped,
+    unread,
+)
+from seqloom.mixers.handing import Handed
+from seqloom.models import arguments
+from seqloom.models.cost import inner_cost, layers_cost, norm_cost, output_cost
+from seqloom.models.halting import Pondering
+from seqloom.models.head import TiedHead
+from seqloom.models.source_block import SourceBlock
+from seqloom.models.transformer import Transformer
+from seqloom.models.translator_config import TranslatorConfig
+
+
+class Translator(Transformer, ABC):
+    """Predicts each token of a target from its source and from the tokens before it."""
+
+    config: TranslatorConfig
+    encoder: Transformer
+
+    def __init__(self, config: TranslatorConfig, layers: int | None = None) -> None:
+        super().__init__(config, layers)
+        encoder = config.encoding().build()
+        assert isinstance(encoder, Transformer)
+        self.encoder = encoder
+        del self.encoder.token  # the embedding is the decoder's, held and saved once
+        self.encoder.__dict__["token"] = self.token
+        self.encoder.head = TiedHead(self.token, False)
+        self.after = nn.ModuleList(
+            SourceBlock(
+                config.cross.build(config.dim),
+                config.channel,
+                config.transition(),
+                config.dropout,
+                config.norm,
+                config.norm_place,
+            )
+            for _ in self.layers
+        )
+        """what follows self-mixing in each layer"""
+        if not self.token.weight.is_meta:
+            self.reset()
+
+    @override
+    def reset(self) -> None:
+        super().reset()
+        if "after" in self._modules:  # not yet where the decoder's own part is built
+            self.encoder.reset()
+            for block in dict.fromkeys(self.source_blocks):
+                plain(block, self.config.std)
+                block.cross.init()
+                block.channel.init()
+
+    @property
+    def source_blocks(self) -> list[SourceBlock]:
+        """What follows self-mixing in each layer, in order."""
+        built = [block for block in self.after if isinstance(block, SourceBlock)]
+        return [built[number % len(built)] for number in range(len(self.blocks))]
+
+    @property
+    @override
+    def sublayers(self) -> list[Mixer]:
+        """The self-mixers, and what follows cross-attention where it remembers tokens."""
+        channels = [block.channel for block in self.source_blocks]
+        return [*super().sublayers, *(channel for channel in channels if channel.memory)]
+
+    @property
+    @override
+    def traits(self) -> ModelTraits:
+        """It writes a target to a source, from a state that `begin` gives, where every self-mixer streams."""
+        streams = all(sublayer.traits.streams for sublayer in self.sublayers)
+        limits = [limit for limit in (self.longest, self.encoder.longest) if limit is not None]
+        return ModelTraits(False, False, min(limits, default=None), translates=streams)
+
+    @override
+    def forward(
+        self, ids: Ids, keep: Keep | None = None, source: Ids | None = None, source_keep: Keep | None = None
+    ) -> Logits:
+        """Logits of the token after each position of a target ids (B, T), given sources (B, S)."""
+        return self.forward_with_extras(ids, keep, source, source_keep)[0]
+
+    @override
+    def forward_with_extras(
+        self, ids: Ids, keep: Keep | None = None, source: Ids | None = None, source_keep: Keep | None = None
+    ) -> tuple[Logits, Extras]:
+        """`forward`, and the auxiliary losses and statistics, named as in `layers.3.balance`, `encoder.layers.0.…`."""
+        x, extras = self.features_with_extras(ids, keep, None, source, source_keep)
+        return self.logits(x, keep), extras
+
+    @override
+    def features_with_extras(
+        self,
+        ids: Ids,
+        keep: Keep | None = None,
+        added: Stream | None = None,
+        source: Ids | None = None,
+        source_keep: Keep | None = None,
+    ) -> tuple[Stream, Extras]:
+        """The stream (B, T, D) of the target after the last layer. ValueError without a source."""
+        if added is not None:
+            raise ValueError(f"nothing is added to the embeddings of a {self.config.kind} model: leave added out")
+        x, extras, _ = self.passed(ids, keep, source, source_keep)
+        return x, extras
+
+    def passed(
+        self, ids: Ids, keep: Keep | None, source: Ids | None, source_keep: Keep | None
+    ) -> tuple[Stream, Extras, Pondering | None]:
+        """`features_with_extras`, and when positions of the target have halted, where they do."""
+        if source is None:
+            raise ValueError(f"a model of kind {self.config.kind} reads a source with each target: give source (B, S)")
+        self._check_piece(ids, keep)
+        encoded, extras = self.encode(source, source_keep)
+        if len(source) != len(ids):
+            raise ValueError(f"{len(source)} sources for {len(ids)} targets: give one for each")
+        time = self._time(ids, ids.new_zeros(len(ids)), keep)
+        x = self._embed(ids, time, keep)
+        parts, handed = [extras], Handed()
+        signals, halting = self._signals(time), self._halting(keep)
+        sources = self._sources(encoded, source_keep)
+        for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
+            z = x if signals is None else x + signals(number)
+            h, handed, extras = block.forward_with_extras(z, handed, keep)
+            y = after(h, sources[number], keep)
+            x = y if halting is None else halting.take(x, y)
+            parts.append(extras.under(f"layers.{number}"))
+        if halting is not None:
+            x = halting.mean
+            parts.append(halting.extras)
+        return x, merged(parts), halting
+
+    def _sources(self, encoded: Tensor, keep: Tensor | None) -> list[State]:
+        """What each layer keeps of the encoder's stream (B, S, D); layers of the same weights keep the same."""
+        kept = {block: block.start(encoded, keep) for block in dict.fromkeys(self.source_blocks)}
+        return [kept[block] for block in self.source_blocks]
+
+    def encode(self, source: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
+        """The encoder's stream (B, S, D) after its norm, and its extras under `encoder.`."""
+        x, extras = self.encoder.features_with_extras(source, keep)
+        return self.encoder.norm(x), extras.under("encoder")
+
+    def begin(self, source: Ids, keep: Keep | None = None) -> ModelState:
+        """The state before the first token of the target, given sources (B, S) of kept tokens `keep` (B, S)."""
+        encoded, _ = self.encode(source, keep)
+        B = len(source)
+        layers = tuple(
+            (*block.start(B), source, *after.begin(B))
+            for block, after, source in zip(self.blocks, self.source_blocks, self._sources(encoded, keep), strict=True)
+        )
+        return ModelState(layers, unread(B, self.device))
+
+    @override
+    def start(self, batch: int, *, capacity: int | None = None) -> NoReturn:
+        raise ValueError(f"a model of kind {self.config.kind} starts from a source: use begin(source)")
+
+    @override
+    def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
+        """Reads a further piece of the target; logits after each of its positions. The given state stays."""
+        x, state = self.read(ids, state, keep)
+        return self.logits(x, keep), state
+
+    @override
+    def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
+        self._check_piece(ids, keep)
+        arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
+        length, T = length_of(bounded(state.extra)), ids.shape[1]
+        time = self._time(ids, length.tokens, keep)
+        x = self._embed(ids, time, keep)
+        layers: list[LayerState] = []
+        handed, signals, halting = Handed(), self._signals(time), self._halting(keep)
+        for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
+            own, source, *rest = state.layers[number]
+            z = x if signals is None else x + signals(number)
+            h, memory, handed, _ = block.extend_with_extras(z, (own,), handed, keep)
+            y, then = after.extend(h, source, tuple(rest), keep)
+            x = y if halting is None else halting.take(x, y)
+            layers.append((*memory, source, *then))
+        if halting is not None:
+            x = halting.mean
+        length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
+        return x, ModelState(tuple(layers), counted({}, length))
+
+    @override
+    def step(
+        self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
+    ) -> tuple[Float[Tensor, "B W"], ModelState]:
+        """Reads one token of each target; with `reuse` the given state is given up. Logits of the next token."""
+        arguments.check_ids(ids, 1, self.device)
+        arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
+        arguments.check_flag("reuse", reuse)
+        extra = bounded(state.extra)
+        pieces = ids[:, None]
+        time = self._time(pieces, extra["length"], None)
+        x = self._embed(pieces, time, None)[:, 0]
+        layers: list[LayerState] = []
+        handed, signals, halting = Handed(), self._signals(time), self._halting(None)
+        for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
+            own, source, *rest = state.layers[number]
+            z = x if signals is None else x + signals(number)[:, 0]
+            h, memory, handed = block.step(z, (own,), handed, reuse=reuse)
+            y, then = after.step(h, source, tuple(rest), reuse)
+            x = y if halting is None else halting.take(x, y)
+            layers.append((*memory, source, *then))
+        if halting is not None:
+            x = halting.mean
+        return self.output(x[:, None])[:, 0], ModelState(tuple(layers), stepped({}, extra))
+
+    @override
+    def trim(self, state: ModelState) -> ModelState:
+        """The same state, contiguous and without unused room, as it is saved."""
+        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        layers = tuple(
+            (*block.trim((own,)), source, *after.trim(tuple(rest)))
+            for block, after, (own, source, *rest) in zip(self.blocks, self.source_blocks, state.layers, strict=True)
+        )
+        return state._replace(layers=layers)
+
+    @property
+    @override
+    def loss_weights(self) -> dict[str, float]:
+        encoder = {f"encoder.{name}": weight for name, weight in self.encoder.loss_weights.items()}
+        return {**super().loss_weights, **encoder}
+
+    @override
+    def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
+        super().after_update(step, statistics)
+        self.encoder.after_update(step, named.within(statistics, "encoder"))
+
+    @property
+    def _sublayers_per_layer(self) -> int:
+        """The self-mixer, cross-attention, and what follows it where it remembers tokens."""
+        return 2 + bool(self.source_blocks[0].channel.memory)
+
+    @override
+    def _check_exits(self) -> NoReturn:
+        self._lacks("leave layers out")
+
+    @override
+    def take_windows(self, config: ModelConfig) -> NoReturn:
+        self._lacks("be trained with windows that change")
+
+    @override
+    def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
+        """The price of one source and one target of T tokens each, or of the target's token at position T alone."""
+        rows = span(T, per).rows
+        if outputs is not None:
+            count("outputs", outputs)
+            rows = outputs
+        decoder = layers_cost(self.config, self.blocks, T, per)
+        after = self._after(T, per)
+        return self._encoding(T, per) + decoder + after + output_cost(self.config, rows)
+
+    @override
+    def inner_cost(self, T: int) -> Cost:
+        count("T", T)
+        inside = inner_cost(self.config, self.blocks, T) + self._after(T, "sequence")
+        return self.encoder.inner_cost(T) + inside
+
+    def _after(self, T: int, per: Per) -> Cost:
+        """The price of what follows self-mixing; layers of the same weights project the source once."""
+        blocks = self.source_blocks
+        again = [block in blocks[:number] for number, block in enumerate(blocks)]
+        return sum((block.cost(T, per, again=twice) for block, twice in zip(blocks, again, strict=True)), Cost())
+
+    def _encoding(self, T: int, per: Per) -> Cost:
+        """The price of the encoder, which one more token of the target does not run; the embedding is the decoder's."""
+        config = self.encoder.config
+        total = layers_cost(config, self.encoder.blocks, T, "sequence")
+        if config.norm_place == "before":
+            total += norm_cost(T, config.dim, config.norm)
+        total += self.encoder.extra_cost(T, "sequence")
+        total = replace(total, params=total.params - config.dim * config.vocab, state=0)
+        return total if per == "sequence" else Cost(params=total.params)

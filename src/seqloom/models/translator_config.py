@@ -1,0 +1,110 @@
+"""The settings of a model that reads a source and writes a target: of its decoder, and of its encoder's layers."""
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, final
+
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.config import Config
+from seqloom.core.mixer_config import MixerConfig
+from seqloom.core.model_config import weightless
+from seqloom.models.bidirectional import BidirectionalConfig, read_both_ways
+from seqloom.models.block import Block
+from seqloom.models.config import FFN_ONLY, TransformerConfig
+from seqloom.models.cross_attention import CrossConfig
+from seqloom.models.encoder import EncoderConfig
+from seqloom.models.universal import UniversalEncoderConfig
+
+COMMON = (
+    *("vocab", "context", "dim", "ffn", "dropout", "position", "std", "embed_norm", "norm", "norm_place"),
+    *("embed_scale", "activation", "glu", "ffn_bias"),
+)
+"""settings that the encoder and the decoder have together"""
+HALTING = ("halt", "epsilon", "ponder")
+"""settings of an encoder of one block"""
+
+
+@final
+class EncoderLayers(Config):
+    """The layers of the encoder; all other settings are the decoder's."""
+
+    depth: int = Field(2, ge=1, le=1000, description="layers of the encoder")
+    mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
+        description="the mixer of every layer of the encoder, or a list that they repeat; one without a bidirectional "
+        "form reads both ways"
+    )
+    repeat: bool = Field(False, description="one block, applied `depth` times (Universal Transformer)")
+    channel: Literal["ffn", "separable"] = Field(
+        "ffn", description="what follows each mixer: a feed-forward network, or two separable convolutions"
+    )
+    halt: bool = Field(False, description="of one block: each position has its output after as many steps as it needs")
+    epsilon: float = Field(0.01, gt=0, lt=1, description="a position halts where its probabilities sum to 1 - epsilon")
+    ponder: float = Field(0.01, ge=0, description="weight of the loss N + R of a position with N steps and remainder R")
+    later: ClassVar = ("repeat", "channel", *HALTING)
+
+    @field_validator("mixer", mode="before")
+    @classmethod
+    def _by_kind(cls, value: Any) -> Any:
+        return TransformerConfig._by_kind(value)
+
+    @field_validator("mixer", mode="after")
+    @classmethod
+    def _in_both_directions(cls, value: MixerConfig | tuple[MixerConfig, ...]) -> MixerConfig | tuple[MixerConfig, ...]:
+        return tuple(read_both_ways(each) for each in value) if isinstance(value, tuple) else read_both_ways(value)
+
+    @model_validator(mode="after")
+    def _halts(self) -> Self:
+        changed = [name for name in HALTING if getattr(self, name) != type(self).model_fields[name].default]
+        if changed and not self.repeat:
+            raise ValueError(f"{changed[0]} is of an encoder of one block: set encoder.repeat=true")
+        return self
+
+
+class TranslatorConfig(TransformerConfig, ABC):
+    """The sizes of an encoder-decoder and its mixers: `mixer` and `depth` are the decoder's."""
+
+    encoder: EncoderLayers = Field(description="the layers of the encoder")
+    cross: CrossConfig = Field(CrossConfig(), description="how the decoder looks at the encoder's stream")
+    sublayers: Literal["serial"] = Field("serial", description="each sublayer reads what the one before it wrote")
+    scaled_init: Literal[False] = Field(False, description="of decoders without a source alone")
+    causal: ClassVar = True
+    objective: ClassVar = "pairs"
+
+    @model_validator(mode="after")
+    def _encodes(self) -> Self:
+        self.encoding()
+        return self
+
+    @property
+    @override
+    def encoder_pattern(self) -> tuple[MixerConfig, ...]:
+        mixer = self.encoder.mixer
+        return mixer if isinstance(mixer, tuple) else (mixer,)
+
+    def encoding(self) -> BidirectionalConfig:
+        """The settings of the encoder, whose output layer has no weights of its own."""
+        own = self.encoder
+        with_ffn = own.channel == "ffn"
+        values = {name: getattr(self, name) for name in COMMON if with_ffn or name not in FFN_ONLY}
+        values |= {"depth": own.depth, "mixer": own.mixer, "channel": own.channel, "tie": True, "head_bias": False}
+        if not own.repeat:
+            return EncoderConfig(**values)
+        return UniversalEncoderConfig(**values, **{name: getattr(own, name) for name in HALTING})
+
+    @override
+    def block(self, layer: int, shared: Mapping[str, nn.Module]) -> Block:
+        """The self-mixer of a layer, with its norm."""
+        mixer = self.mixer_of(layer, shared.get(self._names[self.mixers[layer]]))
+        return Block(mixer, "none", None, self.dropout, self.norm, self.norm_place)
+
+    @property
+    @override
+    def distinct(self) -> int:
+        return 1 if self.one_block else self.depth
+
+    @override
+    def tensors(self) -> dict[str, Tensor]:
+        return weightless(self).state_dict()
