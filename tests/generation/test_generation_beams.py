@@ -53,6 +53,9 @@ def plain(model: Decoder, prompt: list[int], tokens: int, beams: Beams, eos: int
 
 
 def same(results: list[Hypothesis], wanted: list[Hypothesis]) -> None:
+    """In the order of their scores; equal ones, as where each token follows from the last alone, in any order."""
+    assert [each.score for each in results] == pytest.approx([each.score for each in wanted], abs=1e-9)
+    results, wanted = (sorted(each, key=lambda one: (one.ids, one.ended)) for each in (results, wanted))
     assert [(each.ids, each.ended) for each in results] == [(each.ids, each.ended) for each in wanted]
     for one, other in zip(results, wanted, strict=True):
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-9)

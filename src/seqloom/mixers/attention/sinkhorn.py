@@ -106,7 +106,7 @@ class Sinkhorn(Sorter, ChosenByText):
 
 @register
 class SinkhornConfig(MixerConfig):
-    """Attention of blocks to themselves and to blocks that are sorted to them. It reads `context` tokens."""
+    """Attention inside blocks, and to sorted ones."""
 
     kind: Literal["sinkhorn"] = "sinkhorn"
     heads: int = Field(4, ge=1, description="heads; divides dim")
