@@ -185,6 +185,10 @@ class Model(nn.Module, ABC):
         """Takes the windows of other settings, which differ from its own in nothing else; weights stay the same."""
         self._lacks("be trained with windows that change")
 
+    def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
+        """Begins with these vectors of its tokens, in place of those that were drawn."""
+        self._lacks("begin with vectors of words")
+
     @property
     def device(self) -> torch.device:
         """Where the parameters and buffers are."""

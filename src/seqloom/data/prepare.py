@@ -31,6 +31,7 @@ from seqloom.data.pieces import groups
 from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Ids, Tokens, id_type
+from seqloom.data.vectors import Vectors
 
 _FORMAT = 1  # raise it when the way from text to ids changes, so that nothing old is reused
 _LONGEST = 5
@@ -67,6 +68,8 @@ class Corpus:
     division: Division | None = None
     labels: tuple[str, ...] | None = None
     """the names of the labels, where each example has one: `labelled`"""
+    vectors: Vectors | None = None
+    """(vocab, D), what the embedding begins with, where the run has a file of vectors; it is no part of the text"""
 
 
 def prepare(

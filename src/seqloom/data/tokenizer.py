@@ -79,6 +79,8 @@ class Tokenizer:
         self._bytes = _token_bytes(form, vocab, self._silent)
         self.unknown: int | None = _unknown(form["model"], vocab)
         """the id of all that the tokenizer does not know, where it has one: what it stands for is lost"""
+        self.of_words: bool = form["model"]["type"] == "WordLevel"
+        """whether each token is a word of a list, or `unknown`"""
         self.divides = divides(form)
         """whether the ids of a text are those of its `pieces`, one after the other"""
 

@@ -144,6 +144,13 @@ class TextCNN(Model):
 
     @override
     @torch.no_grad()
+    def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
+        for table in (None if self.token is None else self.token.weight, self.static):
+            if table is not None:
+                table.copy_(vectors)
+
+    @override
+    @torch.no_grad()
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Scales down the weights of each label whose norm exceeds `most`."""
         if self.config.most is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -135,6 +135,14 @@ class Transformer(Model, ABC):
         limits = [sublayer.traits.longest for sublayer in self.sublayers]
         limits.append(self.config.position.longest(self.config.context))
         return min((limit for limit in limits if limit is not None), default=None)
+
+    @override
+    @torch.no_grad()
+    def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
+        scale = (
+            self.config.dim**0.5 if self.config.embed_scale else 1.0
+        )  # of the embedding, which the stream begins with
+        self.token.weight.copy_(vectors / scale)
 
     @override
     def take_windows(self, config: ModelConfig) -> None:

@@ -70,7 +70,12 @@ class TrainConfig(Config):
     begin: str | None = Field(
         None, description="the folder of a run whose weights this one begins with, where names and shapes agree"
     )
-    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin")
+    vectors: str | None = Field(
+        None,
+        description="a file of vectors of words (word2vec, text or binary, or GloVe) that the embedding begins with; "
+        "words that it lacks are drawn with their variance",
+    )
+    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -98,6 +103,8 @@ class TrainConfig(Config):
     @model_validator(mode="after")
     def _fits(self) -> "TrainConfig":
         self.schedule.check(self.batches)
+        if self.begin is not None and self.vectors is not None:
+            raise ValueError("begin and vectors both say what the embedding begins with: choose one")
         if self.stages:
             require_whole(self.stages, self.batches)
         return self

@@ -19,13 +19,24 @@ from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
 from seqloom.training.memory import require_room
 from seqloom.training.objectives.carried import CarriedNextToken
+from seqloom.training.vectors import vectors_of, with_vectors
 
 
 def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     """The run's text, made ready, if its objective reads one, and its settings with the vocabulary that it really has.
 
-    ValueError, before the text is read, where a model of these settings would not fit into the memory.
+    ValueError, before the text is read, where a model of these settings would not fit into the memory, or the file of
+    vectors does not fit the model.
     """
+    file = vectors_of(config)
+    config, corpus = _text_of(config)
+    if file is not None and corpus is not None:
+        corpus = with_vectors(corpus, file, config.training.seed)
+    return config, corpus
+
+
+def _text_of(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
+    """`prepared`, without vectors."""
     training, data = config.training, config.data
     tokenizer, unit = chosen_tokenizer(data.tokenizer if training.objective.reads_text else None, data.vocab)
     if tokenizer is not None:
@@ -110,7 +121,10 @@ def learner_of(config: RunConfig, corpus: Corpus | None) -> Learner:
     """The model and the objective of a run, freshly initialized from its seed, on its device."""
     training = config.training
     torch.manual_seed(training.seed)
-    return build(config, corpus).to(chosen(training.device), training.dtype)
+    learner = build(config, corpus)
+    if corpus is not None and corpus.vectors is not None:
+        learner.model.take_vectors(torch.from_numpy(corpus.vectors))
+    return learner.to(chosen(training.device), training.dtype)
 
 
 def build(config: RunConfig, corpus: Corpus | None) -> Learner:

@@ -23,7 +23,7 @@ from seqloom.training.recipes import recipe
 
 GRADIENTS = (
     *("accumulate", "lr", "betas", "weight_decay", "clip", "compile", "schedule", "optimizer", "decay"),
-    *("stages", "through", "begin"),
+    *("stages", "through", "begin", "vectors"),
 )
 """training settings that a model without gradients has no use for"""
 COUNTING = ("ngram", "hmm")

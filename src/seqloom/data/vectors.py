@@ -1,0 +1,166 @@
+"""Files of vectors of words: word2vec's, text and binary, and GloVe's. A file says itself which of them it is.
+
+    word2vec, text      a line "words width", then a line for each word: the word and its numbers, blanks between
+    word2vec, binary    the same first line; then the word, a blank, its numbers as float32, little-endian
+    GloVe               lines as of word2vec's text, without a first one; a word may hold blanks
+
+Where a word comes twice, the first counts. A file is read as untrusted input: what is missing, not finite or of another
+width is a ValueError in one line, with its line or word.
+
+Source: Mikolov et al., word2vec (code.google.com/archive/p/word2vec), distance.c; Pennington et al., GloVe, EMNLP 2014.
+"""
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from seqloom.core.files import open_regular
+from seqloom.data import cache
+
+Vectors = npt.NDArray[np.float32]
+"""(N, D)"""
+WIDEST = 2**17
+"""numbers of a vector at most"""
+_LONGEST = 1 << 12
+"""bytes of a word at most"""
+_LINE = _LONGEST + 64 * WIDEST
+_HEADER = re.compile(rb"(\d{1,12}) (\d{1,7})\s*")
+_NUMBERS = re.compile(rb"[-+.\deEinfaINFA \t\r]*")
+
+
+@final
+@dataclass(frozen=True)
+class VectorFile:
+    """A file of vectors; `words` is how many there are, where its first line says so."""
+
+    path: Path
+    form: Literal["text", "binary", "glove"]
+    width: int
+    words: int | None
+
+    def read(self, wanted: Container[str] | None = None) -> tuple[list[str], Vectors]:
+        """The wanted words that the file has, all unless given, in its order, with their vectors (N, D)."""
+        found: dict[str, Vectors] = {}
+        with open_regular(self.path) as file:
+            for word, raw, place in self._binary(file) if self.form == "binary" else self._text(file):
+                if word not in found and (wanted is None or word in wanted):
+                    found[word] = self._numbers(raw, place)
+        stacked = np.stack([*found.values()]) if found else np.empty((0, self.width), np.float32)
+        return list(found), stacked
+
+    def _numbers(self, raw: bytes, place: str) -> Vectors:
+        try:
+            binary = self.form == "binary"
+            vector = np.frombuffer(raw, "<f4") if binary else np.array(raw.split(), np.float32)
+        except ValueError:
+            raise ValueError(f"{self.path}, {place}: not {self.width} numbers after a word") from None
+        if not np.isfinite(vector).all():
+            raise ValueError(f"{self.path}, {place}: a number that is not finite")
+        return vector
+
+    def _text(self, file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
+        """Each word, its numbers as text, and its line."""
+        if self.words is not None:
+            file.readline(_LINE)
+        count = 0
+        for number, line in enumerate(iter(lambda: file.readline(_LINE), b""), 1 + (self.words is not None)):
+            place = f"line {number}"
+            parts = line.rstrip().rsplit(b" ", self.width)
+            count += 1
+            if self.words is not None and count > self.words:
+                raise ValueError(f"{self.path}, {place}: the first line says {self.words:,} words, and here is another")
+            size = line.rstrip().count(b" ")
+            # a word of GloVe may hold blanks, but no number stands before those of the vector
+            if len(parts) <= self.width or (size > self.width and _is_number(parts[0].split(b" ")[-1])):
+                numbers = len([each for each in line.split()[1:] if _is_number(each)])
+                raise ValueError(f"{self.path}, {place}: {numbers} numbers, where the first has {self.width}")
+            yield self._word(parts[0], place), b" ".join(parts[1:]), place
+        self._require_all(count)
+
+    def _binary(self, file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
+        """Each word, its numbers as bytes, and which word it is."""
+        file.readline(_LINE)
+        assert self.words is not None
+        for number in range(self.words):
+            place = f"word {number + 1:,}"
+            name = bytearray()
+            while (letter := file.read(1)) != b" ":
+                if not letter or len(name) > _LONGEST:
+                    self._require_all(number, bool(letter))
+                name += letter
+            raw = file.read(4 * self.width)
+            if len(raw) < 4 * self.width:
+                self._require_all(number)
+            yield self._word(bytes(name).lstrip(b"\n"), place), raw, place
+        if file.read(2).strip():
+            raise ValueError(f"{self.path}: the first line says {self.words:,} words, and more follow")
+
+    def _word(self, name: bytes, place: str) -> str:
+        try:
+            return name.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"{self.path}, {place}: the word is not UTF-8 text") from None
+
+    def _require_all(self, count: int, endless: bool = False) -> None:
+        """ValueError where fewer words were read than the first line says."""
+        if endless:
+            raise ValueError(f"{self.path}, word {count + 1:,}: no word of vectors of width {self.width} begins here")
+        if self.words is not None and count < self.words:
+            raise ValueError(
+                f"{self.path}: truncated: its first line says {self.words:,} words, and it ends after {count:,}"
+            )
+
+
+def open_vectors(path: str | Path) -> VectorFile:
+    """What a file says of itself in its first two lines. FileNotFoundError, or ValueError for another file."""
+    path = Path(path).expanduser()
+    try:
+        with open_regular(path) as file:
+            first, second = file.readline(_LINE), file.readline(_LINE)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: there is no such file of vectors") from None
+    if not first.strip():
+        raise ValueError(f"{path}: empty: there are no vectors in it")
+    if first[:2] in (b"\x1f\x8b", b"PK", b"BZ"):
+        raise ValueError(f"{path}: a packed file: unpack it first")
+    header = _HEADER.fullmatch(first)
+    if header is None:
+        width = len(first.split(b" ")) - 1
+        last = first.split()[-1]
+        if not 1 <= width <= WIDEST or not _is_number(last):
+            raise ValueError(f"{path}: not vectors of words, as word2vec and GloVe write them")
+        return VectorFile(path, "glove", _width_of(first), None)
+    words, width = int(header[1]), int(header[2])
+    if not words or not 1 <= width <= WIDEST:
+        raise ValueError(f"{path}: {words:,} words with {width:,} numbers each are no vectors")
+    plain = _NUMBERS.fullmatch(second.rstrip(b"\n").partition(b" ")[2])
+    return VectorFile(path, "binary" if plain is None else "text", width, words)
+
+
+def write_vectors(path: Path, words: list[str], vectors: Vectors) -> None:
+    """Writes a file of word2vec's: binary where it is called .bin, else text. It is there whole or not at all."""
+    binary = path.suffix == ".bin"
+    with cache.replacing(path) as file:
+        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+        for word, vector in zip(words, vectors, strict=True):
+            numbers = vector.astype("<f4").tobytes() if binary else " ".join(f"{x:.6g}" for x in vector).encode()
+            file.write(word.encode() + b" " + numbers + b"\n")
+
+
+def _width_of(line: bytes) -> int:
+    """How many numbers stand at the end of a line."""
+    parts = line.split()
+    return next((n for n, part in enumerate(reversed(parts[1:])) if not _is_number(part)), len(parts) - 1)
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
