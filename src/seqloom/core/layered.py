@@ -60,6 +60,11 @@ class LayeredConfig(ModelConfig, ABC):
         description="parallel: what follows the mixer reads what the mixer reads (GPT-NeoX); reversible: two streams, "
         "from which a backward rebuilds what layers read, so that they hold nothing (Reformer)",
     )
+    residual: Literal["add", "gru", "input", "output", "highway", "sigmoid_tanh"] = Field(
+        "add",
+        description="how the stream and the output of a sublayer are joined: their sum, or one of GTrXL's gates, which "
+        "begin near the identity",
+    )
     embed_scale: bool = Field(True, description="embeddings are multiplied by √dim")
     tie: bool = Field(False, description="the output layer has the weights of the embedding")
     head_bias: bool = Field(True, description="a bias in the output layer")
@@ -70,7 +75,7 @@ class LayeredConfig(ModelConfig, ABC):
     """whether all layers are one module, with the same weights"""
     later: ClassVar[tuple[str, ...]] = (
         *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "ffn_chunk", "norm_place", "sublayers"),
-        *("embed_scale", "tie", "head_bias", "scaled_init"),
+        *("residual", "embed_scale", "tie", "head_bias", "scaled_init"),
     )
 
     @property

@@ -4,6 +4,7 @@
     h = norm_1(x + dropout(mixer(x))),       y = norm_2(h + dropout(channel(h)))       `norm_place` after
     h = x + dropout(mixer(norm_1(x))),       y = h + dropout(channel(norm_2(x)))       `sublayers` parallel
     y_1 = x_1 + dropout(mixer(norm_1(x_2))), y_2 = x_2 + dropout(channel(norm_2(y_1))) `sublayers` reversible
+    h = g_1(x, dropout(mixer(norm_1(x)))),   y = g_2(h, dropout(channel(norm_2(h))))   `residual` a gate, see `gates`
 
 Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745); after: Vaswani
 et al., arXiv:1706.03762, section 3.1; parallel: Black et al., GPT-NeoX-20B, arXiv:2204.06745, section 2.1, with the two
@@ -27,6 +28,7 @@ from seqloom.core.state import LayerState, bounded, stepped
 from seqloom.mixers.handing import Handed, Handing, HandingMixer
 from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
+from seqloom.models.gates import Gate, Residual, gate
 from seqloom.models.norm import Norm, normalisation, of_token
 
 
@@ -47,6 +49,7 @@ class Block(nn.Module):
         norm: Norm,
         norm_place: Literal["before", "after"] = "before",
         sublayers: Literal["serial", "parallel", "reversible"] = "serial",
+        residual: Residual = "add",
     ) -> None:
         super().__init__()
         self.norm_before, self.parallel = norm_place == "before", sublayers == "parallel"
@@ -58,12 +61,23 @@ class Block(nn.Module):
             self.norm_2 = normalisation(norm, mixer.dim)
             self.add_module(kind, channel)
         self.dropout = Dropout(dropout)
+        self.gate_1 = gate(residual, mixer.dim)
+        """what joins the stream and the output of the mixer; None for their sum"""
+        self.gate_2 = None if channel is None else gate(residual, mixer.dim)
+        """the same of the second sublayer"""
+        self.adds = norm_place == "before" and residual == "add"
+        """whether a sublayer's output is added, and nothing else"""
 
     @property
     def channel(self) -> Channel | None:
         """The second sublayer, if there is one."""
         channel: Channel | None = getattr(self, self.kind, None)
         return channel
+
+    @property
+    def gates(self) -> list[Gate]:
+        """The gates of its sublayers, in order; none where outputs are added."""
+        return [each for each in (self.gate_1, self.gate_2) if each is not None]
 
     @property
     def sublayers(self) -> tuple[Mixer, ...]:
@@ -90,7 +104,7 @@ class Block(nn.Module):
             extras = Extras()
         else:
             y, extras = self.mixer.forward_with_extras(z, keep)
-        h = self._sum(self.norm_1, x, y)
+        h = self._joined(0, x, y)
         if self.channel is None:
             return h, handed, extras
         if left is not None:
@@ -131,7 +145,7 @@ class Block(nn.Module):
             extras = Extras()
         else:
             y, after, extras = self.mixer.extend_with_extras(z, state[0], keep)
-        h = self._sum(self.norm_1, x, y)
+        h = self._joined(0, x, y)
         if self.channel is None:
             return h, (after,), handed, extras
         z = self._input(self.norm_2, x if self.parallel else h)
@@ -150,7 +164,8 @@ class Block(nn.Module):
             y, after, handed = mixer.step_handed(z, state[0], reuse, handed)
         else:
             y, after = mixer.step(z, state[0], reuse=reuse)
-        h = x + y if before and not self.training else self._sum(norm, x, y)
+        adds = self.adds and not self.training
+        h = x + y if adds else self._joined(0, x, y)
         channel = own.get(self.kind)
         if channel is None:
             return h, (after,), handed
@@ -159,7 +174,7 @@ class Block(nn.Module):
         y, then = channel.step(of_token(norm, z) if before else z, state[1], reuse=reuse)
         if self.reversible:
             return self._outputs(h, second, y), (after, then), handed
-        h = h + y if before and not self.training else self._sum(norm, h, y)
+        h = h + y if adds else self._joined(1, h, y)
         return h, (after, then), handed
 
     def pass_by(self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False) -> tuple[LayerState, Handed]:
@@ -203,10 +218,18 @@ class Block(nn.Module):
     def _outputs(self, h: Tensor, second: Tensor, y: Tensor) -> Tensor:
         """The layer's output: h, or both streams, and the output y of the second sublayer."""
         if not self.reversible:
-            return self._sum(self.norm_2, h, y)
-        return torch.cat([h, self._sum(self.norm_2, second, y)], -1)
+            return self._joined(1, h, y)
+        return torch.cat([h, self._joined(1, second, y)], -1)
 
-    def _sum(self, norm: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        """The residual x and the output y of a sublayer together."""
-        h = x + (self.dropout(y) if self.training else y)
-        return h if self.norm_before else norm(h)
+    def _joined(self, number: int, x: Tensor, y: Tensor) -> Tensor:
+        """The residual x and the output y of the first (0) or the second (1) sublayer together."""
+        y = self.dropout(y) if self.training else y
+        gate = self.gate_2 if number else self.gate_1
+        if gate is not None:
+            joined: Tensor = gate(x, y)
+            return joined
+        h = x + y
+        if self.norm_before:
+            return h
+        normed: Tensor = self.norm_2(h) if number else self.norm_1(h)
+        return normed

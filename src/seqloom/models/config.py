@@ -85,6 +85,10 @@ class TransformerConfig(LayeredConfig, ABC):
             raise ValueError(f"sublayers={self.sublayers} needs two sublayers: choose channel=ffn or a channel mixing")
         if self.sublayers != "serial" and self.norm_place == "after":
             raise ValueError(f"sublayers={self.sublayers} has its norms before them: choose norm_place=before")
+        if self.residual != "add" and self.norm_place == "after":
+            raise ValueError(f"residual={self.residual} has the norm of the input alone: choose norm_place=before")
+        if self.residual != "add" and self.sublayers != "serial":
+            raise ValueError(f"sublayers={self.sublayers} adds what sublayers say: choose serial, or residual=add")
         if self.sublayers == "reversible" and self.position.place == "layers":
             raise ValueError(f"{self.position.kind} adds to the input of each layer, which sublayers=reversible cannot")
         return self
@@ -109,7 +113,8 @@ class TransformerConfig(LayeredConfig, ABC):
         """
         mixer = self.mixer_of(layer, shared.get(self._names[self.mixers[layer]]))
         channel = self._channel(layer)
-        return Block(mixer, self.channel, channel, self.dropout, self.norm, self.norm_place, self.sublayers)
+        form = (self.norm_place, self.sublayers, self.residual)
+        return Block(mixer, self.channel, channel, self.dropout, self.norm, *form)
 
     def mixer_of(self, layer: int, shared: nn.Module | None) -> Mixer:
         """The mixer of a layer, given what it shares with others. ValueError as of `block`."""

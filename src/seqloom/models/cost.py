@@ -25,9 +25,10 @@ from seqloom.models.norm import Norm, normalisation
 
 
 def block_cost(block: Block, T: int, per: Per) -> Cost:
-    """One layer: norm, mixer, residual; norm, feed-forward network or what is in its place, if any, residual."""
+    """One layer: norm, mixer, residual or gate; the same of the feed-forward network or what is in its place."""
     span = Span(T, per)
     residual = Cost(add=span.rows * block.mixer.dim, path=("addition",))
+    joins = [gate.price(span) for gate in block.gates] or [residual] * len(block.sublayers)
     norms = (block.norm_1, block.norm_2) if block.channel is not None else (block.norm_1,)
     parts = [
         part_price(norm, span) + sublayer.cost(T, per) for norm, sublayer in zip(norms, block.sublayers, strict=True)
@@ -35,7 +36,7 @@ def block_cost(block: Block, T: int, per: Per) -> Cost:
     if block.parallel:
         shorter, longer = sorted(parts, key=lambda part: len(part.path))
         return shorter.parallel() + longer + residual + residual
-    return sum((part + residual for part in parts), Cost())
+    return sum((part + join for part, join in zip(parts, joins, strict=True)), Cost())
 
 
 def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:

@@ -90,6 +90,8 @@ class Transformer(Model, ABC):
             block.mixer.reset(self.config.std)
             if block.channel is not None:
                 block.channel.init()  # not `reset`, which would draw again and change a seed's weights
+            for gate in block.gates:
+                gate.init()
         if self.config.scaled_init:
             self._scale()
 

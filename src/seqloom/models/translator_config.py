@@ -69,6 +69,7 @@ class TranslatorConfig(TransformerConfig, ABC):
     encoder: EncoderLayers = Field(description="the layers of the encoder")
     cross: CrossConfig = Field(CrossConfig(), description="how the decoder looks at the encoder's stream")
     sublayers: Literal["serial"] = Field("serial", description="each sublayer reads what the one before it wrote")
+    residual: Literal["add"] = Field("add", description="what a sublayer says is added")
     scaled_init: Literal[False] = Field(False, description="of decoders without a source alone")
     causal: ClassVar = True
     objective: ClassVar = "pairs"
