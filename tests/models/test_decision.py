@@ -181,6 +181,16 @@ def test_windows_by_hand() -> None:
     np.testing.assert_allclose(scaled, episodes(CONTINUOUS).actions[:5] / 2 - [0, 1], atol=1e-6)
 
 
+def test_the_triple_of_the_paper_and_not_of_seed_002() -> None:
+    """A state goes with the return from its own step on: the first differs from the next by the reward of that step."""
+    recorded = episodes()
+    made = windows(recorded, np.array([0]), built().config)
+    fallen = made["returns"][0, :-1] - made["returns"][0, 1:]
+    assert fallen.tolist() == recorded.rewards[:4].tolist()
+    np.testing.assert_array_equal(made["states"][0, 1].numpy(), recorded.states[1])
+    assert made["actions"][0, 1] == recorded.actions[1]
+
+
 def test_each_step_begins_one_window_an_epoch() -> None:
     objective = Actions(built().config, episodes(), episodes(), 1)
     for epoch in (0, 1):
