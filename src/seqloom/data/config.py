@@ -18,7 +18,8 @@ class DataConfig(Config):
         "datasets' save_to_disk, gutenberg-children, stories[:COUNT[:SEED]], or "
         "markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose letters are the tokens; of "
         "training.objective.kind=pairs a .tsv file (source, tab, target) or pairs:NAME[:COUNT[:SEED]], as pairs:dates; "
-        "of training.objective.kind=actions episodes:ENV:POLICY[:COUNT[:SEED]], as episodes:CartPole-v1:mixed",
+        "of training.objective.kind=actions episodes:ENV:POLICY[:COUNT[:SEED]], as episodes:CartPole-v1:mixed; of "
+        "training.objective.kind=actor_critic the environment that is played, as TMaze-30",
     )
     vocab: int | None = Field(
         5000,

@@ -76,15 +76,25 @@ def play(model: Decision, returns: Sequence[float], episodes: int, *, batch: int
 
 def _together(model: Decision, asked: list[tuple[float, int]], seed: int) -> list[float]:
     """The returns of episodes that are played side by side, each given the return that is asked for and its number."""
+    wanted = np.array([each for each, _ in asked], np.float32)
+    rewards, _, _ = roll(model, wanted, [np.random.default_rng((seed, number)) for _, number in asked])
+    return [float(each) for each in rewards.sum(0)]
+
+
+@torch.no_grad()
+def roll(model: Decision, wanted: Any, draws: list[np.random.Generator]) -> tuple[Any, Any, "Past"]:
+    """Episodes that are played side by side, given what is wanted of each (N,), and what each draws from.
+
+    Returns the rewards (T, N), which steps (T, N) were played, and what the model has last read.
+    """
     config = model.config
     environment = config.environment
-    mazes = [opened(environment.name) for _ in asked]
-    draws = [np.random.default_rng((seed, number)) for _, number in asked]
+    mazes = [opened(environment.name) for _ in draws]
     state = np.stack([maze.reset(seed=int(draw.integers(2**31)))[0] for maze, draw in zip(mazes, draws, strict=True)])
-    wanted = np.array([each for each, _ in asked], np.float32)
-    reached = np.zeros(len(asked))
-    going = np.arange(len(asked))
-    past = Past(environment, config.context, len(asked))
+    wanted, going = wanted.copy(), np.arange(len(draws))
+    past = Past(environment, config.context, len(draws))
+    rewards: list[Any] = []
+    played: list[Any] = []
     step = 0
     while len(going):
         require_end(environment.name, step, config.vocab)
@@ -92,18 +102,20 @@ def _together(model: Decision, asked: list[tuple[float, int]], seed: int) -> lis
         predicted = model(**past.window(going, step, model.device))[:, -1].double().cpu()
         chosen = _chosen(predicted, environment, [draws[number] for number in going])
         past.act(going, chosen)
+        rewards.append(np.zeros(len(draws)))
+        played.append(np.isin(np.arange(len(draws)), going))
         ended = np.zeros(len(going), bool)
         for place, number in enumerate(going):
             action = chosen[place] if environment.continuous else int(chosen[place])
             state[number], reward, terminated, truncated, _ = mazes[number].step(action)
-            reached[number] += float(reward)
+            rewards[-1][number] = float(reward)
             wanted[number] -= 0 if config.returns == "end" else float(reward)
             ended[place] = terminated or truncated
         going = going[~ended]
         step += 1
     for maze in mazes:
         maze.close()
-    return [float(each) for each in reached]
+    return np.stack(rewards), np.stack(played), past
 
 
 def _chosen(predicted: torch.Tensor, environment: Environment, draws: list[np.random.Generator]) -> Any:

@@ -53,6 +53,8 @@ def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], obj
 
     ValueError where the model does not fit into memory or the device does not exist.
     """
+    if training.objective.acts:
+        raise ValueError("a step lasts as long as the model plays, which cannot be timed before: train without --plan")
     device = chosen(training.device)
     require_room(model, device, training)
     built = model.build().to(device, training.dtype).train()

@@ -90,6 +90,16 @@ class DecisionConfig(TransformerConfig):
             )
         return self
 
+    def of_environment(self, environment: Environment) -> "DecisionConfig":
+        """The settings of a model that learns by playing and reads whole episodes. ValueError where it cannot."""
+        if self.returns != "none":
+            raise ValueError("a model that learns by playing is told no return: set model.returns=none")
+        if environment.limit is None or environment.continuous:
+            what = "its episodes have no limit" if environment.limit is None else "its actions are continuous"
+            raise ValueError(f"{environment.name} cannot be learned by playing: {what}")
+        sizes = {"environment": environment, "vocab": environment.limit, "context": environment.limit}
+        return self.model_copy(update=sizes)
+
     def of_episodes(self, episodes: Episodes) -> "DecisionConfig":
         """The settings with what follows from the episodes that are trained on."""
         environment = episodes.environment

@@ -131,7 +131,7 @@ class RunConfig(Config):
     def _fits(self) -> "RunConfig":
         objective = self.training.objective
         only = self.model.objective
-        if only is not None and objective.kind != only:
+        if only is not None and objective.kind != only and not (objective.acts and only == "actions"):
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 f"choose training.objective.kind={only}"
@@ -151,7 +151,7 @@ class RunConfig(Config):
                 f"model.exit_heads=own is not trained by training.objective.kind={objective.kind}: "
                 "choose training.objective.kind=exits"
             )
-        if objective.plays and only is None:
+        if (objective.plays or objective.acts) and only is None:
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 "choose model.kind=decision"
@@ -168,9 +168,10 @@ class RunConfig(Config):
     def _labelled(self) -> "RunConfig":
         """What is of labels alone, and what labelled examples, pairs and episodes have no use for."""
         data, fields = self.data, DataConfig.model_fields
-        labelled, paired = self.training.objective.labelled, self.training.objective.paired
+        objective = self.training.objective
+        labelled, paired = objective.labelled, objective.paired
         idle: tuple[str, ...] = ("division", "disjoint", "packed", "within_documents", "unwrap")
-        if self.training.objective.plays:
+        if objective.plays or objective.acts:
             idle += ("column", "labels", "passage", "tokenizer")
         elif not labelled:
             idle = (*(idle if paired else ()), *(("column",) if paired else ()), "labels", "passage")
@@ -180,7 +181,7 @@ class RunConfig(Config):
             if getattr(data, name) != fields[name].default:
                 what = "an objective without labels has"
                 what = "labelled examples have" if labelled else "pairs have" if paired else what
-                what = "episodes have" if self.training.objective.plays else what
+                what = "episodes have" if objective.plays or objective.acts else what
                 raise ValueError(f"{what} no use for data.{name}: leave it out")
         return self
 

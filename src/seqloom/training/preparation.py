@@ -6,7 +6,7 @@ import torch
 
 from seqloom.core.device import chosen
 from seqloom.core.objective import Objective
-from seqloom.data.episodes import read_episodes, sides
+from seqloom.data.episodes import described, opened, read_episodes, sides
 from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.labelled import prepare_labelled
 from seqloom.data.packing import require_documents
@@ -42,6 +42,8 @@ def _text_of(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     if tokenizer is not None:
         config = _sized(config, tokenizer)
     require_room(config.model, chosen(training.device), training)
+    if training.objective.acts:
+        return of_environment(config), None
     if training.objective.plays:
         return of_episodes(config), None
     if not training.objective.reads_text:
@@ -93,6 +95,14 @@ def of_episodes(config: RunConfig) -> RunConfig:
     assert isinstance(config.model, DecisionConfig)
     train, _ = sides(read_episodes(config.data.source), config.data.held_out, config.data.seed)
     return config.model_copy(update={"model": config.model.of_episodes(train)})
+
+
+def of_environment(config: RunConfig) -> RunConfig:
+    """The settings with the sizes of the environment that the run plays."""
+    assert isinstance(config.model, DecisionConfig)
+    name = config.data.source
+    model = config.model.of_environment(described(name, opened(name)))
+    return config.model_copy(update={"model": model})
 
 
 def of_corpus(config: RunConfig, corpus: Corpus) -> RunConfig:

@@ -5,9 +5,9 @@
 Needs the extra `seqloom[agents]` to record and to play; what was recorded is read without it.
 """
 
-from seqloom.data.episodes.environment import Environment, opened
+from seqloom.data.episodes.environment import Environment, described, opened
 from seqloom.data.episodes.named import PREFIX, read_episodes
 from seqloom.data.episodes.recording import require_end
 from seqloom.data.episodes.store import Episodes, sides
 
-__all__ = ["PREFIX", "Environment", "Episodes", "opened", "read_episodes", "require_end", "sides"]
+__all__ = ["PREFIX", "Environment", "Episodes", "described", "opened", "read_episodes", "require_end", "sides"]

@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from seqloom.runs.layout import Run
 from seqloom.runs.model import config_of
 from seqloom.training.objectives.actions import ActionsConfig
+from seqloom.training.objectives.actor_critic import ActorCriticConfig
 from seqloom.training.objectives.config import ObjectiveConfig
 from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.objectives.labels import LabelsConfig
@@ -16,7 +17,14 @@ from seqloom.training.objectives.pairs import PairsConfig
 from seqloom.training.objectives.probe import ProbeConfig
 
 AnyObjective: TypeAlias = Annotated[
-    NextTokenConfig | ExitsConfig | MaskedTokenConfig | ProbeConfig | LabelsConfig | PairsConfig | ActionsConfig,
+    NextTokenConfig
+    | ExitsConfig
+    | MaskedTokenConfig
+    | ProbeConfig
+    | LabelsConfig
+    | PairsConfig
+    | ActionsConfig
+    | ActorCriticConfig,
     Field(discriminator="kind"),
 ]
 

@@ -26,6 +26,8 @@ class ObjectiveConfig(Config, ABC):
     """whether it reads pairs of a source and a target"""
     plays: ClassVar[bool] = False
     """whether it reads episodes of agents"""
+    acts: ClassVar[bool] = False
+    """whether a batch is what the model does in the environment that `data.source` names"""
     resizes: ClassVar[bool] = False
     """whether its rows can be of any length: `Objective.resize`"""
     uses_length: ClassVar[bool] = False

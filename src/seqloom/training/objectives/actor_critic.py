@@ -1,0 +1,130 @@
+"""Actor and critic: a model learns from what it does itself, in the environment that `data.source` names.
+
+    G_t = Σ_k γ^k reward_{t+k},     A_t = G_t - V(h_t)                     h_t: the model at the state of step t
+    loss = mean over steps of  -ln p(a_t | h_t) A_t  +  c (G_t - V(h_t))²  -  β H(p(· | h_t))
+
+A batch is `batch` episodes that the model plays with its weights of that step: a function of (seed, step, model). It is
+told no return (`model.returns=none`) and reads each episode whole, so that what it remembers is all that it can know of
+a cue. V is linear in h, and belongs to the objective.
+
+Source: Mnih et al., arXiv:1602.01783, section 4, whose advantage is of few steps; here an episode is played to
+its end. Parisotto et al. (GTrXL, arXiv:1910.06764) learn by V-MPO.
+"""
+
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import nn
+from typing_extensions import override
+
+from seqloom.core.model_config import ModelConfig
+from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.table import written
+from seqloom.data.config import DataConfig
+from seqloom.data.tokens import Tokens
+from seqloom.evaluation.playing import roll
+from seqloom.evaluation.scores import widened
+from seqloom.models.decision import TOKENS, DecisionConfig
+from seqloom.training.objectives.config import ObjectiveConfig
+
+EPISODES = 100
+"""that are played for a score"""
+SCORED = 2**31
+"""the step that their draws are of: none that is trained"""
+
+
+@final
+class ActorCriticConfig(ObjectiveConfig):
+    """Learns by playing."""
+
+    kind: Literal["actor_critic"] = "actor_critic"
+    discount: float = Field(0.97, gt=0, le=1, description="γ, the weight of a reward that comes a step later")
+    critic: float = Field(0.5, ge=0, description="c, the weight of the critic's loss")
+    entropy: float = Field(0.01, ge=0, description="β, the weight of the entropy of the actions")
+    reads_text: ClassVar = False
+    acts: ClassVar = True
+
+    @override
+    def data_identity(self, data: DataConfig) -> str:
+        """The name of the environment."""
+        return data.source
+
+    @override
+    def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ActorCritic":
+        assert isinstance(model, DecisionConfig)
+        return ActorCritic(self, model.dim, rows, data.seed)
+
+
+@final
+class ActorCritic(Objective):
+    """What a model does in `rows` episodes per step; `seed` is that of the episodes that it is scored on."""
+
+    def __init__(self, config: ActorCriticConfig, dim: int, rows: int, seed: int) -> None:
+        super().__init__()
+        self.config, self.rows, self.seed = config, rows, seed
+        self.value = nn.Linear(dim, 1)
+
+    @override
+    def batch(self, seed: int, step: int, model: Any) -> Batch:
+        """Episodes that the model plays: what it is called with, and `gains` (B, T), the discounted G_t."""
+        learning = model.training
+        model.eval()
+        try:
+            draws = [np.random.default_rng((seed, step, row)) for row in range(self.rows)]
+            rewards, played, past = roll(model, np.zeros(self.rows, np.float32), draws)
+        finally:
+            model.train(learning)
+        made = past.window(np.arange(self.rows), len(rewards) - 1, torch.device("cpu"))
+        gains = discounted(rewards, self.config.discount)
+        return {**made, "keep": torch.from_numpy(played.T.copy()), "gains": torch.from_numpy(gains.T.copy())}
+
+    @override
+    def targets(self, batch: Batch) -> int:
+        """The steps of these episodes."""
+        return int(batch["keep"].sum())
+
+    @override
+    def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
+        """The actor's, the critic's and the entropy's, means over the steps."""
+        keep = batch["keep"]
+        read = (batch["returns"], batch["states"], batch["actions"])
+        x, extras = model.features_with_extras(batch["ids"], keep, None, *read)
+        x = x[:, 1::TOKENS]
+        logs = widened(model.output(x)).log_softmax(-1)[keep]
+        values = self.value(model.norm(x))[..., 0][keep]
+        gains = batch["gains"][keep].to(values.dtype)
+        chosen = logs.gather(-1, batch["actions"][keep][:, None])[:, 0]
+        actor = -(chosen * (gains - values.detach())).mean()
+        critic = self.config.critic * (gains - values).square().mean()
+        entropy = self.config.entropy * (logs.exp() * logs).sum(-1).mean()
+        return Pass({"actor": actor, "critic": critic, "entropy": entropy}, extras)
+
+    @override
+    def score(self, model: Any, held_out: Any) -> Row:
+        """The mean return of episodes that are never trained on; `held_out` is minus that."""
+        learning = model.training
+        model.eval()
+        try:
+            draws = [np.random.default_rng((self.seed, SCORED, row)) for row in range(EPISODES)]
+            rewards, played, _ = roll(model, np.zeros(EPISODES, np.float32), draws)
+        finally:
+            model.train(learning)
+        reached = float(rewards.sum(0).mean())
+        return {"held_out": -reached, "return": reached, "steps": float(played.sum(0).mean()), "episodes": EPISODES}
+
+    @override
+    def summary(self, row: Row) -> str:
+        """Return and length."""
+        return f"return {written(row['return'])} in {written(row['steps'])} steps, mean of {row['episodes']} episodes"
+
+
+def discounted(rewards: Any, discount: float) -> Any:
+    """G_t (T, N) of rewards (T, N)."""
+    gains = np.zeros_like(rewards)
+    later = np.zeros_like(rewards[0])
+    for step in reversed(range(len(rewards))):
+        later = rewards[step] + discount * later
+        gains[step] = later
+    return gains
