@@ -422,12 +422,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.graph  # the shape hook would refuse them first
 @pytest.mark.parametrize(("changes", "message"), WRONG, ids=[message for _, message in WRONG])
 def test_wrong_steps(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         built()(**{**steps(), **changes})
 
 
+@pytest.mark.graph  # as above
 def test_wrong_vectors() -> None:
     given = {**steps(CONTINUOUS), "actions": steps()["actions"]}
     with pytest.raises(ValueError, match=r"actions are numbers.*the model learned continuous actions"):

@@ -180,7 +180,7 @@ class Decision(Transformer):
         returns: Float[Tensor, "B T"] | None = None,
         states: Float[Tensor, "B T S"] | None = None,
         actions: Tensor | None = None,
-    ) -> tuple[Stream, Extras]:
+    ) -> tuple[Float[Tensor, "B N D"], Extras]:
         """The stream (B, 3T, D) after the last layer: of the return, the state and the action of each step."""
         if returns is None or states is None or actions is None:
             raise ValueError("a model of kind decision reads the steps of episodes: give returns, states and actions")
