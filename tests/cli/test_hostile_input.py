@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from typer.models import OptionInfo
 
-from seqloom.cli.app import app, knn, studies
+from seqloom.cli.app import app, data, knn, studies
 from seqloom.mixers import kinds
 from tests.at_once import first
 from tests.cli.conftest import Answer
@@ -28,7 +28,9 @@ HEALTHY = {
     "board": ["--data", "stories:20", "--out", "new"],
     "calibrate": ["{run}", "--data", "stories:3"],
     "compare": ["--out", "new", "she", "--preset", "tiny"],
-    "data": ["stories:20"],
+    "survey": ["stories:20"],
+    "vectors": ["stories:20", "--out", "new"],
+    "nearest": ["vectors.txt", "cat"],
     "demo": ["--out", "new", "--scale", "tiny"],
     "distill": ["{run}", "--out", "new", "--order", "2"],
     "evaluate": ["{run}", "--data", "stories:3"],
@@ -46,7 +48,7 @@ HEALTHY = {
 """arguments under which a command would run, so that it is the value under test that is refused"""
 GROUPS = {
     command.name or command.callback.__name__: group
-    for group, commands in (("study", studies), ("knn", knn))
+    for group, commands in (("study", studies), ("knn", knn), ("data", data))
     for command in commands.registered_commands
     if command.callback is not None
 }
@@ -56,6 +58,8 @@ UNBOUNDED = {
     *(("calibrate", "--longest"), ("exits", "--batches")),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
     *(("markov_gap", "--jobs"), ("evaluate", "--batch"), ("distill", "--batch")),
+    *(("vectors", f"--{each}") for each in ("window", "negative", "least", "epochs")),
+    ("nearest", "--count"),
     *(("build", "--batch"), ("build", "--probes"), ("tune", "--batch")),
 }
 """counts that only say how long it lasts, or are cut to what there is"""
@@ -64,7 +68,12 @@ WRONG = {"absent": None, "empty": "", "word": "ten", "not-finite": "nan", "negat
 
 def _numeric() -> Iterator[Any]:
     """Every option of a number, of every command, with each class of wrong value."""
-    for command in [*app.registered_commands, *studies.registered_commands, *knn.registered_commands]:
+    for command in [
+        *app.registered_commands,
+        *studies.registered_commands,
+        *knn.registered_commands,
+        *data.registered_commands,
+    ]:
         assert command.callback is not None
         name = command.name or command.callback.__name__
         for parameter, annotated in get_type_hints(command.callback, include_extras=True).items():
@@ -85,7 +94,8 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 
 def test_every_command_is_in_the_table() -> None:
-    everything = [*app.registered_commands, *studies.registered_commands, *knn.registered_commands]
+    groups = (app, studies, knn, data)
+    everything = [command for group in groups for command in group.registered_commands]
     known = {command.name or command.callback.__name__ for command in everything if command.callback}
     without = {"list", "settings", "doctor", "cost", "report", "runs"}
     assert known - set(HEALTHY) == without, "these have no option of a number"

@@ -10,6 +10,7 @@ from seqloom.cli.bench import bench
 from seqloom.cli.board import board
 from seqloom.cli.calibrate import calibrate
 from seqloom.cli.compare import compare
+from seqloom.cli.data import data
 from seqloom.cli.exits import exits
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.folder import folder
@@ -17,7 +18,7 @@ from seqloom.cli.knn import knn
 from seqloom.cli.markov_gap import markov_gap
 from seqloom.cli.paper import paper
 from seqloom.cli.recall import recall
-from seqloom.cli.text import Run, data, evaluate, generate
+from seqloom.cli.text import Run, evaluate, generate
 from seqloom.cli.thresholds import thresholds
 from seqloom.cli.train import train
 from seqloom.cli.verify import verify
@@ -192,7 +193,7 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (train, generate, evaluate),
     "Comparisons": (compare, bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (data, distill, arpa, demo),
+    "More": (distill, arpa, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
@@ -216,5 +217,7 @@ for _panel, _commands in PANELS.items():
         app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings)(_command)
     if _panel == "Models":
         app.add_typer(knn, name="knn", rich_help_panel=_panel)
+    if _panel == "More":
+        app.add_typer(data, name="data", rich_help_panel=_panel)
     if _panel == "Comparisons":
         app.add_typer(studies, name="study", rich_help_panel=_panel)

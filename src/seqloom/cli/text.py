@@ -163,28 +163,3 @@ def evaluate(
     from seqloom.cli.scoring import scored
 
     print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))
-
-
-def data(
-    source: Annotated[
-        str,
-        typer.Argument(help=f"{TEXT}, gutenberg-children, stories, or episodes:ENV:POLICY, as episodes:TMaze-30:mixed"),
-    ],
-    vocab: Annotated[
-        int | None, typer.Option(help="entries of the tokenizer that is trained; 5000 unless one is given")
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(help="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, characters, words"),
-    ] = None,
-    column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
-) -> None:
-    """Prepares a source, building its tokenizer and token files, and prints what it holds and what was skipped.
-
-    Episodes are recorded: ENV is an environment of gymnasium, as CartPole-v1, or TMaze-LENGTH; POLICY is random,
-    scripted or mixed; then, if wanted, :COUNT:SEED. They are kept, and a run learns from them by the same name.
-    """
-    from seqloom.cli.surveying import surveyed
-
-    print(surveyed(source, vocab, tokenizer, column, as_json=as_json))

@@ -152,6 +152,15 @@ def write_vectors(path: Path, words: list[str], vectors: Vectors) -> None:
             file.write(word.encode() + b" " + numbers + b"\n")
 
 
+def nearest(vectors: Vectors, number: int, count: int) -> list[tuple[int, float]]:
+    """The numbers of the vectors nearest to that of a number, without it, and the cosines of their angles."""
+    lengths = np.maximum(np.linalg.norm(vectors, axis=1), np.finfo(np.float32).tiny)
+    cosines = vectors @ vectors[number] / lengths / lengths[number]
+    cosines[number] = -np.inf
+    order = np.argsort(-cosines, kind="stable")[: min(count, len(vectors) - 1)]
+    return [(int(at), float(cosines[at])) for at in order]
+
+
 def _width_of(line: bytes) -> int:
     """How many numbers stand at the end of a line."""
     parts = line.split()

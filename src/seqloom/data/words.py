@@ -15,6 +15,7 @@ Source: vocabularies cut off by frequency with one unknown word, as of Mikolov e
 language model, Interspeech 2010. What differs: case and digits are kept, and signs hold their blanks.
 """
 
+import functools
 from collections.abc import Iterable
 
 import tokenizers
@@ -50,10 +51,23 @@ def train_words(texts: Iterable[str], vocab: int) -> Tokenizer:
     return Tokenizer(inner)
 
 
+def split(text: str) -> list[str]:
+    """The tokens of a text, whatever words a vocabulary has."""
+    inner = _splitter()
+    assert inner.normalizer is not None
+    assert inner.pre_tokenizer is not None
+    return [token for token, _ in inner.pre_tokenizer.pre_tokenize_str(inner.normalizer.normalize_str(text))]
+
+
 def require_words(vocab: int) -> None:
     """ValueError for a size that no vocabulary of words can have."""
     if not 3 <= vocab <= MOST:
         raise ValueError(f"vocab must be at least 3 (<eos>, {UNKNOWN} and a word) and at most {MOST:,}, and is {vocab}")
+
+
+@functools.cache
+def _splitter() -> tokenizers.Tokenizer:
+    return _of_words({UNKNOWN: 0})
 
 
 def _of_words(ids: dict[str, int]) -> tokenizers.Tokenizer:

@@ -15,7 +15,7 @@ A^{t-1} instead of A^t and leaves P^t out of the residual.
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self, final
+from typing import ClassVar, Literal, final
 
 import torch
 from pydantic import Field, model_validator
@@ -50,7 +50,7 @@ class RepeatedConfig(TransformerConfig, ABC):
     one_block: ClassVar = True
 
     @model_validator(mode="after")
-    def _one_mixer(self) -> Self:
+    def _one_mixer(self) -> "RepeatedConfig":
         if isinstance(self.mixer, tuple):
             raise ValueError("a universal model has one block: give one mixer, not a list")
         if self.sublayers == "reversible":

@@ -1,0 +1,44 @@
+"""`seqloom data vectors` and `data nearest`: vectors of words, learned and looked at."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from seqloom.core.config import near
+from seqloom.core.table import table
+from seqloom.data.corpora import read
+from seqloom.data.skipgram import skipgram
+from seqloom.data.vectors import nearest, open_vectors, write_vectors
+
+SOUGHT = 20_000
+"""words, the first of a file, among which a similar one is looked for"""
+
+
+def learned(
+    source: str, out: Path, column: str, dim: int, window: int, negative: int, least: int, epochs: int, seed: int
+) -> str:
+    """Learns vectors, writes them and says how many. ValueError where the file is there already."""
+    if out.exists():
+        raise ValueError(f"{out} is there already: choose another --out")
+    documents = read(source, column=column)
+    words, vectors = skipgram(
+        documents, dim=dim, window=window, negative=negative, least=least, epochs=epochs, seed=seed
+    )
+    write_vectors(out, words, vectors)
+    return f"{len(words):,} words with {dim} numbers each are in {out}"
+
+
+def neighbors(file: Path, words: Sequence[str], count: int, *, as_json: bool) -> str:
+    """The nearest words of each as tables, or as one JSON object. ValueError for a word that the file lacks."""
+    known, vectors = open_vectors(file).read()
+    place = {word: number for number, word in enumerate(known)}
+    for word in words:
+        if word not in place:
+            raise ValueError(f"{file} has no vector of the word {word!r}; {near(word, known[:SOUGHT])}")
+    found = {
+        word: [(known[at], cosine) for at, cosine in nearest(vectors, place[word], count)]
+        for word in dict.fromkeys(words)
+    }
+    if as_json:
+        return json.dumps({word: [{"word": w, "cosine": c} for w, c in rows] for word, rows in found.items()})
+    return "\n\n".join(table((word, "cosine"), rows) for word, rows in found.items())

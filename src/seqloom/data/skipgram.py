@@ -1,0 +1,63 @@
+"""Vectors of the words of a text by skip-gram with negative sampling, which gensim trains (the extra `vectors`).
+
+    max  Σ over words w and the words c around each  [ ln σ(u_c · v_w) + Σ over k drawn words n  ln σ(-u_n · v_w) ]
+
+v_w is the vector of w. Words are those of `words`, signs without their blanks; a sentence is a line of the text.
+
+Source: Mikolov et al., arXiv:1310.4546, Eq. 4, by gensim with its own settings of rates and subsampling. What differs:
+one thread, so that the same seed gives the same vectors.
+"""
+
+from collections.abc import Iterator
+from typing import Any, final
+
+import numpy as np
+
+from seqloom.data.documents import Documents
+from seqloom.data.vectors import Vectors
+from seqloom.data.words import split
+
+LONGEST = 10_000
+"""words of a sentence, of which gensim leaves out those beyond"""
+
+
+@final
+class Sentences:
+    """The sentences of documents, as lists of words; each iteration is a new pass."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for document in self._documents:
+            for line in document.text.split("\n"):
+                words = [word.strip() for word in split(line)]
+                for first in range(0, len(words), LONGEST):
+                    yield words[first : first + LONGEST]
+
+
+def skipgram(
+    documents: Documents, *, dim: int, window: int, negative: int, least: int, epochs: int, seed: int
+) -> tuple[list[str], Vectors]:
+    """The words that come at least so often, the most frequent first, and their vectors (N, dim).
+
+    ValueError where there are none, and where gensim is missing.
+    """
+    model = _gensim().Word2Vec(
+        vector_size=dim, window=window, negative=negative, min_count=least, sg=1, seed=seed, workers=1, epochs=epochs
+    )
+    sentences = Sentences(documents)
+    model.build_vocab(sentences)
+    if not len(model.wv):
+        raise ValueError(f"{documents.source}: no word comes {least} times: lower --least, or add text")
+    model.train(sentences, total_examples=model.corpus_count, epochs=epochs)
+    return list(model.wv.index_to_key), np.asarray(model.wv.vectors, np.float32)
+
+
+def _gensim() -> Any:
+    """Its models. ValueError where it is not installed."""
+    try:
+        from gensim import models
+    except ImportError:
+        raise ValueError("gensim is not installed: pip install 'seqloom[vectors]'") from None
+    return models
