@@ -62,20 +62,26 @@ def all_losses(dtype: torch.dtype) -> dict[str, list[float]]:
 
 
 def prices() -> dict[str, Any]:
-    """Of each causal mixer's examples at dim 8 and context 6: 1, 5, 9 tokens, and the token there where it streams."""
-    found: dict[str, Any] = {}
-    for kind, config in kinds().items():
-        if config.traits.causal == "never":
-            continue
-        for example in config.examples:
-            mixer = config.model_validate({"kind": kind, **example}).build(8, 6)
-            found[f"{kind} {json.dumps(example, sort_keys=True)}"] = {
-                f"{per} {T}": _counts(mixer.cost(T, per))
-                for T in (1, 5, 9)
-                for per in (("sequence", "token") if mixer.traits.streams else ("sequence",))
-                if (mixer.traits.longest or T) >= T
-            }
-    return found
+    """Of each causal mixer's examples."""
+    names = (
+        f"{kind} {json.dumps(example, sort_keys=True)}"
+        for kind, config in kinds().items()
+        if config.traits.causal != "never"
+        for example in config.examples
+    )
+    return {name: prices_of(name) for name in names}
+
+
+def prices_of(name: str) -> dict[str, list[int | str]]:
+    """At dim 8 and context 6, of a kind and its settings: 1, 5, 9 tokens, and the token there where it streams."""
+    kind, _, example = name.partition(" ")
+    mixer = kinds()[kind].model_validate({"kind": kind, **json.loads(example)}).build(8, 6)
+    return {
+        f"{per} {T}": _counts(mixer.cost(T, per))
+        for T in (1, 5, 9)
+        for per in (("sequence", "token") if mixer.traits.streams else ("sequence",))
+        if (mixer.traits.longest or T) >= T
+    }
 
 
 def _counts(cost: Cost) -> list[int | str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.recordings.record import HERE, MIXERS, comparison, losses, prices
+from tests.recordings.record import HERE, MIXERS, comparison, losses, prices_of
 
 
 def recorded(name: str) -> Any:
@@ -22,9 +22,8 @@ def test_losses_in_float64(kind: str, dropout: float) -> None:
 
 
 def test_prices() -> None:
-    found = prices()
     for name, expected in recorded("prices").items():
-        assert found[name] == expected, name
+        assert prices_of(name) == expected, name
 
 
 @pytest.mark.slow
