@@ -2,7 +2,7 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self, final
+from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import Tensor, nn
@@ -56,7 +56,7 @@ class EncoderLayers(Config):
         return tuple(read_both_ways(each) for each in value) if isinstance(value, tuple) else read_both_ways(value)
 
     @model_validator(mode="after")
-    def _halts(self) -> Self:
+    def _halts(self) -> "EncoderLayers":
         changed = [name for name in HALTING if getattr(self, name) != type(self).model_fields[name].default]
         if changed and not self.repeat:
             raise ValueError(f"{changed[0]} is of an encoder of one block: set encoder.repeat=true")
@@ -75,7 +75,7 @@ class TranslatorConfig(TransformerConfig, ABC):
     objective: ClassVar = "pairs"
 
     @model_validator(mode="after")
-    def _encodes(self) -> Self:
+    def _encodes(self) -> "TranslatorConfig":
         self.encoding()
         return self
 

@@ -42,7 +42,7 @@ def read(
     k: Float[Tensor, "B H N b K"],
     v: Float[Tensor, "B H N b V"],
     of_sorted: Bool[Tensor, "B N b"],
-    of_own: Bool[Tensor, "B N *c b"],
+    of_own: Bool[Tensor, "B N b"],
     causal: bool,
 ) -> Float[Tensor, "B H N c V"]:
     """What the queries of each block read of its sorted block and of their own, where these slots are there.
@@ -60,7 +60,7 @@ def shared(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H C K"],
     v: Float[Tensor, "B H C V"],
-    looks: Bool[Tensor, "B C"],
+    looks: Bool[Tensor, "#B C"],
 ) -> Float[Tensor, "B H T V"]:
     """What queries read of the same slots, all of them."""
     return _softly(q, k, v, looks[:, None, None])
