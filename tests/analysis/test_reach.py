@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import seqloom
 from seqloom.analysis import reach as module
-from seqloom.analysis.reach import Span, reach, reach_of, said, span, tokens_back, view
+from seqloom.analysis.reach import Span, in_words, reach, reach_of, span, tokens_back, view
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
 from tests.contract.sound_others import Ahead
@@ -134,11 +134,11 @@ def test_layers_of_several_kinds_reach_as_far_as_all_of_them_say(
 
 
 def test_how_far_is_said_in_words() -> None:
-    assert said(None, 7, 2) == ""
-    assert said(640, 2560, 4) == "A layer reaches 640 tokens back at most, all 4 layers 2,560 together."
-    assert said(640, 640, 1) == said(640, None, 4) == "A layer reaches 640 tokens back at most."
+    assert in_words(None, 7, 2) == ""
+    assert in_words(640, 2560, 4) == "A layer reaches 640 tokens back at most, all 4 layers 2,560 together."
+    assert in_words(640, 640, 1) == in_words(640, None, 4) == "A layer reaches 640 tokens back at most."
     mixer, x = built("transformer_xl"), drawn(1)
-    assert view(mixer, x, said(640, None, 1)).meaning == f"{view(mixer, x).meaning} {said(640, None, 1)}"
+    assert view(mixer, x, in_words(640, None, 1)).meaning == f"{view(mixer, x).meaning} {in_words(640, None, 1)}"
 
 
 @pytest.mark.parametrize(

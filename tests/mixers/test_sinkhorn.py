@@ -131,7 +131,7 @@ def moved(choice: str) -> tuple[float, float]:
     mixer = mixer_config({"kind": "sinkhorn", "block": 8, "choice": choice}).build(32, 128).double()
     x = draw(8, 128, 32)
     other = torch.cat([x[:, :64], draw(8, 64, 32, seed=2)], 1)
-    with torch.no_grad(), choices.weights_too():
+    with torch.no_grad(), choices.soft_too():
         with choices.recorded() as made:
             y = mixer(x)[:, :64]
         gap = mixer(other)[:, :64] - y

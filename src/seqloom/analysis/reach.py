@@ -86,7 +86,7 @@ def tokens_back(config: ModelConfig) -> int | None:
     return total
 
 
-def said(layer: int | None, model: int | None, depth: int) -> str:
+def in_words(layer: int | None, model: int | None, depth: int) -> str:
     """The tokens that a layer and its model reach back, in words; empty where neither is known."""
     if layer is None:
         return ""
@@ -97,7 +97,7 @@ def said(layer: int | None, model: int | None, depth: int) -> str:
 def view(mixer: Mixer, x: Stream, far: str = "") -> View:
     """The map of a report: of the first row of x (B, T, D) and its first tokens, estimated, as a logarithm.
 
-    What is `said` of how far it reaches ends its meaning.
+    `far`, the words of `in_words`, ends its meaning.
     """
     reach = reach_of(mixer, x[:1, :SHOWN], probes=PROBES)
     largest = reach.max()

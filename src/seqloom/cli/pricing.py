@@ -63,7 +63,7 @@ def _mixer(wanted: PricedMixer) -> str:
     if wanted.as_json:
         return json.dumps(content)
     shown = _shown(f"{kind}, dim {dim}, context {context}, {_title(tokens, wanted.per)}", columns, cost)
-    return _with(shown, reach.said(config.tokens_back, None, 1))
+    return _with(shown, reach.in_words(config.tokens_back, None, 1))
 
 
 def _model(wanted: PricedModel) -> str:

@@ -82,7 +82,7 @@ def _read(subject: Subject, module: nn.Module, x: Tensor, share: float) -> Large
     return _larger(by_perturbation, by_gradient)
 
 
-@choices.weights_too()
+@choices.soft_too()
 def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
     """What a mixer chooses by later tokens (`selects_ahead`) is held fixed: only what it reads must be earlier."""
     ahead = isinstance(module, Mixer) and module.traits.selects_ahead
@@ -104,7 +104,7 @@ def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None
 def _differentiate(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
     """Likewise: what is chosen, by weights too, has no gradients."""
     x = x.clone().requires_grad_()
-    with choices.weights_too():
+    with choices.soft_too():
         with torch.no_grad(), choices.recorded() as made:
             module(x)
         with choices.fixed(made):

@@ -78,7 +78,7 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
         text = torch.tensor([ids[:tokens]], device=model.device)
         with torch.no_grad():
             read = _read_by(model, mixer, text)
-            far = reach.said(config.mixers[layer].tokens_back, together, config.depth)
+            far = reach.in_words(config.mixers[layer].tokens_back, together, config.depth)
             shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read, far)]
         plain += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
     return plain

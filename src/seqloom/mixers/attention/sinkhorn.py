@@ -38,7 +38,7 @@ from seqloom.mixers.bucketed import AHEAD, PAST, WHOLE, ChosenByText
 from seqloom.mixers.sorted_past import PastSinkhorn
 from seqloom.mixers.sorter import Sorter, before
 from seqloom.ops import sinkhorn, sorted_blocks
-from seqloom.ops.bucketing.choices import weighed
+from seqloom.ops.bucketing.choices import soft_choice
 from seqloom.ops.limit import positions
 
 STEPS = 7
@@ -81,7 +81,7 @@ class Sinkhorn(Sorter, ChosenByText):
         return *scored, balanced, read, self.w_out
 
     def _heads(self, q: Tensor, k: Tensor, v: Tensor, lengths: Lengths | None = None) -> Tensor:
-        weights = weighed(lambda: self._weights(k, lengths))
+        weights = soft_choice(lambda: self._weights(k, lengths))
         return sorted_blocks.attend(q, k, v, weights, self.block, self.causal, self.config.cut, lengths)
 
     def _weights(self, k: Tensor, lengths: Lengths | None) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 T = TypeVar("T")
 _records: ContextVar[list[Any] | None] = ContextVar("seqloom_choices", default=None)
-_weights_too: ContextVar[bool] = ContextVar("seqloom_fixed_weights", default=False)
+_soft_too: ContextVar[bool] = ContextVar("seqloom_fixed_weights", default=False)
 _fixed: ContextVar[Iterator[Any] | None] = ContextVar("seqloom_fixed_choices", default=None)
 
 
@@ -26,9 +26,9 @@ def chosen(choose: Callable[[], T]) -> T:
         return _chosen(choose)
 
 
-def weighed(choose: Callable[[], Tensor]) -> Tensor:
-    """What `choose` returns, a choice by weights, with gradients; a choice only inside `weights_too`."""
-    if torch.compiler.is_compiling() or not _weights_too.get():
+def soft_choice(choose: Callable[[], Tensor]) -> Tensor:
+    """What `choose` returns, a choice by weights, with gradients; a choice only inside `soft_too`."""
+    if torch.compiler.is_compiling() or not _soft_too.get():
         return choose()
     weights = _chosen(choose)
     return weights if _fixed.get() is None else weights.detach()
@@ -66,10 +66,10 @@ def fixed(choices: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def weights_too() -> Iterator[None]:
+def soft_too() -> Iterator[None]:
     """Inside the block choices by weights are recorded and fixed as well; elsewhere they move with the input."""
-    token = _weights_too.set(True)
+    token = _soft_too.set(True)
     try:
         yield
     finally:
-        _weights_too.reset(token)
+        _soft_too.reset(token)
