@@ -46,7 +46,7 @@ def searched(
     *,
     as_json: bool,
 ) -> str:
-    """Finds a threshold for each layer of a classifier, stores them beside it and returns what they give."""
+    """Finds a threshold for each layer of a classifier, stores them with it and returns what they give."""
     model = model_of(run, step)
     classifier = open_exits(folder, model)
     if not isinstance(classifier, Confident):

@@ -59,7 +59,7 @@ def save_exits(trained: Classifier, model: Model, source: str, folder: Path) -> 
 
 
 def save_thresholds(thresholds: tuple[float, ...], folder: Path) -> None:
-    """Writes a threshold for each layer but the last beside a classifier; those of an earlier search are replaced."""
+    """Writes a threshold for each layer but the last next to a classifier; those of an earlier search are replaced."""
     content = Thresholds(weights=_stored(folder).weights, thresholds=thresholds)
     replace(folder / THRESHOLDS, sealed(content.model_dump(mode="json")))
 

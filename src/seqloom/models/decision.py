@@ -139,7 +139,7 @@ class Decision(Transformer):
     @property
     @override
     def traits(self) -> ModelTraits:
-        """It neither generates text nor streams: it reads the last steps of an episode anew for each action."""
+        """It neither generates text nor streams: it reads the last steps of an episode again for each action."""
         return ModelTraits(False, False, self.longest)
 
     @override
