@@ -75,6 +75,12 @@ def test_real_rows_are_complete(what: Any) -> None:
         assert (row["dim"], row["context"], row["batch"]) == ((32, 16, 4) if what == "step" else (8, 12, 3))
 
 
+@pytest.mark.parametrize(("context", "batch"), [(None, 64), (128, 64), (100, 81), (8192, 1), (20_000, 1)])
+def test_without_a_batch_a_race_reads_about_as_many_tokens_at_every_context(context: int | None, batch: int) -> None:
+    race = cell(["identity"], "identity", dim=8, context=context)
+    assert race.configs["identity"].training.batch == batch
+
+
 def test_operations_are_of_the_equation() -> None:
     she = kinds()["she"]().build(8, 12)
     (row,) = bench(["she"], "she", **SMALL)

@@ -16,7 +16,7 @@ def bench(
     ] = "sublayer",
     dim: Annotated[int | None, typer.Option(help="channels (128)")] = None,
     context: Annotated[int | None, typer.Option(help="tokens of a window (128)")] = None,
-    batch: Annotated[int | None, typer.Option(help="windows read at once (64)")] = None,
+    batch: Annotated[int | None, typer.Option(help="windows read at once (as many as hold 8,192 tokens)")] = None,
     repeats: Annotated[int, typer.Option(help="rounds in which all take turns")] = 7,
     threads: Annotated[int | None, typer.Option(help="threads of torch")] = None,
     preset: Annotated[str | None, typer.Option(help="whose model and sizes a step trains (paper/small)")] = None,

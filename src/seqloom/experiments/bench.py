@@ -35,8 +35,10 @@ from seqloom.runs.layout import identity
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
 
-SIZES = {"dim": 128, "context": 128, "batch": 64}
+SIZES = {"dim": 128, "context": 128}
 """where none are given; a preset's `step` uses the preset's own sizes"""
+TOKENS_READ = 8192
+"""tokens of the windows that are read at once where no batch is given: 64 windows of 128, one of 8,192"""
 WARM = 2
 """untimed turns of each mixer before the first round"""
 
@@ -183,8 +185,8 @@ def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:
     return results.of(Timed)
 
 
-def _config(name: str, preset: str, what: str, given: dict[str, int | None]) -> RunConfig:
-    sizes = {name: size or (None if what == "step" else SIZES[name]) for name, size in given.items()}
+def _config(name: str, preset: str, what: str, given: Mapping[str, int | None]) -> RunConfig:
+    sizes = given if what == "step" else _sizes(given)
     settings = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
     changes = [f"{settings[name]}={size}" for name, size in sizes.items() if size is not None]
     kind = kinds().get(name.partition(":")[0])
@@ -195,6 +197,12 @@ def _config(name: str, preset: str, what: str, given: dict[str, int | None]) -> 
         mixer = _mixer(config)
     require_sizes(name, mixer, config.training.batch, config.model.context, what)
     return config
+
+
+def _sizes(given: Mapping[str, int | None]) -> dict[str, int | None]:
+    """The sizes of a sublayer's race, with a default for each that is not given."""
+    sizes = SIZES | {name: size for name, size in given.items() if size is not None}
+    return {"batch": max(1, TOKENS_READ // sizes["context"]), **sizes}
 
 
 def _mixer(config: RunConfig) -> Mixer:
