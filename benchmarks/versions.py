@@ -1,9 +1,10 @@
 """Two checkouts against each other: what every mixer that both have takes in the second, as a share of the first.
 
     sublayer    forward and backward of ROWS × CONTEXT × DIM, with the projections
-    token       one of TOKENS steps after CONTEXT tokens, one text
+    token       TOKENS steps of one text, which end at CONTEXT tokens
 
-Each checkout runs in a process of its own, which answers one timing at a time; the two take turns. One thread.
+Each checkout runs in a process of its own, which answers one timing at a time; the two take turns. Times are CPU time
+of one thread, so that what else runs on the machine is not counted, except for the caches that it uses.
 
 python benchmarks/versions.py BEFORE AFTER [mixer …]           two folders, each a checkout; all mixers unless named
 """
@@ -32,7 +33,7 @@ def prepare(kind, what):
     if what == "token":
         with torch.no_grad():
             mixer.eval()
-            state = mixer.extend(torch.randn(1, {CONTEXT}, {DIM}), mixer.start(1))[1]
+            state = mixer.extend(torch.randn(1, {CONTEXT - TOKENS}, {DIM}), mixer.start(1))[1]
         x = torch.randn({TOKENS}, 1, {DIM})
         def run(state=state):
             with torch.no_grad():
@@ -48,9 +49,9 @@ for line in sys.stdin:
         runs.clear()
         runs[key] = prepare(*key)
         runs[key](), runs[key]()
-    start = time.perf_counter()
+    start = time.process_time()
     runs[key]()
-    print(time.perf_counter() - start, flush=True)
+    print(time.process_time() - start, flush=True)
 """
 
 
