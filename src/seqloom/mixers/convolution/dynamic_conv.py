@@ -114,6 +114,9 @@ class DynamicConv(DynamicTaps, PackedMixer):
         T, P = u.shape[1], past.shape[1]
         p = p.unsqueeze(-1)
         z = torch.cat([past, u], 1).unflatten(-1, (self.heads, -1))  # (B, P + T, H, D/H)
+        if T == 1:  # one product with the whole window
+            window = z[:, P % self.dilation :: self.dilation][:, -self.kernel :]  # (B, N, H, D/H), N ≤ K, oldest first
+            return (p[:, 0, :, : window.shape[1]].flip(2).transpose(1, 2) * window).sum(1, keepdim=True).flatten(2)
         y = p[:, :, :, 0] * z[:, P:]
         reached = min(self.kernel, -(-(P + T) // self.dilation))  # taps for which some token has an input
         for k in range(1, reached):
