@@ -19,6 +19,7 @@ from seqloom.generation.decode import generate
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.arguments import check_room
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
 
 __all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
@@ -108,6 +109,8 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
     if not isinstance(device, str | torch.device):
         raise TypeError(f"device is a name such as 'cpu' or 'cuda', not {described(device)}")
     model, run = stored.load(_path(folder), step=step, device=chosen(device))
+    if model.config.looks_up:
+        attach(model)
     if run.has_tokenizer():
         model.tokenizer = Tokenizer.load(run.tokenizer)
         known, vocab = model.tokenizer.vocab, model.config.vocab

@@ -17,11 +17,14 @@ knn = typer.Typer(
 @knn.command()
 def build(
     run: Run,
-    data: Annotated[str, typer.Option(help=f"the text to remember: {TEXT}, stories")],
     out: Annotated[
         Path,
         typer.Option(help="the folder of the store; the same command goes on there", parser=folder, metavar="PATH"),
     ],
+    data: Annotated[
+        str | None,
+        typer.Option(help=f"the text to remember: {TEXT}, stories; the text that the run was trained on unless given"),
+    ] = None,
     batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
     stride: Annotated[
         int | None, typer.Option(help="let windows overlap, each this many tokens after the one before it", min=1)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.core.config import near
+from seqloom.core.config import read as read_config
 from seqloom.core.model import Model
 from seqloom.core.table import table
 from seqloom.data.corpora import read
@@ -16,12 +17,15 @@ from seqloom.retrieval.building import build
 from seqloom.retrieval.neighbors import Neighbors
 from seqloom.retrieval.search import KINDS
 from seqloom.retrieval.store import open_store
+from seqloom.runs.checkpoint import peek
 from seqloom.runs.layout import find_run
+from seqloom.training.config import RunConfig
+from seqloom.training.preparation import prepared
 
 
 def built(
     run: Path,
-    data: str,
+    data: str | None,
     out: Path,
     batch: int,
     stride: int | None,
@@ -33,16 +37,21 @@ def built(
 ) -> str:
     """Builds a store and returns what it holds."""
     model = model_of(run, step)
-    tokens = tokens_of(run, model, data, column)
+    if data is not None:
+        source, tokens = data, tokens_of(run, model, data, column)
+    elif column is None:
+        source, tokens = trained_on(run)
+    else:
+        raise ValueError("--column is of a text that is given: add --data, or leave it out")
     how: dict[str, Any] = {"batch": batch, "stride": stride, "half": half, "lists": lists, "probes": probes}
-    store = build(model, tokens, out, source=data, **how)
+    store = build(model, tokens, out, source=source, run=str(run), step=step, **how)
     rows = [
         ("keys", store.config.entries),
         ("numbers of a key", store.config.dim),
         ("bytes", store.keys.nbytes + store.values.nbytes),
         *([] if lists is None else [("inverted lists", lists)]),
     ]
-    return table((str(out), data), rows)
+    return table((str(out), source), rows)
 
 
 def tuned(
@@ -109,6 +118,22 @@ def tokens_of(run: Path, model: Model, data: str, column: str | None) -> Tokens:
     settings = find_run(run).data
     documents = read(data, column=column or settings.get("column", "text"))
     return encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
+
+
+def trained_on(run: Path) -> tuple[str, Tokens]:
+    """The text of a run, and the tokens of its training side. ValueError where it has none, or the text changed."""
+    found = find_run(run)
+    saved = peek(found.checkpoints)
+    settings = None if saved is None else saved.meta.get("config")
+    if settings is None:
+        raise ValueError(f"{run} was not trained here, so its text is not known: give --data")
+    config: RunConfig = read_config(RunConfig, settings)
+    _, corpus = prepared(config)
+    if corpus is None:
+        raise ValueError(f"{run} was not trained on a text: give --data")
+    if corpus.identity != found.data.get("identity"):
+        raise ValueError(f"{config.data.source} is no longer the text that {run} was trained on: give --data")
+    return config.data.source, corpus.train
 
 
 def _require_kind(search: Any) -> None:

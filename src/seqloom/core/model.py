@@ -23,6 +23,7 @@ from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import ModelState
 
 if TYPE_CHECKING:
+    from seqloom.core.lookup import Lookup
     from seqloom.core.model_config import ModelConfig
 
 
@@ -188,6 +189,10 @@ class Model(nn.Module, ABC):
     def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
         """Begins with these vectors of its tokens, in place of those that were drawn."""
         self._lacks("begin with vectors of words")
+
+    def take_lookup(self, lookup: "Lookup") -> None:
+        """Takes what finds similar contexts, where `config.looks_up`; it is no part of the weights."""
+        self._lacks("look up in a store", kind="spalm")
 
     @property
     def device(self) -> torch.device:

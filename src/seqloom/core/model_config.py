@@ -24,6 +24,8 @@ class ModelConfig(Config, ABC):
     """whether the model learns by `Model.fit` and `Model.end_pass`, without gradients and without an optimizer"""
     objective: ClassVar[str | None] = None
     """the only objective that the kind is trained under, where there is one"""
+    looks_up: ClassVar[bool] = False
+    """whether the model reads a store, which its settings name by `store` and `k`: `Model.take_lookup`"""
     grows: ClassVar[bool] = False
     """whether the sizes of the model's buffers follow from what it has learned, and so from its checkpoint alone"""
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, final
 
 import numpy as np
+import numpy.typing as npt
 
 from seqloom.core.progress import progress
 from seqloom.data import cache as cached
@@ -70,6 +71,8 @@ class Corpus:
     """the names of the labels, where each example has one: `labelled`"""
     vectors: Vectors | None = None
     """(vocab, D), what the embedding begins with, where the run has a file of vectors; it is no part of the text"""
+    neighbors: npt.NDArray[np.int32] | None = None
+    """(tokens, k), what followed the neighbors of each token of `train`, where the model looks up in a store"""
 
 
 def prepare(

@@ -35,7 +35,7 @@ class TransformerConfig(LayeredConfig, ABC):
         "gives one text or two a label; seq2seq: reads a source and writes its target; universal, universal_encoder, "
         "universal_seq2seq: with one block, applied many times; ngram: counts n-grams; hmm: a hidden Markov model; "
         "textcnn: gives a text a label by filters over its words; "
-        "decision: acts so as to reach a return (Decision Transformer)",
+        "decision: acts so as to reach a return (Decision Transformer); spalm: mixes in what followed in a store",
     )
 
     position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")

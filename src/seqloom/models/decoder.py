@@ -130,8 +130,8 @@ class CausalTransformer(Transformer, ABC):
 
         No value is read back from the device.
         """
-        logits, after, _ = self._step(ids, state, None, reuse)
-        return logits, after
+        x, after, _ = self._step(ids, state, None, reuse)
+        return self._token_logits(x), after
 
     @override
     def step_until(
@@ -140,12 +140,15 @@ class CausalTransformer(Transformer, ABC):
         if not callable(enough):
             raise TypeError(f"enough is a function of the stream before and after a layer, not {described(enough)}")
         self._check_exits()
-        return self._step(ids, state, enough, reuse)
+        x, after, depth = self._step(ids, state, enough, reuse)
+        if depth < len(state.layers):
+            return self.exit_output(x[:, None], depth)[:, 0], after, depth
+        return self._token_logits(x), after, depth
 
     def _step(
         self, ids: Tensor, state: ModelState, enough: Enough | None, reuse: bool
     ) -> tuple[Tensor, ModelState, int]:
-        """`step`, and with `enough` `step_until`."""
+        """The stream (B, D) after one token, the state, and how many layers it went through."""
         arguments.check_ids(ids, 1, self.device)
         arguments.check_state(state, ids.shape[0], len(self.blocks), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
@@ -170,13 +173,14 @@ class CausalTransformer(Transformer, ABC):
             layers.append(read)
         if halting is not None:
             x = halting.mean
-        after = ModelState(tuple(layers), stepped({}, extra))
-        if left:
-            return self.exit_output(x[:, None], depth - left)[:, 0], after, depth - left
+        return self._joined(x), ModelState(tuple(layers), stepped({}, extra)), depth - left
+
+    def _token_logits(self, x: Tensor) -> Tensor:
+        """The output layer over the stream (B, D) of one token per row."""
         head: Any = self.head
-        x = of_token(self.norm, self._joined(x))
+        x = of_token(self.norm, x)
         logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
-        return logits, after, depth
+        return logits
 
     @override
     def trim(self, state: ModelState) -> ModelState:

@@ -14,6 +14,7 @@ from seqloom.models.encoder import EncoderConfig
 from seqloom.models.hmm import HMMConfig
 from seqloom.models.ngram.config import NgramConfig
 from seqloom.models.seq2seq import Seq2SeqConfig
+from seqloom.models.spalm import SpalmConfig
 from seqloom.models.textcnn import TextCNNConfig
 from seqloom.models.universal import UniversalConfig, UniversalEncoderConfig
 from seqloom.models.universal_seq2seq import UniversalSeq2SeqConfig
@@ -25,7 +26,7 @@ KINDS: dict[str, type[ModelConfig]] = {
     for config in (
         *(DecoderConfig, EncoderConfig, ClassifierConfig, Seq2SeqConfig),
         *(UniversalConfig, UniversalEncoderConfig, UniversalSeq2SeqConfig),
-        *(NgramConfig, HMMConfig, TextCNNConfig, DecisionConfig),
+        *(NgramConfig, HMMConfig, TextCNNConfig, DecisionConfig, SpalmConfig),
     )
 }
 SHARED = TransformerConfig

@@ -24,7 +24,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
 from seqloom.retrieval.keys import Keys
 from seqloom.retrieval.search import write_lists
-from seqloom.retrieval.store import KEYS, LISTS, VALUES, Store, StoreConfig, config_of, open_store
+from seqloom.retrieval.store import KEYS, LISTS, PLACES, VALUES, Store, StoreConfig, config_of, open_store
 from seqloom.runs import manifest
 from seqloom.runs.durable import discard, replace, sync, write_json
 from seqloom.runs.layout import make_folder, sealed
@@ -48,12 +48,15 @@ def build(
     half: bool = False,
     lists: int | None = None,
     probes: int = 8,
+    run: str = "",
+    step: int | None = None,
     show: Show = progress,
 ) -> Store:
     """The store of a text in `folder`: opened where it is whole, continued where it is not.
 
     Windows are `stride` tokens apart, side by side unless given. With `lists` faiss sorts the keys into so many, of
-    which a search reads `probes`. ValueError for a folder of another store, and where faiss is wanted and missing.
+    which a search reads `probes`. `run` and `step` say where the model was loaded from. ValueError for a folder
+    of another store, and where faiss is wanted and missing.
     """
     require_generates(model, "predict the next token")
     count("batch", batch, least=1)
@@ -74,6 +77,8 @@ def build(
         stride=stride,
         lists=lists,
         probes=probes,
+        run=run,
+        step=step,
     )
     with lock(folder):
         _begin(folder, config)
@@ -104,8 +109,8 @@ class _Pass:
         model.eval()
         try:
             with (
-                _appended(self._folder / "entries" / KEYS, entries * config.dim * config.dtype.itemsize) as key_file,
-                _appended(self._folder / "entries" / VALUES, entries * 4) as value_file,
+                appended(self._folder / "entries" / KEYS, entries * config.dim * config.dtype.itemsize) as key_file,
+                appended(self._folder / "entries" / VALUES, entries * 4) as value_file,
                 show("reading", config.entries, "tokens", start=entries) as advance,
                 torch.no_grad(),
             ):
@@ -137,7 +142,7 @@ def _batched(rows: Iterator[Rows], batch: int) -> Iterator[Rows]:
         yield inputs, targets, keep
 
 
-def _appended(path: Path, size: int) -> BinaryIO:
+def appended(path: Path, size: int) -> BinaryIO:
     """The file, cut to the bytes that are known to be safe, to append to. ValueError where it has fewer."""
     file = path.open("ab")
     if file.tell() < size:
@@ -151,8 +156,8 @@ def _begin(folder: Path, config: StoreConfig) -> None:
     """Makes the store's folder, or compares the settings of the one that is there."""
     path = folder / "store.json"
     if path.exists():
-        there = config_of(folder).model_dump()
-        wrong = [name for name, value in config.model_dump().items() if there[name] != value and name != "source"]
+        there = dict(config_of(folder))
+        wrong = [name for name, value in config if there[name] != value and name not in PLACES]
         if wrong:
             what = {"model": "of another model, or of other weights", "text": "of another text"}.get(
                 wrong[0], f"with another {wrong[0]}"

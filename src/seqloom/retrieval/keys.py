@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seqloom.core.model import Model
-from seqloom.core.shapes import Ids, Stream
+from seqloom.core.shapes import Ids, Keep, Stream
+from seqloom.core.state import ModelState
 
 
 @final
@@ -25,10 +26,19 @@ class Keys:
         """Detaches it from the model."""
         self._handle.remove()
 
-    def read(self, model: Model, ids: Ids) -> Stream:
+    def read(self, model: Model, ids: Ids, keep: Keep | None = None) -> Stream:
         """The keys (B, T, D) of ids (B, T), without the output layer."""
         self._latest = None
-        x = model.features(ids)
+        return self._of(model.features(ids, keep))
+
+    def extend(self, model: Model, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
+        """As `read`, of a further piece; and the model's state after it."""
+        self._latest = None
+        x, state = model.read(ids, state, keep)
+        return self._of(x), state
+
+    def _of(self, x: Stream) -> Stream:
+        """The keys of what was just read, x (B, T, D) of it: its norm, where only the output layer has one."""
         keys: Tensor = self._norm(x) if self._latest is None else self._latest
         return keys
 

@@ -11,7 +11,7 @@ its settings and weights.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -24,11 +24,13 @@ from seqloom.core.files import parse_json, read_bytes
 from seqloom.core.model import Model
 from seqloom.runs import manifest
 from seqloom.runs.durable import replace
-from seqloom.runs.layout import sealed
+from seqloom.runs.layout import identity, sealed
 from seqloom.runs.manifest import Damaged
 from seqloom.runs.state import model_hash
 
 KEYS, VALUES, LISTS = "keys.bin", "values.bin", "lists.faiss"
+PLACES = ("source", "run", "step")
+"""settings that say where things were read, and not what the store holds"""
 _LARGEST = 1 << 16
 """bytes of store.json and tuned.json"""
 
@@ -48,11 +50,19 @@ class StoreConfig(Config):
     stride: int = Field(ge=1, description="tokens between the beginnings of two windows")
     lists: int | None = Field(None, ge=1, description="inverted lists, where there are any")
     probes: int = Field(8, ge=1, description="lists that are searched for each query")
+    run: str = Field("", description="the folder of the model's run, where it was built of one")
+    step: int | None = Field(None, ge=0, description="the step of that run's checkpoint; the newest unless given")
+    later: ClassVar = ("run", "step")
 
     @property
     def dtype(self) -> "np.dtype[Any]":
         """Of the keys on disk."""
         return np.dtype("<f2" if self.half else "<f4")
+
+    @property
+    def digest(self) -> str:
+        """sha256 of all that its contents follow from, wherever model and text lie."""
+        return identity(self.model_dump(mode="json", exclude=set(PLACES)))
 
 
 @final

@@ -15,10 +15,13 @@ from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 from seqloom.models.decision import DecisionConfig
+from seqloom.retrieval.lookup import attach
 from seqloom.training.config import RunConfig
 from seqloom.training.learner import Learner
 from seqloom.training.memory import require_room
+from seqloom.training.neighbors import require_store, with_neighbors
 from seqloom.training.objectives.carried import CarriedNextToken
+from seqloom.training.objectives.neighbors import WithNeighbors, positions
 from seqloom.training.vectors import vectors_of, with_vectors
 
 
@@ -26,12 +29,16 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     """The run's text, made ready, if its objective reads one, and its settings with the vocabulary that it really has.
 
     ValueError, before the text is read, where a model of these settings would not fit into the memory, or the file of
-    vectors does not fit the model.
+    vectors or the store that it looks up in does not fit the model.
     """
     file = vectors_of(config)
+    if config.model.looks_up:
+        require_store(config)
     config, corpus = _text_of(config)
     if file is not None and corpus is not None:
         corpus = with_vectors(corpus, file, config.training.seed)
+    if config.model.looks_up and corpus is not None:
+        config, corpus = with_neighbors(config, corpus)
     return config, corpus
 
 
@@ -134,14 +141,20 @@ def learner_of(config: RunConfig, corpus: Corpus | None) -> Learner:
     learner = build(config, corpus)
     if corpus is not None and corpus.vectors is not None:
         learner.model.take_vectors(torch.from_numpy(corpus.vectors))
-    return learner.to(chosen(training.device), training.dtype)
+    learner.to(chosen(training.device), training.dtype)
+    if config.model.looks_up:
+        attach(learner.model)
+    return learner
 
 
 def build(config: RunConfig, corpus: Corpus | None) -> Learner:
     """The model and the objective of a run, in float32 on torch's default device."""
     model = config.model.build()
     tokens = None if corpus is None else corpus.train
-    return Learner(model, _objective(config, tokens))
+    objective = _objective(config, tokens)
+    if tokens is not None and corpus is not None and corpus.neighbors is not None:
+        objective = WithNeighbors(objective, _objective(config, positions(tokens)), tokens, corpus.neighbors)
+    return Learner(model, objective)
 
 
 def _objective(config: RunConfig, tokens: Tokens | None) -> Objective:

@@ -31,6 +31,7 @@ from seqloom.data.segments import Segments
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
 from seqloom.evaluation.scores import widened
+from seqloom.training.objectives.neighbors import given
 from seqloom.training.objectives.next_token import by_token
 
 
@@ -95,11 +96,12 @@ class CarriedNextToken(Objective):
             state = filled(state, carried)
         pieces: list[Tensor] = []
         extras = []
-        for piece in ids[:, :-1].split(self.context, 1):
+        for number, piece in enumerate(ids[:, :-1].split(self.context, 1)):
+            further = given(batch, number * self.context, (number + 1) * self.context)
             for part in self._documents(piece):
                 if part.begins is not None:
                     state = restarted(state, part.begins, model.start(len(ids)))
-                logits, state, more = model.extend_with_extras(piece, state, part.keep)
+                logits, state, more = model.extend_with_extras(piece, state, part.keep, **further)
                 if part.begins is None or part.keep is None:
                     pieces.append(widened(logits))
                 else:

@@ -27,6 +27,7 @@ from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import score, widened
 from seqloom.ops.pack import by_length, separate
 from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.neighbors import given
 
 
 @final
@@ -115,7 +116,7 @@ class NextToken(ScoredByToken):
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token; the logits are taken in float32 at least."""
         ids = batch["ids"]
-        logits, extras = model.forward_with_extras(ids[:, :-1])
+        logits, extras = model.forward_with_extras(ids[:, :-1], **given(batch))
         return Pass({"loss": cross_entropy(widened(logits).flatten(0, 1), ids[:, 1:].flatten())}, extras)
 
 
