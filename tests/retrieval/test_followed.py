@@ -80,7 +80,7 @@ def test_it_goes_on_where_it_was_stopped_and_is_read_again(tmp_path: Path, monke
 
 def test_tables_that_cannot_be(tmp_path: Path) -> None:
     store = built(model(), tmp_path / "store", distinct())
-    with pytest.raises(ValueError, match="k is 36, and .* holds 35 keys besides a token's own: choose a smaller k"):
+    with pytest.raises(ValueError, match=r"k is 36, and .* holds 35 keys besides a token's own: choose a smaller k"):
         followed(store, 36, silent)
     followed(store, 2, silent)
     path = tmp_path / "store/followed-2/values.bin"

@@ -43,7 +43,7 @@ class SpalmConfig(TransformerConfig):
 
     kind: Literal["spalm"] = "spalm"
     store: str = Field("", description="the folder of a store of the training text, of `seqloom knn build`")
-    k: int = Field(4, ge=1, le=2**12, description="neighbors whose next tokens are mixed in")
+    k: int = Field(4, ge=1, le=2**20, description="neighbors whose next tokens are mixed in")
     digest: str = Field("", description="the hash of the store, which follows from it")
     tie: Literal[True] = Field(True, description="the output layer has the weights of the embedding")
     causal: ClassVar = True
