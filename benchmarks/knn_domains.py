@@ -20,6 +20,7 @@ from seqloom.evaluation.tuning import tune
 from seqloom.face import load
 from seqloom.retrieval.building import build
 from seqloom.retrieval.neighbors import Neighbors
+from seqloom.retrieval.search import Kind
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
 
@@ -29,6 +30,8 @@ AUTHORS = {
 }
 """the author in the manifest, and the numbers of the book to tune on and of the book to test on"""
 TRAINED = "Baum"
+SEARCH: Kind = "flat"
+"""faiss' exact index, which finds the neighbors of our own search"""
 BATCHES, VOCAB = 1200, 2000
 BEGINNING, TUNED_ON, TESTED_ON = 20_000, 20_000, 40_000
 """characters of a book: before its stretch, and of the stretches"""
@@ -72,9 +75,9 @@ def main() -> None:
         tested = tokens(f"{domain}-tested.txt")
         alone = score(model, tested)
         for of, store in stores.items():
-            tuned = tune(model, store, tokens(f"{domain}-tuned.txt"), **GRID)
+            tuned = tune(model, store, tokens(f"{domain}-tuned.txt"), search=SEARCH, **GRID)
             best = tuned.best
-            with Neighbors(model, store, best) as neighbors:
+            with Neighbors(model, store, best, SEARCH) as neighbors:
                 mixed = score(model, tested, neighbors=neighbors)
             alike = {"k": best.k, "temperature": best.temperature}
             by_weight = {m.weight: loss for m, loss in tuned.losses.items() if m.model_copy(update=alike) == m}

@@ -7,6 +7,7 @@ has a manifest.csv with the columns file and author. No clock is read.
 
 import csv
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,6 +29,11 @@ def changes(**further: object) -> list[str]:
     """The settings of a run as `--set` takes them."""
     values = {**SIZES, "training.batches": BATCHES, "training.evaluate_every": 0, "data.held_out": 0.1, **further}
     return [f"{name}={value}" for name, value in values.items()]
+
+
+def _kept(gates: list[torch.Tensor], part: torch.nn.Module, read: tuple[torch.Tensor], found: torch.Tensor) -> None:
+    """Appends the gate of every token that the model reads."""
+    gates.append(found.sigmoid().flatten())
 
 
 def main() -> None:
@@ -53,7 +59,7 @@ def main() -> None:
         model = load(out / name)
         gates: list[torch.Tensor] = []
         if name == "spalm":
-            model.gate.register_forward_hook(lambda part, read, found: gates.append(found.sigmoid().flatten()))
+            model.gate.register_forward_hook(partial(_kept, gates))
         scores = score_reading(model, corpus.held)
         opened = {"gate": round(float(torch.cat(gates).mean()), 3)} if gates else {}
         size = sum(weights.numel() for weights in model.parameters())
