@@ -44,7 +44,7 @@ def main() -> None:
     texts = out / "texts"
     texts.mkdir(parents=True, exist_ok=True)
     manifest = csv.DictReader((books / "manifest.csv").read_text(encoding="utf-8-sig").splitlines())
-    for file in [row["file"] for row in manifest if row["author"] == AUTHOR][:BOOKS]:
+    for file in [row["file"] for row in manifest if row["author"].startswith(AUTHOR)][:BOOKS]:
         (texts / file).write_text((books / file).read_text(encoding="utf-8")[:CHARACTERS], encoding="utf-8")
     frozen = resolve("llama/small", changes(), source=str(texts))
     train(frozen, out / "frozen")
