@@ -7,7 +7,9 @@ They are imported when mixers are first listed, or when a name is asked for that
 is reported in one line on standard error, registers nothing, and the others load.
 """
 
+import os
 import sys
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from seqloom.core.mixer_config import kinds, unregister
@@ -19,10 +21,24 @@ _loaded: set[str] = set()
 
 def load_plugins() -> None:
     """Imports every plugin that has not been tried yet."""
-    for point in entry_points(group=GROUP):
+    for point in _points(tuple((folder, _changed(folder)) for folder in sys.path)):
         if point.value not in _loaded:
             _loaded.add(point.value)
             _load(point)
+
+
+@lru_cache(maxsize=1)
+def _points(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """Those in the folders of `sys.path`, read again when one changes: reading every package takes 10 ms."""
+    return tuple(entry_points(group=GROUP))
+
+
+def _changed(folder: str) -> int:
+    """When something was last put into it or taken out, in ns; 0 if there is no such folder."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _load(point: EntryPoint) -> None:
