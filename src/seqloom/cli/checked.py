@@ -5,7 +5,7 @@ The settings become pydantic classes again, so that a mistake reads here as it d
 that it accepts is an error here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Annotated, Any, Literal, Union
 
@@ -47,10 +47,18 @@ def require_mixer(values: dict[str, Any]) -> None:
         known = registry.mixers()
     if not isinstance(kind, str) or kind not in known:
         raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), known)}")
-    settings = known[kind]["settings"]
+    read(_ours(kind) if kind in registry.read()["mixers"] else _mixer(kind, known[kind]["settings"]), values)
+
+
+@cache
+def _ours(kind: str) -> type[Config]:
+    return _mixer(kind, registry.read()["mixers"][kind]["settings"])
+
+
+def _mixer(kind: str, settings: Sequence[dict[str, Any]]) -> type[Config]:
     converts = any(setting.get("converted") for setting in settings)
     base = Config if converts else SizedConfig  # sizes come after conversion
-    read(_settings(kind, [_kind(kind), *settings], base), values)
+    return _settings(kind, [_kind(kind), *settings], base)
 
 
 @cache
@@ -68,7 +76,7 @@ def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config])
 
 def _type(setting: dict[str, Any]) -> Any:
     if "models" in setting:
-        return Annotated[Any, BeforeValidator(partial(_model, setting))]
+        return Annotated[Any, BeforeValidator(partial(_model, setting, cache(partial(_of_kind, setting))))]
     if "settings" in setting:
         return _settings(setting["class"], setting["settings"], Config)
     if "each" in setting:
@@ -84,7 +92,7 @@ def _type(setting: dict[str, Any]) -> Any:
     return Union[tuple(choices if name == "choice" else TYPES[name] for name in types)]  # noqa: UP007  # made at run time
 
 
-def _model(setting: dict[str, Any], values: Any) -> Any:
+def _model(setting: dict[str, Any], of_kind: Callable[[str], type[Config]], values: Any) -> Any:
     """The settings of a model, which has others by its kind."""
     if not isinstance(values, dict):
         raise ValueError("a model is given by its settings, such as {kind: decoder}")
@@ -92,10 +100,14 @@ def _model(setting: dict[str, Any], values: Any) -> Any:
     *_, known = (each["choices"] for each in setting["settings"] if each["name"] == "kind")
     if kind not in known:
         raise ValueError(f"unknown kind {kind!r} of a model; {near(str(kind), known)}")
+    return read_inside(of_kind(kind), values)
+
+
+def _of_kind(setting: dict[str, Any], kind: str) -> type[Config]:
     other = setting["models"].get(kind, {"settings": [], "without": []})
     replaced = {"kind", *other["without"], *(each["name"] for each in other["settings"])}
     shared = [each for each in setting["settings"] if each["name"] not in replaced]
-    return read_inside(_settings(kind, [_kind(kind), *shared, *other["settings"]], Config), values)
+    return _settings(kind, [_kind(kind), *shared, *other["settings"]], Config)
 
 
 def _field(setting: dict[str, Any]) -> Any:

@@ -3,6 +3,8 @@
 recipe("llama/small")          the contents of llama/small.yaml next to this file
 """
 
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,5 +20,10 @@ def recipe(name: str) -> dict[str, Any]:
     """The settings of a recipe, free to be changed. ValueError for an unknown one, with what was near."""
     if name not in RECIPES:
         raise ValueError(f"unknown preset {name!r}, and no .yaml file; {near(name, RECIPES)}")
+    return deepcopy(_parsed(name))
+
+
+@cache
+def _parsed(name: str) -> dict[str, Any]:
     values: dict[str, Any] = parse_yaml((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     return values
