@@ -1,12 +1,14 @@
 """Studies that cannot run, report or go on: one line on standard error, exit code 2, and no file lost or changed."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from seqloom.cli import command
 from seqloom.experiments.probe_cell import ProbeCell
 from seqloom.experiments.results import read
 from seqloom.experiments.runner import run
@@ -127,6 +129,14 @@ def fails(error: BaseException) -> Callable[..., NoReturn]:
     return run
 
 
+@pytest.fixture(scope="module")
+def recalled(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
+    """The folder of the study of recall, done; copy it to go on."""
+    out = tmp_path_factory.mktemp("recalled") / "study"
+    assert command([*COMMANDS["recall"], "--out", str(out)]) == 0
+    return out
+
+
 @pytest.mark.parametrize(
     ("error", "says"),
     [
@@ -136,26 +146,26 @@ def fails(error: BaseException) -> Callable[..., NoReturn]:
     ],
 )
 def test_a_cell_that_fails(
-    error: BaseException, says: str, seqloom: Seqloom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, says: str, seqloom: Seqloom, recalled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert seqloom(*COMMANDS["recall"], "--out", tmp_path).code == 0
-    before = read(tmp_path)
+    out = shutil.copytree(recalled, tmp_path / "study")
+    before = read(out)
     monkeypatch.setattr(ProbeCell, "run", fails(error))
-    answer = seqloom(*COMMANDS["recall"], "--seeds", 2, "--out", tmp_path)
+    answer = seqloom(*COMMANDS["recall"], "--seeds", 2, "--out", out)
     line = one_line(answer, says)
     assert line.endswith("the same command tries it again")
-    after = read(tmp_path)
+    after = read(out)
     assert [row for row in after if "failed" not in row or row["failed"] is None] == before, "no row is lost"
     assert [says in row["failed"] for row in after if row.get("failed")] == [True]
 
 
-def test_a_signal_in_a_cell(seqloom: Seqloom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seqloom(*COMMANDS["recall"], "--out", tmp_path).code == 0
-    before = read(tmp_path)
+def test_a_signal_in_a_cell(seqloom: Seqloom, recalled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = shutil.copytree(recalled, tmp_path / "study")
+    before = read(out)
     monkeypatch.setattr(ProbeCell, "run", fails(KeyboardInterrupt()))
-    answer = seqloom(*COMMANDS["recall"], "--seeds", 2, "--out", tmp_path)
+    answer = seqloom(*COMMANDS["recall"], "--seeds", 2, "--out", out)
     assert (answer.code, "the same command goes on with" in answer.err.strip().splitlines()[-1]) == (130, True)
-    assert read(tmp_path) == before, "no row is lost"
+    assert read(out) == before, "no row is lost"
 
 
 @pytest.mark.parametrize("name", NO_COMPARISON)

@@ -1,9 +1,9 @@
 """What the promises are tried on: every registered mixer with its examples, and the numbers fed to them.
 
 What a new mixer costs `make test`: about 3.5 seconds of one core, two thirds of them for its graphs (one
-`torch.compile` and one `torch.export`, each of several verbs). To keep it there: the first of its `examples` is its
-smallest, alone in `make test`; a check that takes more than some 50 ms for a mixer, tries several of its settings or
-compares pairs of mixers is for `make test-all` (`pytest.mark.slow`).
+`torch.compile` and one `torch.export`, each of several verbs, of its causal form where it has one). To keep it there:
+the first of its `examples` is its smallest, alone in `make test`; a check that takes more than some 50 ms for a mixer,
+tries several of its settings or compares pairs of mixers is for `make test-all` (`pytest.mark.slow`).
 """
 
 from collections.abc import Callable
@@ -44,6 +44,11 @@ class Case:
             mixer = config.build(DIM, context, self.causal)
         return drawn(mixer).to(dtype)
 
+    @property
+    def second(self) -> bool:
+        """Whether this is the bidirectional form of a kind that has a causal one as well."""
+        return not self.causal and kinds()[self.kind].traits.causal != "never"
+
     def __str__(self) -> str:
         form = [] if self.causal else ["bidirectional"]
         return "-".join([self.kind, *form, *(f"{name}={value}" for name, value in self.example)])
@@ -78,6 +83,12 @@ every_mixer = pytest.mark.parametrize(
 )
 """each kind under its first example, the others in `make test-all`: so `make test` grows by seconds a kind"""
 every_kind = pytest.mark.parametrize("make", [case for case in CASES if case.first], ids=str)
+every_kind_in_one_form = pytest.mark.parametrize(
+    "make",
+    [pytest.param(case, marks=pytest.mark.slow) if case.second else case for case in CASES if case.first],
+    ids=str,
+)
+"""the second form of a kind, which runs what the first does with another mask or another length, in `make test-all`"""
 other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
 
 

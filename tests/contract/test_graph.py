@@ -16,6 +16,7 @@ from tests.contract.cases import (
     close,
     draw,
     every_kind,
+    every_kind_in_one_form,
     fits,
     other_examples,
     same_state,
@@ -156,13 +157,13 @@ def check_exports(make: Make) -> None:
             same_state(mixer.trim(after), mixer.trim(then), LOOSE)
 
 
-@every_kind
+@every_kind_in_one_form
 def test_compiles(make: Make) -> None:
     with use(lag_sum="fft"):  # what runs at the lengths that people train on
         check_compiles(make)
 
 
-@every_kind
+@every_kind_in_one_form
 def test_exports(make: Make) -> None:
     with use(lag_sum="fft"):
         check_exports(make)

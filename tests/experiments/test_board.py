@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.cli import command
+from seqloom.experiments.board import cell as cells
 from seqloom.experiments.board import study as module
 from seqloom.experiments.board.announced import announced
 from seqloom.experiments.board.cell import BoardCell
@@ -39,9 +40,12 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def board(books: str) -> Board:
-    return Board(books, SMALL)
+    """With the sizes of its models worked out, which takes a second."""
+    board = Board(books, SMALL)
+    assert board.models
+    return board
 
 
 def finish(cell: BoardCell, results: Results, validation: float | None) -> None:
@@ -117,7 +121,12 @@ def test_rates_are_added_until_the_best_lies_inside(
     assert stages[-1] == [f"attention/seed-4-lr-{best:g}"]
 
 
-def test_a_run_whose_row_is_kept_is_not_run_again(board: Board, books: str, tmp_path: Path) -> None:
+def test_a_run_whose_row_is_kept_is_not_run_again(
+    board: Board, books: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ROWS", [row for row in ROWS if row.name in DECIDED])
+    monkeypatch.setattr(module, "BESIDE", ())
+    monkeypatch.setattr(module, "BELOW", {})
     results = Results(tmp_path)
     cell = board.cell("he", 1e-3, 0)
     finish(cell, results, 1.5)
@@ -163,6 +172,9 @@ def test_a_board_is_trained_stopped_continued_and_merged(
     monkeypatch.setattr(module, "BELOW", {})
     monkeypatch.setattr(module, "DECIDED", frozenset({"attention"}))
     monkeypatch.setattr(module, "seeds", lambda name: 2)
+    monkeypatch.setattr(module, "LADDER", RATES)  # further rates are tested above
+    monkeypatch.setattr(cells, "LONG", 64)
+    monkeypatch.setattr(cells, "LENGTHS", (512,))
     out, path = tmp_path / "board", tmp_path / "kept" / "board.jsonl"
 
     def stopped(cell: BoardCell, *_: object) -> list[BoardRow]:

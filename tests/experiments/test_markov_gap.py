@@ -2,11 +2,13 @@
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from seqloom.data import corpora
 from seqloom.data.corpora import chain_of
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.experiments.contender import contender
@@ -36,10 +38,22 @@ def test_a_text_that_no_chain_wrote_has_no_true_loss(corpus: Corpus) -> None:
         true_loss("stories", corpus)
 
 
+@pytest.fixture
+def short_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Chains write 200 documents, as many as these models need to be near them, instead of 1000."""
+    monkeypatch.setattr(corpora, "_MARKOV", 200)
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
+    corpora._chain_text.cache_clear()
+    yield
+    corpora._chain_text.cache_clear()
+
+
+@pytest.mark.usefixtures("short_texts")
 def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) -> None:
     models = [contender(text) for text in ("ngram/context_tree:order=3", "ngram/kneser_ney:order=3", "me")]
     study = MarkovGap(models, (2, 3), states=3, context=2, hidden=0, batches=3, batch=8, changes=["model.dim=8"])
-    rows = run(study.study, tmp_path).of(Gap)
+    out = tmp_path / "study"
+    rows = run(study.study, out).of(Gap)
     assert [(row.order, row.model) for row in rows] == [(order, model.name) for order in (2, 3) for model in models]
     tree, kneser_ney, me, tree_of_3, *_ = rows
     assert tree.gap is not None
@@ -53,12 +67,12 @@ def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) 
     assert (me.parameters > 0, me.table_bytes, tree.parameters) == (True, None, 0)
     assert (me.batches, tree.context, tree.seed, tree.variable) == (3, 2, 0, False)
     assert tree.rate == pytest.approx(chain_of("markov:3:2:0").entropy_rate)  # type: ignore[union-attr]
-    page = write(tmp_path)
+    page = write(out)
     assert "ngram-context_tree-order=3" in page.read_text()
     drawn = chart([row.model_dump() for row in rows]).table
     assert drawn.head == ["model", "order", "gap"]
     np.testing.assert_allclose(drawn.numbers("gap")[0], tree.gap, rtol=1e-4)
-    written = [json.loads(line)["model"] for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    written = [json.loads(line)["model"] for line in (out / "results.jsonl").read_text().splitlines()]
     assert sorted(written) == sorted(2 * [model.name for model in models])
 
 
