@@ -42,6 +42,11 @@ class Fault:
         """As it is listed in `equivalent.py`; without a line, which moves."""
         return f"{self.path}: {self.place.text}: {self.place.before} → {self.place.after}"
 
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The arguments of pytest that must notice it."""
+        return tuple(self.group.arguments(ROOT / self.path))
+
 
 def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
     """That many faults, as many of each group, in an order that the seed gives them.
@@ -60,16 +65,11 @@ def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
     return found
 
 
-def limits(faults: list[Fault], tree: Path) -> dict[tuple[str, ...], float]:
-    """Seconds allowed to each set of tests: three times what it takes without a fault, and half a minute."""
-    found: dict[tuple[str, ...], float] = {}
-    for fault in faults:
-        tests = tuple(fault.group.arguments(ROOT / fault.path))
-        if tests not in found:
-            began = time.monotonic()
-            assert passes(tree, [*tests, *MARKS], limit=1800), f"without any fault {' '.join(tests)} does not pass"
-            found[tests] = 30 + 3 * (time.monotonic() - began)
-    return found
+def limit(tests: tuple[str, ...], tree: Path) -> float:
+    """Seconds allowed to some tests: three times what they take without a fault, and half a minute."""
+    began = time.monotonic()
+    assert passes(tree, [*tests, *MARKS], limit=1800), f"without any fault {' '.join(tests)} does not pass"
+    return 30 + 3 * (time.monotonic() - began)
 
 
 def survives(fault: Fault, tree: Path, limit: float) -> bool:
@@ -78,7 +78,7 @@ def survives(fault: Fault, tree: Path, limit: float) -> bool:
     source = path.read_text(encoding="utf-8")
     path.write_text(planted(source, fault.place), encoding="utf-8")
     try:
-        return passes(tree, [*fault.group.arguments(ROOT / fault.path), *MARKS], limit)
+        return passes(tree, [*fault.tests, *MARKS], limit)
     finally:
         path.write_text(source, encoding="utf-8")
 
@@ -103,19 +103,24 @@ def main() -> int:
         trees: SimpleQueue[Path] = SimpleQueue()
         for n in range(given.workers):
             trees.put(copied(Path(folder) / str(n)))
-        tree = trees.get()
-        allowed = limits(faults, tree)
-        trees.put(tree)
+
+        def allow(tests: tuple[str, ...]) -> float:
+            tree = trees.get()
+            seconds = limit(tests, tree)
+            trees.put(tree)
+            return seconds
 
         def run(fault: Fault) -> bool:
             tree, began = trees.get(), time.monotonic()
-            survived = survives(fault, tree, allowed[tuple(fault.group.arguments(ROOT / fault.path))])
+            survived = survives(fault, tree, allowed[fault.tests])
             trees.put(tree)
             said = "survived" if survived else "noticed"
             print(f"{said:8s} {time.monotonic() - began:4.0f} s  line {fault.place.line}  {fault.key}", flush=True)
             return survived
 
         with ThreadPoolExecutor(given.workers) as workers:
+            sets = list(dict.fromkeys(fault.tests for fault in faults))
+            allowed = dict(zip(sets, workers.map(allow, sets), strict=True))
             survivors = [fault for fault, left in zip(faults, workers.map(run, faults), strict=True) if left]
     unproved = [fault for fault in survivors if fault.key not in PROVED]
     print(

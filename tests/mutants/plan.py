@@ -1,5 +1,6 @@
 """What is decisive, and which tests must notice a fault in it."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -16,7 +17,11 @@ class Group:
     files: tuple[str, ...]
     """globs from the root; each group has at least one file"""
     tests: tuple[str, ...]
-    """arguments of pytest; `{package}` is the folder, or the file without its ending, beneath `src/seqloom/ops`"""
+    """arguments of pytest, the fastest first, since the first failure ends it
+
+    `{package}` is the folder, or the file without its ending, beneath `src/seqloom/ops`; an op without tests by its
+    name has those of the mixers that are built on it.
+    """
 
     def sources(self, root: Path = ROOT) -> list[Path]:
         """The files, sorted; AssertionError where there is none."""
@@ -30,8 +35,20 @@ class Group:
         found: list[str] = []
         for argument in self.tests:
             filled = argument.format(package=package)
-            found += [str(path.relative_to(root)) for path in sorted(root.glob(filled))] if "*" in filled else [filled]
+            found += (_matching(filled, root) or _of_mixers(package, root)) if "*" in filled else [filled]
         return found
+
+
+def _matching(glob: str, root: Path) -> list[str]:
+    return [str(path.relative_to(root)) for path in sorted(root.glob(glob))]
+
+
+def _of_mixers(package: str, root: Path) -> list[str]:
+    """The tests of the mixers whose file imports an op, by the names of these files."""
+    imports = re.compile(rf"^from seqloom\.ops(\.{package}\b| import .*\b{package}\b)", re.MULTILINE)
+    files = sorted((root / "src/seqloom/mixers").rglob("*.py"))
+    users = [path.stem for path in files if imports.search(path.read_text(encoding="utf-8"))]
+    return [test for user in users for test in _matching(f"tests/mixers/test_{user}*.py", root)]
 
 
 MARKS = ("-m", "not slow and not graph and not demo and not browser")
@@ -46,7 +63,11 @@ GROUPS = (
         ),
         ("tests/core", "tests/models/test_initial.py", "tests/contract", "--ignore=tests/contract/test_numbers.py"),
     ),
-    Group("ops", ("src/seqloom/ops/*/**/*.py",), ("tests/ops/test_{package}*.py", "tests/ops/test_registry.py")),
+    Group(
+        "ops",
+        ("src/seqloom/ops/*/**/*.py",),
+        ("tests/ops/test_{package}*.py", "tests/ops/test_registry.py", "tests/contract/test_cost.py"),
+    ),
     Group("checkpoint", ("src/seqloom/runs/checkpoint.py", "src/seqloom/runs/tensors.py"), ("tests/runs",)),
     Group(
         "statistics",

@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from tests.mutants.equivalent import PROVED
 from tests.mutants.operators import places, planted
 from tests.mutants.plan import GROUPS, ROOT
 
@@ -49,7 +50,19 @@ def test_a_fault_changes_one_node() -> None:
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_every_decisive_file_has_tests(group) -> None:
+    shared = {argument for argument in group.tests if "{" not in argument}
     for source in group.sources():
         found = [each for each in group.arguments(source) if not each.startswith("-")]
-        assert found, source
         assert all((ROOT / each).exists() for each in found)
+        if "{package}" in " ".join(group.tests):
+            assert set(found) - shared, f"{source} has only the tests that all ops share"
+        assert found, source
+
+
+def test_what_is_proved_to_change_nothing_is_still_there() -> None:
+    drawn = {
+        f"{source.relative_to(ROOT)}: {place.text}: {place.before} → {place.after}"
+        for source in {ROOT / key.partition(": ")[0] for key in PROVED}
+        for place in places(source.read_text(encoding="utf-8"))
+    }
+    assert PROVED.keys() <= drawn
