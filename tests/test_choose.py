@@ -180,7 +180,7 @@ def test_rows_are_those_of_the_comparison(
         "left_out": [{"name": "gone", "why": "no room"}],
     }
     (tmp_path / "comparison.json").write_text(json.dumps(said))
-    monkeypatch.setattr(choose, "keep", lambda out, path=tmp_path / "all.jsonl", real=choose.keep: real(out, path))
+    monkeypatch.setattr(choose, "store", lambda out, path=tmp_path / "all.jsonl", real=choose.store: real(out, path))
     monkeypatch.setattr("sys.argv", ["choose", str(tmp_path)])
     assert choose.main() == 0
     me, gone = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())

@@ -12,7 +12,7 @@ from docs import pages
 from docs.making import reached, trained
 from docs.making.mixer_page import full, glance
 from docs.making.prices import curve
-from docs.making.reached import Map, kept, numbers, picture, steps, thumbnail, write
+from docs.making.reached import Map, numbers, picture, steps, thumbnail, trained_maps, write
 from docs.making.results import results, subject
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.mixers import kinds
@@ -66,19 +66,19 @@ def test_results_show_the_last_rows_of_many(tmp_path: Path) -> None:
 def test_maps_are_kept_as_they_were(tmp_path: Path) -> None:
     found = torch.tensor([[4.0, 0, 0], [0.4, 2, 0], [1e-9, 0, 1]], dtype=torch.float64)
     write("she", "a run", {0: found, 3: 2 * found}, {"commit": "abc"}, tmp_path)
-    first, last = kept("she", tmp_path)
+    first, last = trained_maps("she", tmp_path)
     assert (first.name, last.name, first.description) == ("trained, layer 0", "trained, layer 3", "a run")
     wanted = torch.tensor([[1, 0, 0], [0.1, 0.5, 0], [0, 0, 0.25]], dtype=torch.float64)
     torch.testing.assert_close(first.slopes, wanted, rtol=0.02, atol=0)
     assert torch.equal(first.slopes, last.slopes)
     assert json.loads((tmp_path / "she.json").read_text())["commit"] == "abc"
-    assert kept("he", tmp_path) == []
+    assert trained_maps("he", tmp_path) == []
 
 
 def test_the_maps_that_are_kept_can_be_shown() -> None:
     for path in reached.MAPS.glob("*.json"):
         assert path.stem in kinds()
-        for each in kept(path.stem):
+        for each in trained_maps(path.stem):
             assert thumbnail(each.slopes)
             assert numbers([each])
 
@@ -115,9 +115,9 @@ def test_pictures_are_svg() -> None:
 def test_a_beginning_is_the_same_again() -> None:
     config = kinds()["me"]()
     torch.manual_seed(1)
-    first = reached.beginning(config).slopes
+    first = reached.initial_map(config).slopes
     torch.manual_seed(2)
-    assert torch.equal(first, reached.beginning(config).slopes)
+    assert torch.equal(first, reached.initial_map(config).slopes)
     torch.testing.assert_close(first.diagonal(-3), first[3, 0].expand(len(first) - 3))
 
 
@@ -144,16 +144,16 @@ def test_a_run_is_kept_as_maps(tmp_path: Path) -> None:
     model = seqloom.decoder(layers, vocab=270, dim=8, depth=3, context=16)
     seqloom.save(model, tmp_path / "ids")
     with pytest.raises(ValueError, match="no tokenizer"):
-        trained.keep(tmp_path / "ids", trained.STORY, tmp_path)
+        trained.store(tmp_path / "ids", trained.STORY, tmp_path)
     seqloom.save(model, tmp_path / "run", tokenizer=Tokenizer.train([trained.STORY], 270))
     with pytest.raises(ValueError, match="1 tokens; give one of 8"):
-        trained.keep(tmp_path / "run", "a", tmp_path)
-    assert {path.stem for path in trained.keep(tmp_path / "run", trained.STORY, tmp_path)} == {"me", "attention"}
-    first, last = kept("me", tmp_path)
+        trained.store(tmp_path / "run", "a", tmp_path)
+    assert {path.stem for path in trained.store(tmp_path / "run", trained.STORY, tmp_path)} == {"me", "attention"}
+    first, last = trained_maps("me", tmp_path)
     assert (first.name, last.name) == ("trained, layer 0", "trained, layer 2")
     assert first.slopes.shape == (16, 16)
     assert first.description == "dim 8, depth 3, context 16; reading a story"
-    (one,) = kept("attention", tmp_path)
+    (one,) = trained_maps("attention", tmp_path)
     assert one.description.startswith("heads 2, dim 8")
     assert str(tmp_path) not in (tmp_path / "me.json").read_text()
 
