@@ -77,7 +77,7 @@ def _numeric() -> Iterator[Any]:
         assert command.callback is not None
         name = command.name or command.callback.__name__
         for parameter, annotated in get_type_hints(command.callback, include_extras=True).items():
-            info = next((each for each in get_args(annotated) if isinstance(each, OptionInfo)), None)
+            info = next((metadata for metadata in get_args(annotated) if isinstance(metadata, OptionInfo)), None)
             kinds = {int, float} & set(_types(annotated))
             if info is None or not kinds:
                 continue

@@ -17,20 +17,20 @@ def rows(text: str) -> dict[tuple[str, str], str]:
 
 
 def test_every_backend_of_every_op_has_its_row() -> None:
-    found = rows(backends())
-    assert list(found) == [(op, name) for op, names in sorted(chooser.known().items()) for name in names]
+    result = rows(backends())
+    assert list(result) == [(op, name) for op, names in sorted(chooser.known().items()) for name in names]
     for op in chooser.known().keys() - {"projection"}:  # whose small ones are torch's own
-        assert any(" x " in line for (of, _), line in found.items() if of == op), op
+        assert any(" x " in line for (of, _), line in result.items() if of == op), op
 
 
-def test_what_is_not_available_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_is_not_available_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     native.forget()
     assert not wkv_native.available()
-    found = rows(backends())
-    assert "SEQLOOM_NATIVE=0" in found["wkv_average", "native"]
-    assert " x " not in found["wkv_average", "native"]
-    assert "8 x 32" in found["wkv_average", "sequential"]
+    result = rows(backends())
+    assert "SEQLOOM_NATIVE=0" in result["wkv_average", "native"]
+    assert " x " not in result["wkv_average", "native"]
+    assert "8 x 32" in result["wkv_average", "sequential"]
     monkeypatch.undo()
     native.forget()
 

@@ -42,18 +42,18 @@ def test_the_pictures_are_those_of_the_rows() -> None:
 
 @pytest.mark.slow
 def test_a_picture_is_drawn_and_old_ones_go(tmp_path: Path) -> None:
-    found = {"fig7": stored()["fig7"]}
-    studies.draw(found, tmp_path)
+    result = {"fig7": stored()["fig7"]}
+    studies.draw(result, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["fig7-training-second-half.svg"]
     studies.draw({}, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_that_are_kept_say_no_place_on_a_machine() -> None:
+def test_stored_rows_name_no_path_of_a_machine() -> None:
     for path in FOLDER.glob("*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            said = json.loads(line).get("origin", {}).get("command", "")
-            assert not LOCAL_PATH.search(said), path.name
+            written = json.loads(line).get("origin", {}).get("command", "")
+            assert not LOCAL_PATH.search(written), path.name
 
 
 def test_readme_has_the_numbers_of_figure_8() -> None:
@@ -108,8 +108,10 @@ def test_with_rows(tmp_path: Path) -> None:
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
     made = replication.page(tmp_path)
-    said = "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
-    assert said in made
+    message = (
+        "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
+    )
+    assert message in made
     assert "| HE does better than 32-head self-attention of equal parameters." not in made
     assert "Not measured yet: `seqloom study paper equal-mul --scale small`" in made
 
@@ -129,8 +131,8 @@ def test_what_decides(tmp_path: Path) -> None:
     }.items():
         write(tmp_path, rows(SIX, **changes), name)
     write(tmp_path, rows(SIX), "fig8-notes")
-    found = [file for file, _ in stored(tmp_path)["fig8"]]
-    assert found == ["fig8-60000.jsonl", "fig8-20.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
+    result = [file for file, _ in stored(tmp_path)["fig8"]]
+    assert result == ["fig8-60000.jsonl", "fig8-20.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
 
 
 def every(count: int) -> dict[str, Any]:
@@ -145,16 +147,16 @@ def every(count: int) -> dict[str, Any]:
     }
 
 
-def test_rows_are_kept(tmp_path: Path) -> None:
+def test_rows_are_stored(tmp_path: Path) -> None:
     out, folder = tmp_path / "paper", tmp_path / "kept"
     made = [*rows({"she": [4.0]}, name="fig9"), every(1000)]
     write(out, made)
     assert store(out, folder) == store(out, folder) == [folder / "fig9.jsonl"]
-    found = [json.loads(line) for line in (folder / "fig9.jsonl").read_text().splitlines()]
-    assert found[:-1] == made[:-1]
-    assert found[-1]["steps"] == list(range(1, 1001, 3))
-    assert found[-1]["losses"][1] == 4.0
-    assert found[-1]["kept_each"] == 3
+    stored_batches = [json.loads(line) for line in (folder / "fig9.jsonl").read_text().splitlines()]
+    assert stored_batches[:-1] == made[:-1]
+    assert stored_batches[-1]["steps"] == list(range(1, 1001, 3))
+    assert stored_batches[-1]["losses"][1] == 4.0
+    assert stored_batches[-1]["kept_each"] == 3
     longer = write(tmp_path / "longer", rows({"she": [4.0]}, name="fig9", batches=10000))
     assert store(longer.parent, folder) == [folder / "fig9-10000.jsonl"]
     assert read(folder / "fig9.jsonl").figure["batches"] == 3000
@@ -163,7 +165,7 @@ def test_rows_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["/home/me/books", "--out=/tmp/x", "../books", "~/books", "C:\\books", "./x"])
-def test_rows_that_say_where_they_lie_are_refused(word: str, tmp_path: Path) -> None:
+def test_rows_that_name_a_path_are_an_error(word: str, tmp_path: Path) -> None:
     origin = {"date": "D", "commit": "abc", "command": f"seqloom study paper fig8 --data {word}", "machine": "M"}
     write(tmp_path, rows({"she": [4.0]}, origin=origin))
     with pytest.raises(ValueError, match="names a path of a machine"):
@@ -191,9 +193,9 @@ def test_counts() -> None:
         "Training loss equals perplexity.",
         "Equal settings make a fair comparison",
     }
-    said = " ".join(count.count().measured for count in COUNTS)
+    message = " ".join(count.count().measured for count in COUNTS)
     for number in ("12.8 times", "1/512", "58.5 passes", "36 of 36", "180,224", "SHE 8.64", "SHE 5, HE 7, WE 5, ME 2"):
-        assert number in said
+        assert number in message
 
 
 @pytest.mark.parametrize(

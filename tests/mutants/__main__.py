@@ -48,7 +48,7 @@ def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
 
     A fault's place in that order depends on its key alone: where a line changes, the faults of the others stay.
     """
-    found = []
+    result = []
     for n, group in enumerate(groups):
         those = [
             Fault(group, str(path.relative_to(ROOT)), place)
@@ -56,20 +56,20 @@ def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
             for place in places(path.read_text(encoding="utf-8"))
         ]
         share = number // len(groups) + (n < number % len(groups))
-        found += sorted(those, key=lambda fault: sha256(f"{seed} {fault.key}".encode()).digest())[:share]
-    return found
+        result += sorted(those, key=lambda fault: sha256(f"{seed} {fault.key}".encode()).digest())[:share]
+    return result
 
 
 def limits(faults: list[Fault], tree: Path) -> dict[tuple[str, ...], float]:
     """Seconds allowed to each set of tests: three times what it takes without a fault, and half a minute."""
-    found: dict[tuple[str, ...], float] = {}
+    result: dict[tuple[str, ...], float] = {}
     for fault in faults:
         tests = tuple(fault.group.arguments(ROOT / fault.path))
-        if tests not in found:
+        if tests not in result:
             began = time.monotonic()
             assert passes(tree, [*tests, *MARKS], limit=1800), f"without any fault {' '.join(tests)} does not pass"
-            found[tests] = 30 + 3 * (time.monotonic() - began)
-    return found
+            result[tests] = 30 + 3 * (time.monotonic() - began)
+    return result
 
 
 def survives(fault: Fault, tree: Path, limit: float) -> bool:
@@ -111,8 +111,8 @@ def main() -> int:
             tree, began = trees.get(), time.monotonic()
             survived = survives(fault, tree, allowed[tuple(fault.group.arguments(ROOT / fault.path))])
             trees.put(tree)
-            said = "survived" if survived else "noticed"
-            print(f"{said:8s} {time.monotonic() - began:4.0f} s  line {fault.place.line}  {fault.key}", flush=True)
+            word = "survived" if survived else "noticed"
+            print(f"{word:8s} {time.monotonic() - began:4.0f} s  line {fault.place.line}  {fault.key}", flush=True)
             return survived
 
         with ThreadPoolExecutor(given.workers) as workers:

@@ -32,11 +32,11 @@ EXPECTED = {
 }
 
 
-def test_each_fault_once_and_none_where_it_says_nothing() -> None:
-    found = {place: planted(SOURCE, place) for place in places(SOURCE)}
-    assert sorted(place.fault for place in found) == sorted(EXPECTED.values())
+def test_each_fault_once_and_none_where_it_changes_nothing() -> None:
+    result = {place: planted(SOURCE, place) for place in places(SOURCE)}
+    assert sorted(place.fault for place in result) == sorted(EXPECTED.values())
     for piece, fault in EXPECTED.items():
-        assert sum(piece in text and place.fault == fault for place, text in found.items()) == 1, piece
+        assert sum(piece in text and place.fault == fault for place, text in result.items()) == 1, piece
 
 
 def test_a_fault_changes_one_node() -> None:
@@ -50,6 +50,6 @@ def test_a_fault_changes_one_node() -> None:
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_every_decisive_file_has_tests(group) -> None:
     for source in group.sources():
-        found = [each for each in group.arguments(source) if not each.startswith("-")]
-        assert found, source
-        assert all((ROOT / each).exists() for each in found)
+        result = [argument for argument in group.arguments(source) if not argument.startswith("-")]
+        assert result, source
+        assert all((ROOT / each).exists() for each in result)
