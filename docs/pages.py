@@ -18,8 +18,7 @@ from docs.making.results import table
 from docs.making.use import use
 from seqloom.analysis.rounding import EPS
 from seqloom.cli.described import described
-from seqloom.cli.patterns import LEGEND
-from seqloom.cli.patterns import text as drawn
+from seqloom.cli.mixers import LEGEND, drawing
 from seqloom.core.mixer_config import MixerConfig, Rounding
 from seqloom.mixers import kinds, mixer_config
 
@@ -63,7 +62,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
         parts += ["## Settings", table(("name", "default", "meaning"), settings)]
     drawings = described(config).get("patterns", [])
     if drawings:
-        pictures = "\n\n".join(drawn(kind, each) for each in drawings)
+        pictures = "\n\n".join(drawing(kind, pattern) for pattern in drawings)
         parts += ["## What it looks at", f"```\n{LEGEND}\n\n{pictures}\n```"]
     longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
     can = (config.traits.causal, "yes" if traits.streams else "no", traits.state, longest)

@@ -8,6 +8,7 @@ with its origin. `make pages` then writes the page; without those rows there is 
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -8,6 +8,7 @@ reads the beginning of the text; slopes are estimated from random directions (`s
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from seqloom.cli.listing import backends
+from seqloom.cli.environment import backends
 from seqloom.ops import backends as chooser
 from seqloom.ops import native
 from seqloom.ops.wkv_average import native as wkv_native

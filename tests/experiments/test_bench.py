@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import Timing
-from seqloom.cli.timing import timed
+from seqloom.cli.bench import timed
 from seqloom.experiments import bench as module
 from seqloom.experiments.bench import bench as cell
 from seqloom.experiments.bench import run_bench

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.cli.comparing import printed
+from seqloom.cli.comparison import printed
 from seqloom.experiments.contenders import contender
 from seqloom.report.page import write
 from tests.experiments.comparing import SMALL, compare

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.cli.comparing import printed
+from seqloom.cli.comparison import printed
 from seqloom.core.statistics import differences, mean_of
 from seqloom.experiments.columns import STATISTICS
 from seqloom.experiments.compare import Compare
