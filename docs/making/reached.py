@@ -17,8 +17,7 @@ from seqloom.analysis.reach import reach, span
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.report.charts.chart import Chart, Choice, Table, rounded
 from seqloom.report.charts.draw import svg
-from seqloom.report.charts.maps import grid
-from seqloom.report.charts.picture import STEPS, png
+from seqloom.report.charts.picture import STEPS, grid, png
 
 MAPS = Path(__file__).parents[1] / "maps"
 DIM, TOKENS, ROWS = 16, 64, 2

@@ -11,12 +11,11 @@ from torch import Tensor
 
 import seqloom
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import Classifier, Seen
+from seqloom.depth.classifier import Classifier, Seen, seen
 from seqloom.depth.geometric import Geometric, GeometricConfig
 from seqloom.depth.kinds import KINDS, classifier_config
 from seqloom.depth.multinomial import Multinomial, MultinomialConfig
 from seqloom.depth.oracles import sequence_oracle, token_oracle
-from seqloom.depth.reading import seen
 from seqloom.depth.sequence import Sequence, SequenceConfig
 from seqloom.depth.store import open_exits, save_exits
 from seqloom.generation.exits import Exits, compared, confidence

@@ -15,9 +15,8 @@ from torch import Tensor
 import seqloom
 from seqloom.core.model import Model
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import Seen
+from seqloom.depth.classifier import Seen, seen
 from seqloom.depth.learned import Learned, LearnedConfig
-from seqloom.depth.reading import seen
 from seqloom.depth.store import NAME, WEIGHTS, open_exits, save_exits
 from seqloom.generation.exits import Exits, confidence
 from seqloom.runs.state import model_hash

@@ -18,9 +18,8 @@ from seqloom.core.progress import Show, progress
 from seqloom.core.seeds import require_seed
 from seqloom.data.tokens import Ids, Tokens
 from seqloom.data.windows import Windows
-from seqloom.depth.classifier import Classifier, Confident, Seen
+from seqloom.depth.classifier import Classifier, Confident, Seen, seen
 from seqloom.depth.kinds import classifier_config
-from seqloom.depth.reading import seen
 from seqloom.evaluation.scores import require_logits, require_tokens
 
 SCORED = 8

@@ -14,8 +14,13 @@ alt = pytest.importorskip("altair", reason="altair is not installed")
 from seqloom.report.charts.chart import Axis, Chart, Choice, Table, filename, rounded  # noqa: E402
 from seqloom.report.charts.curves import curves, spread  # noqa: E402
 from seqloom.report.charts.draw import svg  # noqa: E402
-from seqloom.report.charts.maps import grid  # noqa: E402
-from seqloom.report.charts.picture import DEPTHS, colours, picture, png  # noqa: E402
+from seqloom.report.charts.picture import (  # noqa: E402
+    DEPTHS,
+    colours,
+    grid,
+    picture,
+    png,
+)
 from seqloom.report.charts.points import NARROWEST, _boxes, _meet, _pixels, points, sides  # noqa: E402
 from seqloom.report.charts.style import DARK, SERIES, looks  # noqa: E402
 
