@@ -64,7 +64,7 @@ def _recalls_less(known: Sequence[tuple[Line, Difference]], recall: Recall) -> s
     others = [share for line, _ in known if (share := recall.get(line.series)) is not None]
     if peer is None or not others or max(others) >= peer:
         return ""
-    return f"What attention does better: of pairs read once it recalls {peer:.0%}, these {max(others):.0%} at most."
+    return f"Attention recalls more: {peer:.0%} of pairs read once, the others {max(others):.0%} at most."
 
 
 def _named(known: Sequence[tuple[Line, Difference]], *words: Word) -> str:
@@ -93,6 +93,6 @@ def _origin(study: Study, figure: str) -> str:
         f"Losses: {size}; `{settings['text']}` ([rows](../results/{figure})); ± is half of a 95% interval. Times "
         "against 32 heads: [steps](../results/extractors.jsonl) of the Extractor paper's Table 1 model, "
         "[tokens](../results/tokens.jsonl) at dim 128. Recall was [observed once](../results/all.jsonl), in small "
-        "models. Deeper models, longer contexts and an attention of today (`llama/small`) are not settled by these "
-        "rows: [how far they reach](replication.md)."
+        "models. These rows do not settle deeper models, "
+        "longer contexts or an attention of today (`llama/small`): [how far they reach](replication.md)."
     )
