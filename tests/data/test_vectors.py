@@ -139,7 +139,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("classifier/textcnn", ["training.vectors=nowhere"], "nowhere: there is no such file of vectors"),
     ("classifier/textcnn", ["training.vectors={labels}/other.txt"], "has none of the words of the text"),
     ("classifier/textcnn", ["data.tokenizer=bytes"], "set data.tokenizer=words"),
-    ("classifier/textcnn", ["training.begin=runs/x"], "begin and vectors both say what the embedding begins with"),
+    ("classifier/textcnn", ["training.begin=runs/x"], "begin and vectors both initialize the embedding"),
     ("ngram/hmm", [], "model.kind=hmm counts, without gradients: leave training.vectors out"),
 ]
 

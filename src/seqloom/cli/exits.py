@@ -21,7 +21,7 @@ from seqloom.training.exit_fitting import fit_exits
 def trained(
     run: Path, data: str, out: Path, column: str | None, step: int | None, how: Mapping[str, Any], *, as_json: bool
 ) -> str:
-    """Trains a classifier, writes it, and returns what it does with a part of the text that it has not seen."""
+    """Trains a classifier, stores it, and returns a table of its exits on the last tenth of the text."""
     require_new(out)
     model = model_of(run, step)
     fitted = fit_exits(model, tokens_of(run, model, data, column), **how)
@@ -31,8 +31,8 @@ def trained(
         return json.dumps({**losses, "judged": [asdict(row) for row in fitted.judged]})
     head = ("the last tenth of the text", f"layers of {len(model.config.mixers)}", "tokens that differ", "right")
     rows = [(row.by, row.layers, 1 - row.same, row.right) for row in fitted.judged]
-    said = f"loss {fitted.before:.4f} nats before training, {fitted.after:.4f} after; use it by --exit-by {out}"
-    return f"{table(head, rows)}\n\n{said}"
+    note = f"loss {fitted.before:.4f} nats before training, {fitted.after:.4f} after; use it by --exit-by {out}"
+    return f"{table(head, rows)}\n\n{note}"
 
 
 def searched(
@@ -53,19 +53,19 @@ def searched(
     if not isinstance(classifier, Confident):
         raise ValueError(f"a classifier of kind {classifier.config.kind} chooses the layer itself, without thresholds")
     tokens = tokens_of(run, model, data, column)
-    found = search_thresholds(model, classifier, tokens, grid=grid, delta=delta, seed=seed)
-    if found.best is not None:
-        save_thresholds(found.best.thresholds, folder)
+    result = search_thresholds(model, classifier, tokens, grid=grid, delta=delta, seed=seed)
+    if result.best is not None:
+        save_thresholds(result.best.thresholds, folder)
     if as_json:
-        return json.dumps(asdict(found))
-    rows = [("all layers", float(len(model.config.mixers)), found.right)]
-    rows += [(f"--exit {row.thresholds[0]:g}, without decay", row.layers, row.right) for row in found.alike]
-    if found.best is None:
+        return json.dumps(asdict(result))
+    rows = [("all layers", float(len(model.config.mixers)), result.right)]
+    rows += [(f"--exit {row.thresholds[0]:g}, without decay", row.layers, row.right) for row in result.alike]
+    if result.best is None:
         answer = "no combination is right enough: ask for a larger --delta, or a --grid that goes up to 1"
     else:
-        rows.append(("the best of all", found.best.layers, found.best.right))
-        named = ", ".join(f"{value:g}" for value in found.best.thresholds)
-        answer = f"of {found.combinations:,} combinations the best, {named}, is stored in {folder}: leave --exit out"
+        rows.append(("the best of all", result.best.layers, result.best.right))
+        named = ", ".join(f"{value:g}" for value in result.best.thresholds)
+        answer = f"of {result.combinations:,} combinations the best, {named}, is stored in {folder}: leave --exit out"
     return f"{table((data, f'layers of {len(model.config.mixers)}', 'right'), rows)}\n\n{answer}"
 
 

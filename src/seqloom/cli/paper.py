@@ -95,7 +95,10 @@ def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
 
 
 def _text_of(writing: writings.Writing) -> str:
+    """A generated text of Table 2 under the name of its model, and how far its training is."""
     if writing.text is None:
         return f"{writing.name} (unfinished): no checkpoint yet"
-    far = "" if writing.batches >= writing.asked else f" (unfinished: {writing.batches:,} of {writing.asked:,} batches)"
-    return f"{writing.name}{far}: {writing.text}"
+    progress = (
+        "" if writing.batches >= writing.asked else f" (unfinished: {writing.batches:,} of {writing.asked:,} batches)"
+    )
+    return f"{writing.name}{progress}: {writing.text}"

@@ -29,12 +29,13 @@ from seqloom.training.optimizers import Optimizer
 @final
 @dataclass(frozen=True)
 class Update:
-    """What one step did: its batch's loss, its learning rate, its time, and that of the model."""
+    """The result of one step: loss of the batch, learning rate and times."""
 
     loss: float | None
     """None where a model that counts does not compute it"""
     lr: float
     seconds: float
+    """seconds of the whole step, with the making of its batch"""
     compute: float
     """seconds in forward, backward and optimizer"""
     ended: bool = False

@@ -23,7 +23,7 @@ from seqloom.training.vectors import vectors_of, with_vectors
 
 
 def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
-    """The run's text, made ready, if its objective reads one, and its settings with the vocabulary that it really has.
+    """The run's settings with the actual size of the vocabulary, and its tokenized text where the objective reads one.
 
     ValueError, before the text is read, where a model of these settings would not fit into the memory, or the file of
     vectors does not fit the model.

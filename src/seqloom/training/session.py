@@ -179,6 +179,7 @@ class Session:
         return saved if self.group.main or name is None else checkpoint.load(self.run.checkpoints / name)
 
     def _take_up(self, saved: checkpoint.Checkpoint) -> None:
+        """Restores model, objective, optimizer, carried state and step from a checkpoint."""
         objective = self.learner.objective
         fill(self.learner.model, saved)
         if objective.state_dict():
