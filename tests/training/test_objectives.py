@@ -14,8 +14,7 @@ from seqloom.models.kinds import model_config
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import load, save
 from seqloom.training.config import RunConfig
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates, micro_batches
+from seqloom.training.loop import Learner, Updates, micro_batches
 from seqloom.training.objectives import objective_of
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.objectives.probe import ProbeConfig

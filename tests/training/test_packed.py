@@ -17,8 +17,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.distributed import require_one_dropout
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates, micro_batches
+from seqloom.training.loop import Learner, Updates, micro_batches
 from seqloom.training.objectives.next_token import PackedNextToken
 from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome

@@ -16,7 +16,7 @@ from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 from seqloom.models.decision import DecisionConfig
 from seqloom.training.config import RunConfig
-from seqloom.training.learner import Learner
+from seqloom.training.loop import Learner
 from seqloom.training.memory import require_room
 from seqloom.training.objectives.carried import CarriedNextToken
 from seqloom.training.vectors import vectors_of, with_vectors

@@ -19,8 +19,7 @@ from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.group import Group
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates, micro_batches, require_finite
+from seqloom.training.loop import Learner, Updates, micro_batches, require_finite
 from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.resume import resume
 from seqloom.training.schedules import Constant
