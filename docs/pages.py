@@ -1,8 +1,7 @@
-"""Writes docs/mixers/: a page for each registered mixer, made of its own docstrings, settings, parameters and price.
+"""Writes the generated pages: docs/mixers/ from the mixers, docs/replication.md and docs/choose.md from results/.
 
-And docs/replication.md, of the rows in results/, and docs/choose.md where results/all.jsonl is.
-
-make docs          these pages, and then the site, which adds pictures and results (docs/making)
+make pages         writes them
+make docs          writes them and builds the site, which adds pictures and results (docs/making)
 """
 
 import re
@@ -19,8 +18,7 @@ from docs.making.results import table
 from docs.making.use import use
 from seqloom.analysis.rounding import EPS
 from seqloom.cli.described import described
-from seqloom.cli.patterns import LEGEND
-from seqloom.cli.patterns import text as drawn
+from seqloom.cli.mixers import LEGEND, drawing
 from seqloom.core.mixer_config import MixerConfig, Rounding
 from seqloom.mixers import kinds, mixer_config
 
@@ -43,7 +41,7 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """All mixers, a line each, by family."""
+    """The list of all mixers by family, one line each."""
     parts, known = ["# Mixers"], kinds()
     for family, members in families(known).items():
         parts.append(f"## {family}")
@@ -52,7 +50,7 @@ def index() -> str:
 
 
 def page(kind: str, config: type[MixerConfig]) -> str:
-    """What a mixer computes, takes, holds and costs."""
+    """The page of a mixer: its equation, settings, abilities, parameters and price."""
     module = sys.modules[config.__module__].__doc__ or ""
     with torch.device("meta"):
         mixer = mixer_config({"kind": kind}).build(DIM, CONTEXT, causal=config.traits.causal != "never")
@@ -64,7 +62,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
         parts += ["## Settings", table(("name", "default", "meaning"), settings)]
     drawings = described(config).get("patterns", [])
     if drawings:
-        pictures = "\n\n".join(drawn(kind, each) for each in drawings)
+        pictures = "\n\n".join(drawing(kind, pattern) for pattern in drawings)
         parts += ["## What it looks at", f"```\n{LEGEND}\n\n{pictures}\n```"]
     longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
     can = (config.traits.causal, "yes" if traits.streams else "no", traits.state, longest)
@@ -90,7 +88,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
 
 
 def precision(rounding: Rounding) -> str:
-    """How far its float32 numbers may be from float64."""
+    """A sentence with the bound on its float32 rounding errors."""
     return (
         f"In float32, as it begins, outputs and gradients over up to 4,096 tokens are within {rounding.eps:,} eps "
         f"({rounding.eps * EPS:.1e}) of float64: the largest difference over the largest value. Why so many: "
@@ -99,7 +97,7 @@ def precision(rounding: Rounding) -> str:
 
 
 def default(field: FieldInfo) -> str:
-    """A setting's default; of settings inside of it, those that are not their own."""
+    """A setting's default; of a nested mixer only the settings that differ from that mixer's own defaults."""
     value = field.get_default(call_default_factory=True)
     if isinstance(value, MixerConfig):
         value = {"kind": value.kind, **value.model_dump(exclude_defaults=True)}

@@ -31,7 +31,7 @@ from tests.quick import EVERY, LATER  # noqa: E402
 
 torch.set_num_threads(1)
 for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
-    native.library(source)  # compiled here, so that no test sees it said
+    native.library(source)  # compiled here, so that no test sees the message
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,11 +31,11 @@ def test_evaluate_reads_text_as_the_run_did(tmp_path: Path, capsys: pytest.Captu
     assert command(["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "book.txt"), "--json"]) == 0
     import json
 
-    said = json.loads(capsys.readouterr().out)
+    written = json.loads(capsys.readouterr().out)
     kept = encode_documents(read(tmp_path / "book.txt"), outcome.corpus.tokenizer, unwrap=False)
     joined = encode_documents(read(tmp_path / "book.txt"), outcome.corpus.tokenizer, unwrap=True)
-    assert said["held_out"] == pytest.approx(score(outcome.model, kept).loss)
-    assert said["held_out"] != pytest.approx(score(outcome.model, joined).loss)
+    assert written["held_out"] == pytest.approx(score(outcome.model, kept).loss)
+    assert written["held_out"] != pytest.approx(score(outcome.model, joined).loss)
 
 
 def test_within_documents_is_an_option(tmp_path: Path) -> None:
@@ -55,9 +55,9 @@ def test_within_documents_is_an_option(tmp_path: Path) -> None:
 )
 def test_too_large_is_one_line(change: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["train", "tiny", "--set", change, "--out", str(tmp_path / "new")]) == 2
-    said = capsys.readouterr().err
-    assert words in said.splitlines()[-1]
-    assert said.splitlines()[-1].startswith("seqloom: ")
+    output = capsys.readouterr().err
+    assert words in output.splitlines()[-1]
+    assert output.splitlines()[-1].startswith("seqloom: ")
     assert not (tmp_path / "new").exists()
 
 
@@ -80,11 +80,11 @@ def test_a_price_of_nothing_known(T: int, per: str) -> None:
             seqloom.mixer(kind, dim=8, context=4).cost(T, per)
 
 
-def test_whatever_a_dropped_place_holds_goes_nowhere() -> None:
+def test_values_at_dropped_positions_are_ignored() -> None:
     model = seqloom.decoder("he", vocab=11, dim=8, depth=1, context=6).eval()
     keep = torch.tensor([[True, True, False]])
-    wanted = model(torch.tensor([[1, 2, 0]]), keep)
-    assert model(torch.tensor([[1, 2, -100]]), keep).equal(wanted)
+    expected = model(torch.tensor([[1, 2, 0]]), keep)
+    assert model(torch.tensor([[1, 2, -100]]), keep).equal(expected)
 
 
 def test_a_saved_model_keeps_its_tokenizer(tmp_path: Path) -> None:

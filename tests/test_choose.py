@@ -59,12 +59,12 @@ WANTED = {
 
 @pytest.mark.parametrize(("need", "names"), WANTED.items())
 def test_each_need_is_met_by_its_rule(need: str, names: list[str]) -> None:
-    found = {each.name: [row["contender"] for row in each.taken] for each in needs(rows())}
-    assert found[need] == names
+    result = {need.name: [row["contender"] for row in need.taken] for need in needs(rows())}
+    assert result[need] == names
 
 
-def test_nearly_the_lowest_loss_counts_where_it_is_said() -> None:
-    near = [each for each in needs(rows()) if each.name.endswith(", at nearly the lowest loss")]
+def test_needs_at_nearly_the_lowest_loss() -> None:
+    near = [need for need in needs(rows()) if need.name.endswith(", at nearly the lowest loss")]
     assert [(each.column, [row["contender"] for row in each.taken]) for each in near] == [
         ("ms a step", ["me"]),
         ("ms a token at 65,536", ["mamba", "me"]),
@@ -77,16 +77,16 @@ def test_what_was_not_measured_is_no_need() -> None:
     some = [
         {name: value for name, value in row.items() if "right" not in name and " at " not in name} for row in rows()
     ]
-    assert [each.column for each in needs(some)] == ["held-out loss", "ms a step"]
+    assert [need.column for need in needs(some)] == ["held-out loss", "ms a step"]
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:
-    turned = {each.name: each.taken for each in needs(rows()[::-1])}
-    assert all(turned[each.name] == each.taken for each in needs(rows()))
+    turned = {need.name: need.taken for need in needs(rows()[::-1])}
+    assert all(turned[need.name] == need.taken for need in needs(rows()))
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "best", "told"),
+    ("column", "value", "best", "expected"),
     [
         ("ms a step", 10.9, 10.0, True),
         ("ms a step", 11.1, 10.0, False),
@@ -96,18 +96,18 @@ def test_the_order_of_the_rows_changes_nothing() -> None:
         ("state bytes at 128", 100, 100, True),
     ],
 )
-def test_ties(column: str, value: float, best: float, told: bool) -> None:
-    assert tied({column: value}, {column: best}, column) is told
+def test_ties(column: str, value: float, best: float, expected: bool) -> None:
+    assert tied({column: value}, {column: best}, column) is expected
 
 
 def seeded(wide: float) -> list[dict[str, Any]]:
     """The rows with three seeds each, `wide` apart; rnn's are a unit apart."""
-    found = rows(seeds=3)
-    for row in found:
+    result = rows(seeds=3)
+    for row in result:
         if row["held-out loss"] is not None:
             apart = 1.0 if row["contender"] == "rnn" else wide
             row["held-out losses"] = [row["held-out loss"] + apart * step for step in (-1, 0, 1)]
-    return found
+    return result
 
 
 @pytest.mark.parametrize(("wide", "level"), [(0.0001, ["rnn"]), (0.01, ["mamba", "she", "rnn"])])
@@ -163,7 +163,7 @@ def test_rows_are_those_of_the_comparison(
 ) -> None:
     shared = {name: SHARED[name] for name in choose.SHARED}
     numbers = dict(zip(NUMBERS, ROWS["me"], strict=True))
-    said: dict[str, Any] = {
+    comparison: dict[str, Any] = {
         **shared,
         "text": {"description": "a hundred books"},
         "origin": {name: SHARED[name] for name in choose.ORIGIN} | {"more": 1},
@@ -179,8 +179,8 @@ def test_rows_are_those_of_the_comparison(
         ],
         "left_out": [{"name": "gone", "why": "no room"}],
     }
-    (tmp_path / "comparison.json").write_text(json.dumps(said))
-    monkeypatch.setattr(choose, "keep", lambda out, path=tmp_path / "all.jsonl", real=choose.keep: real(out, path))
+    (tmp_path / "comparison.json").write_text(json.dumps(comparison))
+    monkeypatch.setattr(choose, "store", lambda out, path=tmp_path / "all.jsonl", real=choose.store: real(out, path))
     monkeypatch.setattr("sys.argv", ["choose", str(tmp_path)])
     assert choose.main() == 0
     me, gone = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
@@ -193,8 +193,8 @@ def test_rows_are_those_of_the_comparison(
         "limitations": ["swim"],
     }
     assert gone == {"contender": "gone", **SHARED, "left_out": "no room"}
-    del said["left_out"]
-    (tmp_path / "comparison.json").write_text(json.dumps(said))
+    del comparison["left_out"]
+    (tmp_path / "comparison.json").write_text(json.dumps(comparison))
     assert choose.main() == 2
     assert "make it with that" in capsys.readouterr().err
     monkeypatch.setattr("sys.argv", ["choose", str(tmp_path / "none")])

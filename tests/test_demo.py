@@ -11,11 +11,11 @@ KEPT = Path(__file__).parent.parent / "runs" / "demo" / "full" / "comparison.jso
 
 
 def test_every_model_learned_the_grammar() -> None:
-    said = json.loads(KEPT.read_text())
-    rows = {each["name"]: each["row"] for each in said["contenders"]}
+    written = json.loads(KEPT.read_text())
+    rows = {each["name"]: each["row"] for each in written["contenders"]}
     assert set(rows) == {"attention-heads=4", "he", "gated_delta", "mamba", "gru"}
     for name, row in rows.items():
-        assert said["text"]["floor"] < row["held-out loss"] < said["text"]["unigram"], name
+        assert written["text"]["floor"] < row["held-out loss"] < written["text"]["unigram"], name
         assert row["grammatical"] >= 0.5, name
         assert row["agreeing"] <= row["grammatical"], name
 

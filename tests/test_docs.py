@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[1]
 def test_every_mixer_has_its_page() -> None:
     made = pages.pages()
     assert set(made) == {"README.md", *(f"{kind}.md" for kind in kinds())}
-    found = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs/mixers").glob("*.md")}
-    assert found.keys() == made.keys(), "make pages"
+    result = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs/mixers").glob("*.md")}
+    assert result.keys() == made.keys(), "make pages"
     for name, text in made.items():
-        assert found[name] == text, f"{name} is not of today: make pages"
+        assert result[name] == text, f"{name} is not of today: make pages"
 
 
 def test_equations_are_blocks() -> None:
@@ -42,7 +42,7 @@ def test_families() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "written", "wanted"),
+    ("path", "written", "expected"),
     [
         ("README.md", "[a](docs/log.md#x)", "[a](log.md#x)"),
         ("README.md", "[rows](results/a.jsonl), [b](CONTRIBUTING.md)", "[rows](results/a.jsonl), [b](contributing.md)"),
@@ -55,9 +55,9 @@ def test_families() -> None:
         ("README.md", "```\n[a](docs/log.md)\n```\n[a](docs/log.md)", "```\n[a](docs/log.md)\n```\n[a](log.md)"),
     ],
 )
-def test_links(path: str, written: str, wanted: str) -> None:
+def test_links(path: str, written: str, expected: str) -> None:
     known = {"index.md", "log.md", "contributing.md", "results/a.jsonl", "mixers/she.md", "i.png"}
-    assert moved(written, path, known) == wanted
+    assert moved(written, path, known) == expected
 
 
 def test_the_walk_of_a_batch_names_files_and_enters_no_folder_twice() -> None:
@@ -79,11 +79,11 @@ def test_the_walk_of_a_batch_names_files_and_enters_no_folder_twice() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs")
 def test_the_site_asks_nothing_of_the_network(tmp_path: Path) -> None:
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert said.returncode == 0, said.stderr
+    assert process.returncode == 0, process.stderr
     for path in (tmp_path / "site").rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         for mark in ('<script src="http', '<img src="http', '<link rel="stylesheet" href="http', "fonts.g"):

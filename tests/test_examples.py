@@ -94,7 +94,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("my_mixer", None)
 
 
-def test_the_package_is_found_and_keeps_the_contract(installed: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_package_is_importable_and_fulfills_the_contract(
+    installed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command(["list", installed]) == 0
     assert "exponential moving average" in capsys.readouterr().out
     code = command(["verify", installed, "--dim", "8", "--set", "decay=0.5"])

@@ -124,7 +124,7 @@ def test_the_defaults_are_the_paper_s() -> None:
 
 
 class Layer(nn.Module):
-    """A layer as anybody writes it; `mixer` is whatever stands for self-attention."""
+    """A layer as anybody writes it; `mixer` replaces self-attention."""
 
     def __init__(self, dim: int, mixer: nn.Module) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class Usual(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["usual", *CAUSAL])
-def test_a_mixer_stands_where_attention_stood(kind: str) -> None:
+def test_a_mixer_replaces_attention(kind: str) -> None:
     model = nn.Sequential(*(Layer(8, Usual(8) if kind == "usual" else _mixer(kind)) for _ in range(2)))
     adam = torch.optim.AdamW(model.parameters(), lr=1e-2)
     x, target = torch.randn(4, 10, 8), torch.randn(4, 10, 8)

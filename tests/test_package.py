@@ -32,14 +32,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_that_is_read_at_run_time(wheel: Path) -> None:
-    wanted = {
+    expected = {
         f"seqloom/{path.relative_to(SOURCES).as_posix()}"
         for path in SOURCES.rglob("*")
         if path.suffix in CARRIED and "__pycache__" not in path.parts
     }
     held = set(zipfile.ZipFile(wheel).namelist())
-    assert wanted
-    assert wanted - held == set()
+    assert expected
+    assert expected - held == set()
     assert "seqloom/py.typed" in held
 
 

@@ -33,9 +33,9 @@ def test_a_comparison_that_is_skipped_fails_where_it_is_required(
     next(running)
     with pytest.raises(StopIteration) as ended:
         running.send(report)
-    found = ended.value.value
-    assert found.failed == fails
-    assert ("compares nothing: could not import 'transformers'" in str(found.longrepr)) == fails
+    result = ended.value.value
+    assert result.failed == fails
+    assert ("compares nothing: could not import 'transformers'" in str(result.longrepr)) == fails
 
 
 def test_ci_requires_them_and_make_then_installs_them() -> None:

@@ -12,7 +12,7 @@ from docs import pages
 from docs.making import reached, trained
 from docs.making.mixer_page import full, glance
 from docs.making.prices import curve
-from docs.making.reached import Map, kept, numbers, picture, steps, thumbnail, write
+from docs.making.reached import Map, numbers, picture, steps, thumbnail, trained_maps, write
 from docs.making.results import results, subject
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.mixers import kinds
@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize(
-    ("row", "wanted"),
+    ("row", "expected"),
     [
         ({"mixer": "attention:heads=4"}, ("attention", "attention:heads=4")),
         ({"mixer": "attention-32"}, ("attention", "attention-32")),
@@ -32,8 +32,8 @@ SVG = "{http://www.w3.org/2000/svg}"
         ({"B": 64}, ("", "")),
     ],
 )
-def test_the_subject_of_a_row(row: dict[str, object], wanted: tuple[str, str]) -> None:
-    assert subject(row, kinds()) == wanted
+def test_the_subject_of_a_row(row: dict[str, object], expected: tuple[str, str]) -> None:
+    assert subject(row, kinds()) == expected
 
 
 def test_results_of_a_mixer(tmp_path: Path) -> None:
@@ -44,89 +44,89 @@ def test_results_of_a_mixer(tmp_path: Path) -> None:
         {"mixer": "he", "held_out_loss": 99.9, **source},
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    found = results("she", kinds(), tmp_path)
-    assert "| `she`, dim 8 | **held out loss** 4.568 |" in found
-    assert "**ms median quartiles** a: 3 (2 to 4)<br>**bytes** 12,345,678" in found
-    assert "M, commit abc, D" in found
-    assert found.count("seqloom x") == 1
-    assert "99.9" not in found
-    assert "so so" not in found
+    result = results("she", kinds(), tmp_path)
+    assert "| `she`, dim 8 | **held out loss** 4.568 |" in result
+    assert "**ms median quartiles** a: 3 (2 to 4)<br>**bytes** 12,345,678" in result
+    assert "M, commit abc, D" in result
+    assert result.count("seqloom x") == 1
+    assert "99.9" not in result
+    assert "so so" not in result
     assert results("we", kinds(), tmp_path) == ""
 
 
 def test_results_show_the_last_rows_of_many(tmp_path: Path) -> None:
     rows = [{"mixer": "she", "ms": at, "command": "x", "machine": f"M{at}"} for at in range(100, 120)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    found = results("she", kinds(), tmp_path)
-    assert "The last 12 of 20 rows." in found
-    assert "**ms** 119 | M119 |" in found
-    assert "M107" not in found
+    result = results("she", kinds(), tmp_path)
+    assert "The last 12 of 20 rows." in result
+    assert "**ms** 119 | M119 |" in result
+    assert "M107" not in result
 
 
-def test_maps_are_kept_as_they_were(tmp_path: Path) -> None:
-    found = torch.tensor([[4.0, 0, 0], [0.4, 2, 0], [1e-9, 0, 1]], dtype=torch.float64)
-    write("she", "a run", {0: found, 3: 2 * found}, {"commit": "abc"}, tmp_path)
-    first, last = kept("she", tmp_path)
+def test_stored_maps_are_read_as_they_were(tmp_path: Path) -> None:
+    actual = torch.tensor([[4.0, 0, 0], [0.4, 2, 0], [1e-9, 0, 1]], dtype=torch.float64)
+    write("she", "a run", {0: actual, 3: 2 * actual}, {"commit": "abc"}, tmp_path)
+    first, last = trained_maps("she", tmp_path)
     assert (first.name, last.name, first.description) == ("trained, layer 0", "trained, layer 3", "a run")
-    wanted = torch.tensor([[1, 0, 0], [0.1, 0.5, 0], [0, 0, 0.25]], dtype=torch.float64)
-    torch.testing.assert_close(first.slopes, wanted, rtol=0.02, atol=0)
+    expected = torch.tensor([[1, 0, 0], [0.1, 0.5, 0], [0, 0, 0.25]], dtype=torch.float64)
+    torch.testing.assert_close(first.slopes, expected, rtol=0.02, atol=0)
     assert torch.equal(first.slopes, last.slopes)
     assert json.loads((tmp_path / "she.json").read_text())["commit"] == "abc"
-    assert kept("he", tmp_path) == []
+    assert trained_maps("he", tmp_path) == []
 
 
-def test_the_maps_that_are_kept_can_be_shown() -> None:
+def test_the_stored_maps_can_be_shown() -> None:
     for path in reached.MAPS.glob("*.json"):
         assert path.stem in kinds()
-        for each in kept(path.stem):
-            assert thumbnail(each.slopes)
-            assert numbers([each])
+        for trained_map in trained_maps(path.stem):
+            assert thumbnail(trained_map.slopes)
+            assert numbers([trained_map])
 
 
 def test_colours_are_a_logarithm() -> None:
-    found = torch.tensor([[1.0, 0.0], [1e-3, 1e-12]], dtype=torch.float64)
-    assert steps(found) == [[48, None], [0, None]]
-    assert steps(found * 10**-1.5 + torch.eye(2)) == [[48, None], [0, 48]]
+    result = torch.tensor([[1.0, 0.0], [1e-3, 1e-12]], dtype=torch.float64)
+    assert steps(result) == [[48, None], [0, None]]
+    assert steps(result * 10**-1.5 + torch.eye(2)) == [[48, None], [0, 48]]
     with pytest.raises(ValueError, match="no slope"):
         steps(torch.zeros(2, 2))
 
 
 def test_a_thumbnail_is_a_png() -> None:
-    found = torch.ones(5, 5, dtype=torch.float64).tril()
-    assert thumbnail(found).startswith(b"\x89PNG")
+    result = torch.ones(5, 5, dtype=torch.float64).tril()
+    assert thumbnail(result).startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
-def test_each_cell_of_a_map_has_a_place_of_its_own() -> None:
+def test_each_cell_of_a_map_has_its_own_position() -> None:
     drawn = xml.fromstring(picture(torch.ones(5, 5, dtype=torch.float64).tril(), "a", "b"))
     cells = [each for each in drawn.iter(f"{SVG}path") if "input s" in each.get("aria-label", "")]
-    assert len(cells) == len({each.get("d") for each in cells}) == 15
+    assert len(cells) == len({cell.get("d") for cell in cells}) == 15
 
 
 @pytest.mark.slow
 def test_pictures_are_svg() -> None:
-    found = torch.ones(5, 5, dtype=torch.float64).tril()
-    for svg in (picture(found, "a < b", "c & d"), curve("me")):
+    result = torch.ones(5, 5, dtype=torch.float64).tril()
+    for svg in (picture(result, "a < b", "c & d"), curve("me")):
         assert xml.fromstring(svg).tag == f"{SVG}svg"
-    words = [each.text for each in xml.fromstring(picture(found, "a < b", "c")).iter(f"{SVG}text")]
+    words = [each.text for each in xml.fromstring(picture(result, "a < b", "c")).iter(f"{SVG}text")]
     assert {"a < b", "output t", "input s", "0.001", "1", "0", "4"} <= set(words)
 
 
 def test_a_beginning_is_the_same_again() -> None:
     config = kinds()["me"]()
     torch.manual_seed(1)
-    first = reached.beginning(config).slopes
+    first = reached.initial_map(config).slopes
     torch.manual_seed(2)
-    assert torch.equal(first, reached.beginning(config).slopes)
+    assert torch.equal(first, reached.initial_map(config).slopes)
     torch.testing.assert_close(first.diagonal(-3), first[3, 0].expand(len(first) - 3))
 
 
 def test_what_the_site_adds() -> None:
-    found = torch.ones(4, 4, dtype=torch.float64).tril()
+    result = torch.ones(4, 4, dtype=torch.float64).tril()
     maps = [
-        Map("as it begins", "drawn", found),
-        Map("trained, layer 0", "a run", found),
-        Map("trained, layer 1", "a run", found),
+        Map("as it begins", "drawn", result),
+        Map("trained, layer 0", "a run", result),
+        Map("trained, layer 1", "a run", result),
     ]
     page = full(pages.page("me", kinds()["me"]), "me", maps)
     order = [
@@ -139,21 +139,21 @@ def test_what_the_site_adds() -> None:
     assert all(f'src="{kind}-small.png"' in shown for kind in kinds())
 
 
-def test_a_run_is_kept_as_maps(tmp_path: Path) -> None:
+def test_a_run_is_stored_as_maps(tmp_path: Path) -> None:
     layers = [{"kind": "me"}, {"kind": "attention", "heads": 2}, {"kind": "me"}]
     model = seqloom.decoder(layers, vocab=270, dim=8, depth=3, context=16)
     seqloom.save(model, tmp_path / "ids")
     with pytest.raises(ValueError, match="no tokenizer"):
-        trained.keep(tmp_path / "ids", trained.STORY, tmp_path)
+        trained.store(tmp_path / "ids", trained.STORY, tmp_path)
     seqloom.save(model, tmp_path / "run", tokenizer=Tokenizer.train([trained.STORY], 270))
     with pytest.raises(ValueError, match="1 tokens; give one of 8"):
-        trained.keep(tmp_path / "run", "a", tmp_path)
-    assert {path.stem for path in trained.keep(tmp_path / "run", trained.STORY, tmp_path)} == {"me", "attention"}
-    first, last = kept("me", tmp_path)
+        trained.store(tmp_path / "run", "a", tmp_path)
+    assert {path.stem for path in trained.store(tmp_path / "run", trained.STORY, tmp_path)} == {"me", "attention"}
+    first, last = trained_maps("me", tmp_path)
     assert (first.name, last.name) == ("trained, layer 0", "trained, layer 2")
     assert first.slopes.shape == (16, 16)
     assert first.description == "dim 8, depth 3, context 16; reading a story"
-    (one,) = kept("attention", tmp_path)
+    (one,) = trained_maps("attention", tmp_path)
     assert one.description.startswith("heads 2, dim 8")
     assert str(tmp_path) not in (tmp_path / "me.json").read_text()
 

@@ -253,7 +253,7 @@ OWN: dict[tuple[str, str], list[Any]] = {
 
 def parameters() -> list[tuple[str, str]]:
     """Each function with each of its parameters."""
-    return [(name, each) for name, (call, _) in CALLS.items() for each in inspect.signature(call).parameters]
+    return [(name, parameter) for name, (call, _) in CALLS.items() for parameter in inspect.signature(call).parameters]
 
 
 @pytest.fixture(autouse=True)
@@ -293,8 +293,8 @@ def complaint(name: str, arguments: dict[str, Any]) -> str | None:
 def test_wrong_values(name: str, parameter: str) -> None:
     _, good = CALLS[name]
     wrong = OWN.get((name, parameter)) or WRONG[parameter]
-    found = {shown(value): complaint(name, {**good, parameter: value}) for value in wrong}
-    assert not {value: words for value, words in found.items() if words}
+    result = {shown(value): complaint(name, {**good, parameter: value}) for value in wrong}
+    assert not {value: words for value, words in result.items() if words}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -1,14 +1,14 @@
-"""The board for the docs: the five decisions that docs/choose.md opens with, its table, README's lines and pictures.
+"""The board in the docs: a section with the five decisions and the table, and the charts.
 
-`python -m docs.making.images` draws the pictures. All are made of results/board.jsonl, results/board_times.jsonl and
-results/recall_trained.jsonl, as far as they exist: `section` and `lines` are None without a finished run.
+They are made from results/board.jsonl, results/board_times.jsonl and results/recall_trained.jsonl, as far as these
+exist. `python -m docs.making.images` draws the charts; no page includes the section before the board is finished.
 """
 
 from pathlib import Path
 
 from docs.making.results import RESULTS
 from docs.making.results import table as markdown
-from seqloom.cli.boarding import lineup
+from seqloom.cli.board import lineup
 from seqloom.experiments.board.rows import read_times, stored
 from seqloom.report.board import table
 from seqloom.report.board.charts import charts
@@ -28,7 +28,7 @@ def rows(results: Path = RESULTS) -> tuple[Board, table.Times] | None:
 
 
 def section(results: Path = RESULTS) -> str | None:
-    """What docs/choose.md opens with: the decisions with their evidence, the table, and what stands below it."""
+    """Markdown of the decisions with their evidence, the table and its notes; None without a finished run."""
     board_and_times = rows(results)
     if board_and_times is None:
         return None
@@ -46,7 +46,7 @@ def section(results: Path = RESULTS) -> str | None:
 
 
 def lines(results: Path = RESULTS) -> list[str]:
-    """Each question with its answer, a line each; none without a finished run."""
+    """Each question with its answer; [] without a finished run."""
     stored_board = rows(results)
     if stored_board is None:
         return []
@@ -55,7 +55,7 @@ def lines(results: Path = RESULTS) -> list[str]:
 
 
 def pictures(results: Path = RESULTS) -> dict[str, Chart]:
-    """The charts by the name of their files; none without a finished run."""
+    """The charts by the names of their files; {} without a finished run."""
     stored_board = rows(results)
     if stored_board is None:
         return {}

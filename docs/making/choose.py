@@ -1,9 +1,9 @@
-"""Which mixer to take for which need: docs/choose.md, made of the rows in results/all.jsonl.
+"""docs/choose.md, which mixer for which need: generated from the rows in results/all.jsonl.
 
     python -m docs.making.choose OUT
 
-OUT is the --out of `seqloom compare --all`: its comparison.json becomes results/all.jsonl, a row a contender with where
-it is from. `make pages` then writes the page; without those rows there is none.
+OUT is the --out of `seqloom compare --all`: its comparison.json becomes results/all.jsonl, one row per contender, each
+with its origin. `make pages` then writes the page; without those rows there is none.
 """
 
 import argparse
@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs.making.command import exit_code
 from docs.making.decision import decision
 from docs.making.needs import LOSS, LOSSES, NEAR, TIE, TIME, Need, Row, needs
-from docs.making.results import table
+from docs.making.results import read_rows, table, write_rows
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.core.table import written
 
@@ -23,10 +24,10 @@ ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
 SHARED = ("preset", "changes", "seeds", "paired", "batches", "stretch", "batch", "context", "probe_batches")
 ORIGIN = ("date", "commit", "command", "machine")
 MANY = 6
-"""names that are listed of one need; more are counted"""
+"""tied names that are listed; of more, the number is given"""
 
 
-def keep(out: Path, path: Path = ROWS) -> int:
+def store(out: Path, path: Path = ROWS) -> int:
     """Writes the rows of the comparison in `out`; returns how many. ValueError, OSError where there is none."""
     comparison = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     if not isinstance(comparison, dict) or not {"contenders", "origin", "left_out"} <= comparison.keys():
@@ -49,30 +50,30 @@ def keep(out: Path, path: Path = ROWS) -> int:
         {"contender": contender["name"], **shared, "left_out": contender["why"], **source}
         for contender in comparison["left_out"]
     ]
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, rows)
     return len(rows)
 
 
 def page(path: Path = ROWS) -> str | None:
     """The text of the page; None where there are no rows."""
-    if not path.is_file():
+    rows = read_rows(path)
+    if not rows:
         return None
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    made = [row for row in rows if "left_out" not in row]
-    made.sort(key=lambda row: (row[LOSS] is None, row[LOSS] or 0.0))
+    built = [row for row in rows if "left_out" not in row]
+    built.sort(key=lambda row: (row[LOSS] is None, row[LOSS] or 0.0))
     parts = [
         "# Choose",
         decision(),
         "## For your need",
         f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "
         f"{_sizes(rows[0])}. [What is a tie](#what-these-rows-do-not-say) is defined below.",
-        _needs(needs(made)),
+        _needs(needs(built)),
         "## Every mixer",
-        _whole(made),
+        _all(built),
         "## What they cannot do",
-        _cannot(made, rows),
+        _limitations(built, rows),
         "## What these rows do not say",
-        _caveats(rows[0], made),
+        _caveats(rows[0], built),
         f"```sh\n{rows[0]['command']}\n```",
         "This page is generated: `python -m docs.making.choose OUT`, then `make pages`.",
     ]
@@ -101,7 +102,7 @@ def _taken(need: Need) -> str:
     return first + (f"; {word}: {', '.join([*names, *more])}" if others else "")
 
 
-def _whole(rows: Sequence[Row]) -> str:
+def _all(rows: Sequence[Row]) -> str:
     numbers = [
         name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "limitations", LOSSES)
     ]
@@ -109,14 +110,14 @@ def _whole(rows: Sequence[Row]) -> str:
     return table(("mixer", *shown), [(row["contender"], *(_cell(name, row[name]) for name in shown)) for row in rows])
 
 
-def _cannot(made: Sequence[Row], rows: Sequence[Row]) -> str:
-    lines = [(row["contender"], "; ".join(row["limitations"])) for row in made if row["limitations"]]
+def _limitations(built: Sequence[Row], rows: Sequence[Row]) -> str:
+    lines = [(row["contender"], "; ".join(row["limitations"])) for row in built if row["limitations"]]
     lines += [(row["contender"], f"be built at this size: {row['left_out']}") for row in rows if "left_out" in row]
     return table(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
 
 
-def _caveats(row: Row, made: Sequence[Row]) -> str:
-    several = any(len(other[LOSSES]) > 1 for other in made)
+def _caveats(row: Row, built: Sequence[Row]) -> str:
+    several = any(len(other[LOSSES]) > 1 for other in built)
     losses = (
         "Held-out losses are tied where their difference to the lowest is not settled: from at least "
         f"{FEWEST} seeds, a p below {LEVEL} after Holm's correction (Welch's procedure)."
@@ -133,9 +134,9 @@ def _caveats(row: Row, made: Sequence[Row]) -> str:
         f"One size, one text and one length of training ({_sizes(row)}): another may have another order.",
         "All have the same settings of training, none tuned for its mixer; each kind has its own defaults.",
     ]
-    if any(name.startswith(TIME) for name in made[0]):
+    if any(name.startswith(TIME) for name in built[0]):
         notes.append("Tokens far from the first are timed in freshly drawn models without positions, each model alone.")
-    if any(name.endswith(" right") for name in made[0]):
+    if any(name.endswith(" right") for name in built[0]):
         notes.append(
             "Probes are asked of small models that were trained on them alone, at the easiest difficulty and one "
             f"learning rate, for {row['probe_batches']:,} batches at most: they say who gets there soon, not who never "
@@ -150,15 +151,10 @@ def _cell(column: str, value: float | None) -> str:
 
 def main() -> int:
     """Exit code 2 where there is no such comparison."""
-    asked = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    asked.add_argument("out", type=Path, help="the --out of seqloom compare --all")
-    try:
-        count = keep(asked.parse_args().out)
-    except (ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"{count} rows in results/{ROWS.name}; make pages writes the page")
-    return 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("out", type=Path, help="the --out of seqloom compare --all")
+    out = parser.parse_args().out
+    return exit_code(lambda: [f"{store(out)} rows in results/{ROWS.name}; make pages writes the page"])
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""The decision that docs/choose.md opens with: can self-attention be replaced, with what, and at what price.
+"""The first section of docs/choose.md: can self-attention be replaced, with what, and at what price.
 
-Losses are of `FIGURE`, which has several seeds; times are ratios of races in which both sides take turns; recall is of
-the comparison of all mixers. A loss counts as lower only where its difference is settled (core/statistics.py).
+Losses are from `FIGURE`, which has several seeds; times are ratios, measured in races where both models take turns;
+recall is from the comparison of all mixers. A loss counts as lower only where the difference is settled, that is, where
+it has at least three seeds and an adjusted p below 0.05 (core/statistics.py).
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
-from docs.making.results import RESULTS, last, rows, table
+from docs.making.paper.verdicts import in_words
+from docs.making.results import RESULTS, newest, rows, table
 from seqloom.core.statistics import Difference, Word
 from seqloom.report.study.compared import Compared
 from seqloom.report.study.rows import Line, Study, read
@@ -17,6 +19,8 @@ ATTENTION = "attention"
 PEER, RECALLED = "32-head attention", "attention-heads=32"
 STEP = {"what": "step", "against": "attention:heads=32"}
 TOKEN = {"context": 4096, "batch": 1}
+Recall: TypeAlias = Mapping[str, float | None]
+"""the share of pairs that each contender recalls"""
 HEAD = (
     "in the place of self-attention",
     "held-out loss against it, nats per token",
@@ -31,17 +35,18 @@ def decision(figure: str = FIGURE) -> str:
     study = read(RESULTS / figure)
     compared = Compared(study, "held_out")
     others = [line for line in study.lines if not line.series.startswith(ATTENTION)]
-    known = [(line, difference) for line in others if (difference := compared.difference(line)) is not None]
-    known.sort(key=lambda pair: pair[1].estimate.mean)
+    compared_lines = [(line, difference) for line in others if (difference := compared.difference(line)) is not None]
+    compared_lines.sort(key=lambda pair: pair[1].estimate.mean)
+    recall = {row["contender"]: row.get("mqar right") for row in rows("all")}
     parts = [
-        _answer(known),
-        table(HEAD, [_row(line, difference) for line, difference in known]),
-        _beneath(study, figure),
+        " ".join(filter(None, [*_answer(compared_lines), _recalls_less(compared_lines, recall)])),
+        table(HEAD, [_row(line, difference, recall) for line, difference in compared_lines]),
+        _origin(study, figure),
     ]
     return "\n\n".join(parts)
 
 
-def _answer(known: Sequence[tuple[Line, Difference]]) -> str:
+def _answer(known: Sequence[tuple[Line, Difference]]) -> list[str]:
     lower, higher = _named(known, "lower"), _named(known, "higher")
     open_ = _named(known, "not settled", "observed once")
     if lower:
@@ -50,34 +55,30 @@ def _answer(known: Sequence[tuple[Line, Difference]]) -> str:
         first = f"**No, not at the size that was measured.** All have a higher held-out loss than {PEER}."
     else:
         first = f"**It is not settled.** No mixer has a settled difference to {PEER} in its favor."
-    more = [f"Higher: {higher}." if higher and lower else "", f"Not settled: {open_}." if open_ else ""]
-    return " ".join(filter(None, [first, *more, _limit(known)]))
+    return [first, f"Higher: {higher}." if higher and lower else "", f"Not settled: {open_}." if open_ else ""]
 
 
-def _limit(known: Sequence[tuple[Line, Difference]]) -> str:
-    """Whether attention recalls more than each of them."""
-    right = _recall()
-    peer = right.get(RECALLED)
-    others = [share for line, _ in known if (share := right.get(line.series)) is not None]
+def _recalls_less(known: Sequence[tuple[Line, Difference]], recall: Recall) -> str:
+    """A sentence where attention recalls more pairs than each of the mixers; else ""."""
+    peer = recall.get(RECALLED)
+    others = [share for line, _ in known if (share := recall.get(line.series)) is not None]
     if peer is None or not others or max(others) >= peer:
         return ""
-    return f"What attention does better: of pairs read once it recalls {peer:.0%}, these {max(others):.0%} at most."
+    return f"Attention recalls more: {peer:.0%} of pairs read once, the others {max(others):.0%} at most."
 
 
 def _named(known: Sequence[tuple[Line, Difference]], *words: Word) -> str:
     return " and ".join(line.series.upper() for line, difference in known if difference.word in words)
 
 
-def _row(line: Line, difference: Difference) -> Sequence[str]:
-    half = difference.estimate.half
-    apart = f"{difference.estimate.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")
-    step, token = last(rows("extractors"), line.series, STEP), last(rows("tokens"), line.series, TOKEN)
+def _row(line: Line, difference: Difference, recall: Recall) -> Sequence[str]:
+    right, peer = recall.get(line.series), recall.get(RECALLED)
     return (
         f"[`{line.series}`](mixers/{line.series}.md)",
-        f"{apart}, {difference.word}",
-        _times(step, "ratio_median"),
-        _times(token, "ratio_to_attention_32"),
-        _recalled(line.series),
+        f"{in_words(difference.estimate)}, {difference.word}",
+        _times(newest(rows("extractors"), line.series, STEP), "ratio_median"),
+        _times(newest(rows("tokens"), line.series, TOKEN), "ratio_to_attention_32"),
+        "not measured" if right is None or peer is None else f"{right:.0%} (attention {peer:.0%})",
     )
 
 
@@ -85,24 +86,13 @@ def _times(row: dict[str, Any] | None, column: str) -> str:
     return "not measured" if row is None else f"{row[column]:.2f} of attention's"
 
 
-def _recalled(mixer: str) -> str:
-    right = _recall()
-    own, peer = right.get(mixer), right.get(RECALLED)
-    return "not measured" if own is None or peer is None else f"{own:.0%} (attention {peer:.0%})"
-
-
-def _recall() -> dict[str, float | None]:
-    """The share of pairs that each contender recalls."""
-    return {row["contender"]: row.get("mqar right") for row in rows("all")}
-
-
-def _beneath(study: Study, figure: str) -> str:
+def _origin(study: Study, figure: str) -> str:
     settings = study.figure
     size = f"{settings['differs'] or 'the size of the paper'}; {settings['seeds']} seeds"
     return (
         f"Losses: {size}; `{settings['text']}` ([rows](../results/{figure})); ± is half of a 95% interval. Times "
         "against 32 heads: [steps](../results/extractors.jsonl) of the Extractor paper's Table 1 model, "
         "[tokens](../results/tokens.jsonl) at dim 128. Recall was [observed once](../results/all.jsonl), in small "
-        "models. Deeper models, longer contexts and an attention of today (`llama/small`) are not settled by these "
-        "rows: [how far they reach](replication.md)."
+        "models. These rows do not settle deeper models, "
+        "longer contexts or an attention of today (`llama/small`): [how far they reach](replication.md)."
     )

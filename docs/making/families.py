@@ -1,4 +1,4 @@
-"""The families of mixers, by what they keep of the past."""
+"""The families of mixers on the site and in docs/mixers/README.md."""
 
 from collections.abc import Iterable
 
@@ -30,11 +30,11 @@ FAMILIES = {
     "Fixed": ("identity", "fnet", "linformer", "mlp_mixer", "gmlp"),
 }
 OTHERS = "Others"
-"""those without a line above: a new mixer needs none"""
+"""the family of mixers that are not listed above; a new mixer need not be"""
 
 
 def families(kinds: Iterable[str]) -> dict[str, list[str]]:
-    """The kinds by family, in the order above; a family without any of them is left out."""
+    """The kinds of each family, in the order above; families without any are left out."""
     left = dict.fromkeys(kinds)
     members_of = {name: [kind for kind in members if kind in left] for name, members in FAMILIES.items()}
     placed = {kind for members in members_of.values() for kind in members}

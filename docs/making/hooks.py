@@ -1,4 +1,4 @@
-"""What mkdocs asks while it builds the site (mkdocs.yml names this file): pages, pictures and rows that lie elsewhere.
+"""The hooks of mkdocs (named in mkdocs.yml): they add pages, pictures and rows that are not files of docs/.
 
 python -m mkdocs build          from the repository's root
 """
@@ -13,7 +13,7 @@ from typing import Any
 from docs.making import prices
 from docs.making.families import families
 from docs.making.mixer_page import chart, compared, file, full, glance
-from docs.making.reached import Map, beginning, kept, picture, thumbnail
+from docs.making.reached import Map, initial_map, picture, thumbnail, trained_maps
 from docs.making.results import RESULTS
 from seqloom.core.progress import progress
 from seqloom.mixers import kinds, mixer_config
@@ -31,13 +31,13 @@ NAVIGATION = {
         **{"Benchmarks": "benchmarks.md", "Errata": "errata.md", "Log": "log.md"},
     },
 }
-"""the four entries, each with its pages; those of the mixers are added by family"""
+"""the four entries of the navigation with their pages; `on_config` adds those of the mixers by family"""
 
 HOME = "---\nhide: [navigation]\n---\n\n"
-"""on top of home, which has no neighbors in the navigation"""
+"""put in front of the home page, so that it has no sidebar"""
 
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "benchmarks/README.md": "benchmarks.md"}
-"""files outside of docs that are pages of the site"""
+"""pages of the site by their files, which are outside docs/"""
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\]|!\[[^\[\]]*\]\([^()]*\))*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.M | re.S)
@@ -58,7 +58,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds what is made or lies elsewhere: the README as home, rows of results, price curves and reach maps."""
+    """Adds generated files and files outside docs/: README as home page, rows of results, price curves, reach maps."""
     from mkdocs.structure.files import File
 
     def add(path_on_site: str, content: str | bytes) -> None:
@@ -70,7 +70,7 @@ def on_files(files: Any, config: Any) -> Any:
         add(f"results/{rows.relative_to(RESULTS).as_posix()}", rows.read_text(encoding="utf-8"))
     with progress("what each mixer reads", len(kinds()), "mixers") as advance:
         for kind in kinds():
-            _maps[kind] = [beginning(mixer_config({"kind": kind})), *kept(kind)]
+            _maps[kind] = [initial_map(mixer_config({"kind": kind})), *trained_maps(kind)]
             add(f"mixers/{file(kind, 'price')}", prices.curve(kind))
             if compared(kind):
                 add(f"mixers/{file(kind, 'rows')}", chart(kind))
@@ -82,7 +82,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """A page with the site's links, and a mixer's with its pictures and results."""
+    """A page with its links changed to those of the site; a mixer's page also gets its pictures and results."""
     path_on_site = page.file.src_uri
     path = {site: written for written, site in PAGES.items()}.get(path_on_site, f"docs/{path_on_site}")
     markdown = moved(markdown, path, {file_.src_uri for file_ in files})
@@ -94,14 +94,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def site_path(path: str) -> str:
-    """Where on the site a file of the repository is."""
+    """The path on the site of a file of the repository."""
     return PAGES.get(path, path.removeprefix("docs/"))
 
 
 def moved(markdown: str, path: str, known: Collection[str]) -> str:
-    """The Markdown of a file of the repository, with its links as the site has them; blocks of code stay.
+    """Markdown of the repository with its links changed to paths of the site; blocks of code are left unchanged.
 
-    `known` are the paths of the site.
+    A link to a file that is not in `known`, the paths of the site, becomes its text.
     """
     parts = _FENCE.split(markdown)
     return "".join(part if at % 2 else _moved(part, path, known) for at, part in enumerate(parts))

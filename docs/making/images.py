@@ -1,4 +1,4 @@
-"""Writes the pictures of docs/images that are made of rows: README's, that of long texts, and those of the board.
+"""Writes the charts of docs/images that are drawn from rows: README's, that of long texts, and those of the board.
 
     python -m docs.making.images
 
@@ -8,6 +8,7 @@ markov_gap.svg      distance to Markov chains against their order, of results/ma
 board*.svg          of the board's rows, as far as they are there
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from docs.making import board
@@ -37,13 +38,22 @@ def answer() -> Chart:
         loss = mean_of(line.known("held_out"))
         half = loss.half or 0.0
         cells.append([line.series, times[line.series], loss.mean, loss.mean - half, loss.mean + half])
-    x, y = Axis("ms per step", "ms per training step"), Axis("loss", "held-out loss, nats per token")
-    table = Table(["model", x.column, y.column, "lowest seed", "highest seed"], cells)
     title = "A hundred children's books, 3,000 batches, context 32, 2 layers, 3 seeds"
-    words = "Held-out loss with its 95% interval against the time of a training step, six mixers."
-    look = looks([str(row[0]) for row in cells])
-    draw = Choice(title, lambda: points(table, x, y, look, front=["attention-heads=32"]))
-    return Chart("answer", title, words, {"rows": table}, [draw])
+    description = "Held-out loss with its 95% interval against the time of a training step, six mixers."
+    return loss_against_time("answer", title, description, cells, ["attention-heads=32"])
+
+
+def loss_against_time(
+    name: str, title: str, description: str, rows: Sequence[Sequence[Cell]], front: Sequence[str], *, log: bool = False
+) -> Chart:
+    """A mark per row: model, milliseconds per step, loss, lowest and highest loss. A line joins the models of `front`.
+
+    Names of `front` are placed first, so that they are shown where names lack room.
+    """
+    x, y = Axis("ms per step", "ms per training step", log), Axis("loss", "held-out loss, nats per token")
+    table = Table(["model", x.column, y.column, "lowest seed", "highest seed"], rows)
+    look = looks([str(row[0]) for row in rows])
+    return Chart(name, title, description, {"rows": table}, [Choice(title, lambda: points(table, x, y, look, front))])
 
 
 def longer() -> Chart:

@@ -1,16 +1,15 @@
-"""What the site adds to a mixer's page: its reach maps, its price curve, its rows as a picture and a folded table."""
+"""What the site adds to a mixer's page: reach maps, the curve of its price, and its rows as a chart and a table."""
 
 from textwrap import indent
 
 from docs.making.families import families
+from docs.making.images import loss_against_time
 from docs.making.needs import LOSS
 from docs.making.reached import Map, numbers
 from docs.making.results import results, rows
 from seqloom.mixers import kinds
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
+from seqloom.report.charts.chart import Cell
 from seqloom.report.charts.draw import svg
-from seqloom.report.charts.points import points
-from seqloom.report.charts.style import looks
 
 READS = (
     "|∂y_t/∂x_s|: how much output t moves when input s does. The colors are a logarithm; blank is what is not read "
@@ -23,12 +22,12 @@ GLANCE = (
 
 
 def file(kind: str, name: str, ending: str = "svg") -> str:
-    """The file of one of a mixer's pictures, next to its page."""
+    """The file name of a picture of a mixer, in the folder of its page."""
     return f"{kind}-{name.replace(',', '').replace(' ', '-')}.{ending}"
 
 
 def full(markdown: str, kind: str, maps: list[Map]) -> str:
-    """The page with all that the site adds to it."""
+    """A mixer's page with these additions."""
     pictures = "\n".join(f"![{kind}, {map_.name}]({file(kind, map_.name)}){{ .map }}" for map_ in maps)
     notes = "\n".join(f"- {map_.name}: {map_.description}." for map_ in _once(maps))
     reads = f"## What it reads\n\n{READS}\n\n{pictures}\n\n{numbers(maps)}\n\n{notes}\n\n"
@@ -47,15 +46,13 @@ def compared(kind: str) -> bool:
 
 
 def chart(kind: str) -> str:
-    """Its rows among those of all mixers, held-out loss against the time of a step: an SVG file."""
-    known = [row for row in rows("all") if row.get(LOSS) is not None and row.get("ms a step") is not None]
-    cells: list[list[Cell]] = [[row["contender"], row["ms a step"], *[row[LOSS]] * 3] for row in known]
-    x, y = Axis("ms a step", "ms per training step", log=True), Axis("loss", "held-out loss, nats per token")
-    table = Table(["model", x.column, y.column, "lowest seed", "highest seed"], cells)
-    look, own = looks([row["contender"] for row in known]), [row["contender"] for row in known if row["kind"] == kind]
-    title = f"{kind} among all mixers: {known[0]['batches']:,} batches, context {known[0]['context']}, one seed"
-    words = "Held-out loss against the time of a training step, each observed once."
-    return svg(Chart("rows", title, words, {"rows": table}, [Choice(title, lambda: points(table, x, y, look, own))]))
+    """Held-out loss against the time of a step for all mixers, with this one in front: the text of an SVG file."""
+    measured = [row for row in rows("all") if row.get(LOSS) is not None and row.get("ms a step") is not None]
+    cells: list[list[Cell]] = [[row["contender"], row["ms a step"], *[row[LOSS]] * 3] for row in measured]
+    of_kind = [row["contender"] for row in measured if row["kind"] == kind]
+    title = f"{kind} among all mixers: {measured[0]['batches']:,} batches, context {measured[0]['context']}, one seed"
+    description = "Held-out loss against the time of a training step, each observed once."
+    return svg(loss_against_time("rows", title, description, cells, of_kind, log=True))
 
 
 def glance(markdown: str) -> str:
@@ -71,7 +68,7 @@ def glance(markdown: str) -> str:
 
 
 def _once(maps: list[Map]) -> list[Map]:
-    """One map per description: the layers of a model share theirs."""
+    """The first map of each description, since the layers of one model have the same."""
     first = {map_.description: map_ for map_ in reversed(maps)}
     return [map_ for map_ in maps if first[map_.description] is map_]
 

@@ -1,4 +1,4 @@
-"""What a mixer costs by length: multiplications a token against the number of tokens."""
+"""The price of a mixer by length: multiplications per token against the number of tokens."""
 
 import torch
 
@@ -17,7 +17,7 @@ LENGTHS = (128, 1024, 8192, 65536)
 
 
 def price(config: MixerConfig, T: int) -> tuple[Cost, Cost | None]:
-    """Of a row of T tokens and of token T, with all T as context; None where it only reads whole rows."""
+    """Prices of a row of T tokens and of token T, with a context of T; None for a mixer that reads whole rows only."""
     causal = config.traits.causal != "never"
     with torch.device("meta"):
         mixer = config.build(DIM, T, causal)
@@ -36,7 +36,7 @@ def by_length(config: MixerConfig) -> str:
 
 
 def curve(kind: str) -> str:
-    """The same as a chart, an SVG file; attention's are next to those of another mixer."""
+    """The same as a chart, next to the price of attention: the text of an SVG file."""
     lengths = [1 << power for power in range(LENGTHS[0].bit_length() - 1, LENGTHS[-1].bit_length())]
     rows: list[list[Cell]] = []
     for name in dict.fromkeys((kind, "attention")):

@@ -1,7 +1,7 @@
-"""The reach maps of the site: of every mixer as it begins, and of trained ones.
+"""The reach maps of the site: of every mixer as it is initialized, and of trained ones.
 
-Those of beginnings are a function of the code alone and are made when the site is built. Those of trained mixers lie in
-docs/maps, which `python -m docs.making.trained` writes.
+Maps of initialized mixers are a function of the code alone and are computed when the site is built. Those of trained
+mixers are in docs/maps, which `python -m docs.making.trained` writes.
 """
 
 import json
@@ -17,13 +17,12 @@ from seqloom.analysis.reach import reach, span
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.report.charts.chart import Chart, Choice, Table, rounded
 from seqloom.report.charts.draw import svg
-from seqloom.report.charts.maps import grid
-from seqloom.report.charts.picture import STEPS, png
+from seqloom.report.charts.picture import STEPS, grid, png
 
 MAPS = Path(__file__).parents[1] / "maps"
 DIM, TOKENS, ROWS = 16, 64, 2
 FAINTEST = -6
-"""powers of ten below the largest slope that a stored map still distinguishes"""
+"""the power of ten, relative to the largest slope, below which a stored map has 0"""
 MEANING = {
     "now": "of an output's slopes, on its own token",
     "half": "tokens back within which half of them lie",
@@ -35,15 +34,15 @@ MEANING = {
 @final
 @dataclass(frozen=True)
 class Map:
-    """|∂y_t/∂x_s| at [t, s], its name on the page, and what it is of."""
+    """|∂y_t/∂x_s| at [t, s], with its name on the page and a description of the mixer and its inputs."""
 
     name: str
     description: str
     slopes: Tensor
 
 
-def beginning(config: MixerConfig) -> Map:
-    """The map of a mixer as it is drawn, in float64: the same at each call."""
+def initial_map(config: MixerConfig) -> Map:
+    """The map of a mixer as it is initialized, in float64, with a fixed seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         mixer = config.build(DIM, TOKENS, config.traits.causal != "never").double()
@@ -54,29 +53,29 @@ def beginning(config: MixerConfig) -> Map:
 
 
 def numbers(maps: list[Map]) -> str:
-    """A table of Markdown: each map's distances and shares in numbers."""
+    """A table of Markdown with the distances and shares of each map."""
     spans = [span(map_.slopes) for map_ in maps]
     rows = [(meaning, *(_shown(name, getattr(own, name)) for own in spans)) for name, meaning in MEANING.items()]
     return table(("mean over the second half of the outputs", *(map_.name for map_ in maps)), rows)
 
 
-def kept(kind: str, folder: Path = MAPS) -> list[Map]:
+def trained_maps(kind: str, folder: Path = MAPS) -> list[Map]:
     """The maps of a trained mixer in docs/maps, layer by layer; none where no file was written."""
     path = folder / f"{kind}.json"
     if not path.exists():
         return []
     stored = json.loads(path.read_text(encoding="utf-8"))
     return [
-        Map(f"trained, layer {layer['layer']}", stored["said"], _read(layer["hundredths"]))
+        Map(f"trained, layer {layer['layer']}", stored["description"], _read(layer["hundredths"]))
         for layer in stored["layers"]
     ]
 
 
 def write(kind: str, description: str, layers: dict[int, Tensor], origin: dict[str, Any], folder: Path = MAPS) -> Path:
-    """Keeps the maps of a trained mixer's layers, in hundredths of a power of ten under the largest slope."""
+    """Stores the maps of a trained mixer's layers, in hundredths of a power of ten under the largest slope."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{kind}.json"
-    head = json.dumps({"said": description, **origin}, ensure_ascii=False)
+    head = json.dumps({"description": description, **origin}, ensure_ascii=False)
     lines = [f'{{"layer": {layer}, "hundredths": [\n{_written(slopes)}]}}' for layer, slopes in layers.items()]
     path.write_text(head[:-1] + ', "layers": [\n' + ",\n".join(lines) + "]}\n", encoding="utf-8")
     return path
@@ -85,7 +84,7 @@ def write(kind: str, description: str, layers: dict[int, Tensor], origin: dict[s
 def _written(slopes: Tensor) -> str:
     largest = float(slopes.max())
     if not largest > 0:
-        raise ValueError("the map has no slope at all: there is nothing to keep")
+        raise ValueError("the map has no slope at all: there is nothing to store")
     hundredths = (100 * (slopes / largest).log10()).clamp(min=100 * FAINTEST).round().int()
     return ",\n".join(json.dumps(row[: t + 1], separators=(",", ":")) for t, row in enumerate(hundredths.tolist()))
 
@@ -104,7 +103,7 @@ def _shown(name: str, value: float) -> str:
 
 DECADES = 3
 UNREAD = 1e-9
-"""of the largest: less is the rounding of a Fourier transform"""
+"""of the largest slope: anything less is rounding, as of a Fourier transform"""
 
 
 def picture(slopes: Tensor, title: str, description: str) -> str:

@@ -1,4 +1,4 @@
-"""Keeps the rows of the paper's studies in results/paper, and writes docs/replication.md of them.
+"""Copies the rows of the paper's studies to results/paper, and writes docs/replication.md from them.
 
     python -m docs.making.replication OUT …
 
@@ -10,14 +10,15 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from docs.making.command import exit_code
 from docs.making.paper import timed
 from docs.making.paper.claims import CLAIMS, HEADLINE, OPEN, Claim
 from docs.making.paper.counted import COUNTS, evidence
-from docs.making.paper.kept_rows import FOLDER, Kept, keep, kept, texts
+from docs.making.paper.stored_rows import FOLDER, Studies, store, stored, texts
 from docs.making.paper.studies import LOSSES, draw, origin, section
 from docs.making.paper.verdicts import UNMEASURED, Verdict, judged
 from docs.making.results import table
@@ -30,7 +31,7 @@ PAGE = Path(__file__).parents[1] / "replication.md"
 HEADS = ("training loss, as in the paper", "held-out loss")
 AGAIN = "seqloom study paper {} --scale small"
 Verdicts: TypeAlias = Mapping[tuple[Claim, Loss], Sequence[tuple[Study | None, Verdict]]]
-"""of each claim, by each loss: one verdict for each file of its study, with what the file holds; the first decides"""
+"""of each claim, by each loss: one (study, verdict) pair for each file of its study; the first decides"""
 READ = f"""
 Losses are in nats per token: the training loss is the median over the last stretch of batches, as in the paper, the
 held-out loss that of text which is not trained on, after all batches, which the paper does not report. A mean stands
@@ -51,12 +52,12 @@ train on a text of `--source`: a folder, or what `seqloom data` fetches.
 def write(path: Path = PAGE) -> None:
     """The page, and its pictures in images/paper next to it."""
     path.write_text(page(), encoding="utf-8")
-    draw(kept(), path.parent / "images/paper")
+    draw(stored(), path.parent / "images/paper")
 
 
 def page(folder: Path = FOLDER) -> str:
     """The whole page, of the rows in a folder; those of speed are in results/."""
-    studies = kept(folder)
+    studies = stored(folder)
     by_claim = verdicts(studies)
     speed = timed.verdicts()
     counts = [(count.text, count.section, count.count(), count.command) for count in COUNTS]
@@ -92,7 +93,7 @@ def page(folder: Path = FOLDER) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _claims(claims: Iterable[Claim], studies: Kept, by_claim: Verdicts) -> str:
+def _claims(claims: Iterable[Claim], studies: Studies, by_claim: Verdicts) -> str:
     rows = []
     for claim in claims:
         both = [by_claim[claim, loss] for loss in LOSSES]
@@ -113,7 +114,7 @@ def _again(name: str, study: Study | None) -> str:
     return f"seqloom study paper {name} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
 
 
-def _open(studies: Kept, by_claim: Verdicts) -> list[str]:
+def _open(studies: Studies, by_claim: Verdicts) -> list[str]:
     """The open questions that are measured, and the studies that would answer the others."""
     known = [claim for claim in OPEN if any(by_claim[claim, loss][0][1].seeds for loss in LOSSES)]
     missing = dict.fromkeys(claim.study for claim in OPEN if claim.study not in studies)
@@ -139,7 +140,7 @@ def _text(row: dict[str, Any]) -> str:
     return f"`{row['name']}`, after {row['batches']:,} batches: {text}"
 
 
-def verdicts(studies: Kept) -> Verdicts:
+def verdicts(studies: Studies) -> Verdicts:
     """All of them; of a claim whose study has no rows, one that says so. The claims of a file are one family."""
     by_claim: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
     for loss in LOSSES:
@@ -197,7 +198,7 @@ def _plainly(verdict: Verdict) -> str:
     return f"{text} ({verdict.why})" if verdict.why else text
 
 
-def sizes(studies: Kept) -> str:
+def sizes(studies: Studies) -> str:
     """What was run: sizes, seeds, text, machine, commit, each once."""
     if not studies:
         return "Nothing was run yet; `seqloom study paper all --scale small --plan` says what it would take."
@@ -215,19 +216,17 @@ def sizes(studies: Kept) -> str:
 
 
 def main() -> int:
-    """Exit code 2 where rows cannot be kept."""
-    asked = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    asked.add_argument("out", nargs="*", type=Path)
-    try:
-        for out in asked.parse_args().out:
-            for path in keep(out):
-                print(f"{out.name}: results/paper/{path.name}")
-        write(PAGE)
-    except (ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print("docs/replication.md")
-    return 0
+    """Exit code 2 where rows cannot be stored."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("out", nargs="*", type=Path)
+    return exit_code(lambda: _update(parser.parse_args().out))
+
+
+def _update(outs: Sequence[Path]) -> Iterator[str]:
+    for out in outs:
+        yield from (f"{out.name}: results/paper/{path.name}" for path in store(out))
+    write(PAGE)
+    yield "docs/replication.md"
 
 
 if __name__ == "__main__":

@@ -1,59 +1,68 @@
-"""The rows of results/, those that concern a mixer as tables of Markdown.
+"""Reads the rows of results/, and writes those of one mixer as tables of Markdown.
 
-Files of results differ in their columns. What a row is about stands on the left, what was measured on the right.
+Files of results differ in their columns: the left column of a table has the settings of a row, the right one what was
+measured.
 """
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results"
 NAMES = ("mixer", "contender", "model", "sublayer", "kind")
-"""columns that may say which mixer it was"""
+"""columns that may name the mixer"""
 ORIGIN = ("machine", "commit", "date", "command")
 SETTINGS = (
     "what", "preset", "changes", "task", "probe", "dim", "depth", "context", "T", "tokens", "batch", "batches", "seeds",
     "vocab", "against", "peer", "dtype", "backend", "threads", "repeats",
 )  # fmt: skip
-SILENT = ("data", "loop_share", "loaded", "freed_memory_kept")
+HIDDEN = ("data", "loop_share", "loaded", "freed_memory_kept")
 ROWS = 12
-"""rows of a file that a page shows; the file has all"""
+"""the newest rows of a file, which a page shows"""
 LONGEST = 60
-"""characters of a text that is a figure; longer ones are samples"""
+"""characters of a text that is shown as a value; longer ones are generated samples"""
 MANY = 8
-"""numbers of a list that are figures; longer ones are curves"""
+"""numbers of a list that is shown as values; longer ones are curves"""
 
 
-def rows(file: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """Those of a file of results."""
-    path = folder / f"{file}.jsonl"
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSON Lines file; [] where there is none."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def last(known: Sequence[dict[str, Any]], mixer: str, which: dict[str, Any]) -> dict[str, Any] | None:
-    """The newest row about a mixer that has these values."""
-    own = [row for row in known if row.get("mixer") == mixer and all(row.get(k) == v for k, v in which.items())]
-    return own[-1] if own else None
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Writes rows as a JSON Lines file."""
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def rows(file: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """The rows of results/FILE.jsonl."""
+    return read_rows(folder / f"{file}.jsonl")
+
+
+def newest(rows: Sequence[dict[str, Any]], mixer: str, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The newest row of a mixer that was measured at these settings; None where there is none."""
+    of_mixer = [row for row in rows if row.get("mixer") == mixer and settings.items() <= row.items()]
+    return of_mixer[-1] if of_mixer else None
 
 
 def results(kind: str, kinds: Collection[str], folder: Path = RESULTS) -> str:
     """A section for each file that has rows about the mixer; "" where there is none."""
     parts = []
     for path in sorted(folder.glob("*.jsonl")):
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        own = [row for row in rows if isinstance(row, dict) and subject(row, kinds)[0] == kind]
-        if own:
-            parts.append(_section(path.name, own, kinds))
+        of_mixer = [row for row in read_rows(path) if subject(row, kinds)[0] == kind]
+        if of_mixer:
+            parts.append(_section(path.name, of_mixer, kinds))
     return "\n\n".join(parts)
 
 
 def subject(row: dict[str, Any], kinds: Collection[str]) -> tuple[str, str]:
-    """The kind of mixer that a row is about and the row's whole name for it; ("", "") where it is about none.
+    """(kind, name) of the mixer that a row measures; ("", "") for a row of no mixer.
 
-    A name is a kind, or a kind with settings after a sign: attention:heads=4, attention-32.
+    A name is a kind, or a kind with settings after a punctuation mark: attention:heads=4, attention-32.
     """
     for column in NAMES:
         value = row.get(column)
@@ -70,7 +79,7 @@ def _section(name: str, rows: list[dict[str, Any]], kinds: Collection[str]) -> s
     shown = rows[-ROWS:]
     origins = list(dict.fromkeys(_origin(row) for row in shown))
     head = ["of", "measured"] if len(origins) == 1 else ["of", "measured", "where"]
-    lines = [[_settings(row, kinds), _figures(row), _origin(row)][: len(head)] for row in shown]
+    lines = [[_settings(row, kinds), _measured(row), _origin(row)][: len(head)] for row in shown]
     parts = [f"**[{name}](../results/{name})**"]
     if len(rows) > len(shown):
         parts.append(f"The last {len(shown)} of {len(rows)} rows.")
@@ -93,21 +102,21 @@ def _settings(row: dict[str, Any], kinds: Collection[str]) -> str:
     return ", ".join(parts)
 
 
-def _figures(row: dict[str, Any]) -> str:
-    names = [name for name in row if name not in (*NAMES, *ORIGIN, *SETTINGS, *SILENT)]
-    figures = [(name.replace("_", " "), _value(row[name], name)) for name in names]
-    return "<br>".join(f"**{name}** {value}" for name, value in figures if value)
+def _measured(row: dict[str, Any]) -> str:
+    names = [name for name in row if name not in (*NAMES, *ORIGIN, *SETTINGS, *HIDDEN)]
+    values = [(name.replace("_", " "), _value(row[name], name)) for name in names]
+    return "<br>".join(f"**{name}** {value}" for name, value in values if value)
 
 
 def _value(value: Any, name: str = "") -> str:
-    """A figure in a few characters; "" for what is not one. A median with quartiles is 3.9 (3.8 to 4.1)."""
+    """A value in a few characters; "" for curves and samples. A median with quartiles is written 3.9 (3.8 to 4.1)."""
     if isinstance(value, dict):
         inner = [(key, _value(of, name)) for key, of in value.items()]
         return "; ".join(f"{key}: {text}" for key, text in inner if text)
     if isinstance(value, list):
         texts = [_value(number) for number in value] if len(value) <= MANY else []
-        many = len(texts) == 3 and name.endswith("quartiles")
-        return f"{texts[0]} ({texts[1]} to {texts[2]})" if many else " ".join(texts)
+        quartiles = len(texts) == 3 and name.endswith("quartiles")
+        return f"{texts[0]} ({texts[1]} to {texts[2]})" if quartiles else " ".join(texts)
     if isinstance(value, float) and abs(value) < 10_000:
         return f"{value:.4g}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -9,19 +9,21 @@ reads the beginning of the text; slopes are estimated from random directions (`s
 import argparse
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 import seqloom
+from docs.making.command import exit_code
 from docs.making.reached import MAPS, TOKENS, write
 from seqloom.analysis.origin import origin
 from seqloom.analysis.reach import reach_of
 from seqloom.models.decoder import Decoder
 
 PROBES, LEAST = 32, 8
-"""random directions per output; tokens that make a map"""
+"""random directions per output; the fewest tokens that a map is drawn from"""
 STORY = (
     "Once upon a time there was a little princess who lived in a great house at the edge of the forest with her "
     "father, the king, and her old nurse. Every morning she ran down to the garden to see whether the roses had "
@@ -45,21 +47,21 @@ def maps(model: Decoder, ids: list[int]) -> dict[str, dict[int, Tensor]]:
 
 def _reach(model: Decoder, layer: int, ids: Tensor) -> Tensor:
     mixer = model.blocks[layer].mixer
-    caught: list[Tensor] = []
-    hook = mixer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
+    inputs: list[Tensor] = []
+    hook = mixer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:
         with torch.no_grad():
             model.features(ids)
     finally:
         hook.remove()
-    return reach_of(mixer, caught[0], probes=PROBES)
+    return reach_of(mixer, inputs[0], probes=PROBES)
 
 
-def keep(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
-    """The files that are written for one run. ValueError where it has no tokenizer, or the text is too short."""
+def store(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
+    """Writes the maps of one run; returns the files. ValueError for a run without tokenizer, or a text too short."""
     model = seqloom.load(run)
     if not isinstance(model, Decoder):
-        raise ValueError(f"{run} is no decoder: only a model that reads from left to right is drawn")
+        raise ValueError(f"{run} is no decoder: maps are drawn of models that read from left to right")
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer, so it cannot read a text; give the run's own folder")
     ids = model.tokenizer.encode(text)
@@ -72,7 +74,7 @@ def keep(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
 
 
 def description(kind: str, model: Decoder, run: Path) -> str:
-    """What was trained, and for how long: settings that are not the defaults, sizes, text, batches, seed."""
+    """The training of the run in words: settings that are not the defaults, sizes, batches, text, seed."""
     config, settings = model.config, json.loads((run / "config.json").read_text(encoding="utf-8"))
     mixer = next(mixer for mixer in config.mixers if mixer.kind == kind)
     other = [f"{name} {value}" for name, value in mixer.model_dump(exclude_defaults=True).items() if name != "kind"]
@@ -90,19 +92,17 @@ def description(kind: str, model: Decoder, run: Path) -> str:
 
 def main() -> int:
     """Exit code 2 where a run cannot be read."""
-    asked = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    asked.add_argument("run", nargs="+", type=Path)
-    asked.add_argument("--text", type=Path, help="a text file to read; a short story unless given")
-    given = asked.parse_args()
-    try:
-        text = given.text.read_text(encoding="utf-8") if given.text else STORY
-        for run in given.run:
-            for path in keep(run, text):
-                print(f"{run.name}: docs/maps/{path.name}")
-    except (ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("run", nargs="+", type=Path)
+    parser.add_argument("--text", type=Path, help="a text file to read; a short story unless given")
+    given = parser.parse_args()
+    return exit_code(lambda: _stored(given.run, given.text))
+
+
+def _stored(runs: Sequence[Path], text: Path | None) -> Iterator[str]:
+    story = STORY if text is None else text.read_text(encoding="utf-8")
+    for folder in runs:
+        yield from (f"{folder.name}: docs/maps/{path.name}" for path in store(folder, story))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""When to use a mixer and when not: from its traits, and from the rows of the comparison of all mixers.
+"""When to use a mixer and when not, from its traits and from the rows of the comparison of all mixers.
 
-A need of docs/choose.md names a mixer where its row is the best or tied with it, unless most mixers are; of losses that
-were observed once, only the lowest is named. A probe speaks against one where fewer than half of the answers are right.
+Good for: each need of docs/choose.md in which the mixer is the best or tied with the best, unless most mixers are tied.
+Of losses that were observed once only the lowest counts. Not for: each probe with fewer than half of the answers right.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from docs.making.results import rows
 from seqloom.core.mixer import Traits
 
 FEW = 0.5
-"""of the answers right, below which a probe speaks against a mixer"""
+"""the share of right answers below which a probe is listed as what the mixer is not for"""
 MANY = 0.5
-"""of the mixers, above which a need speaks for none of them"""
+"""the share of tied mixers above which a need is listed for none of them"""
 NOTHING = ["nothing that was measured yet"]
 FOR = {
     "constant": "texts of any length, token by token: its state has one size",
@@ -30,14 +30,14 @@ AGAINST = {
 def use(kind: str, traits: Traits) -> str:
     """The section of a mixer's page, in Markdown."""
     known = [row for row in rows("all") if "left_out" not in row]
-    own = [row for row in known if row["kind"] == kind]
-    good, bad = [FOR[traits.state]] if traits.state in FOR else [], _limits(traits)
-    asked = [need for need in needs(known) if len(_best(need)) <= MANY * len(known)]
-    good += [_said(need) for need in asked if any(row in _best(need) for row in own)]
-    bad += _failed(own)
+    of_kind = [row for row in known if row["kind"] == kind]
+    selective = [need for need in needs(known) if len(_best(need)) <= MANY * len(known)]
+    good = [FOR[traits.state]] if traits.state in FOR else []
+    good += [_named(need) for need in selective if any(row in _best(need) for row in of_kind)]
+    bad = _limits(traits) + _failed(of_kind)
     source = (
         "What is measured is of one comparison of all mixers at a small size ([Choose](../choose.md))."
-        if own
+        if of_kind
         else "No row compares it with the others yet: "
         f"`seqloom compare attention:heads=4 {kind} --data books/ --out runs/compare`."
     )
@@ -46,7 +46,7 @@ def use(kind: str, traits: Traits) -> str:
 
 
 def _limits(traits: Traits) -> list[str]:
-    """What its traits exclude."""
+    """Uses that its traits exclude."""
     limits = ["writing text: it reads whole sequences"] if traits.causal == "never" else []
     if traits.longest is not None:
         limits.append("texts longer than its context")
@@ -59,16 +59,16 @@ def _best(need: Need) -> Sequence[Row]:
     return need.taken[:1] if need.observed_once else need.taken
 
 
-def _said(need: Need) -> str:
+def _named(need: Need) -> str:
     tied = len(_best(need)) - 1
     return need.name + (f" (tied with {tied} other{'s' * (tied > 1)})" if tied else "")
 
 
-def _failed(own: Sequence[Row]) -> list[str]:
-    """The probes that none of its rows answers, with the share of right answers of the best."""
+def _failed(rows: Sequence[Row]) -> list[str]:
+    """The probes that none of the rows passes, with the best share of right answers."""
     failed = []
     for probe, words in PROBES.items():
-        right = [row[f"{probe} right"] for row in own if row.get(f"{probe} right") is not None]
+        right = [row[f"{probe} right"] for row in rows if row.get(f"{probe} right") is not None]
         if right and max(right) < FEW:
             failed.append(f"{words} ({max(right):.0%} of the answers right)")
     return failed

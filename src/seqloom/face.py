@@ -27,7 +27,7 @@ __all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
 MOST = {"dim": 2**17, "context": 2**24}
 """the largest sizes of a mixer, as of `DecoderConfig`"""
 FURTHER = DecoderConfig.model_fields.keys() - {"kind", "mixer"}
-"""settings of a decoder that stand among those of its mixer"""
+"""settings of a decoder that are given as keywords, next to those of its mixer"""
 Module = TypeVar("Module", bound=nn.Module)
 
 

@@ -220,12 +220,12 @@ def test_matrices_of_taps_by_transforms(groups: int) -> None:
     shape = (D, D) if groups == 1 else (groups, D // groups, D // groups)
     taps = D * D // groups
     apart = transformed(Call((x, vectors), {}, x))
-    found = transformed(Call((x, torch.ones(L, *shape)), {}, x))
+    result = transformed(Call((x, torch.ones(L, *shape)), {}, x))
     one = (apart.mul - x.numel() - 4 * N * blocks * D) // (D + 2 * blocks * D)
-    assert found.mul == one * (taps + 2 * blocks * D) + N * 3 * blocks * taps + x.numel()
+    assert result.mul == one * (taps + 2 * blocks * D) + N * 3 * blocks * taps + x.numel()
     sums = (apart.add - 2 * N * blocks * D) // (D + 2 * blocks * D)
     each = blocks * (3 * (taps - D) + 3 * D) + taps + blocks * D
-    assert found.add == sums * (taps + 2 * blocks * D) + N * each
+    assert result.add == sums * (taps + 2 * blocks * D) + N * each
 
 
 @pytest.mark.parametrize(
@@ -239,10 +239,10 @@ def test_vectors_of_taps_by_transforms(L: int, N: int, fours: int, twos: int) ->
     """
     B, T, D = 2, 64, 4
     x, blocks = torch.ones(B, T, D), 2 * math.ceil(T / N)
-    found = transformed(Call((x, torch.ones(L, D)), {}, x))
+    result = transformed(Call((x, torch.ones(L, D)), {}, x))
     lines, points = D + 2 * blocks * D, N * blocks * D
-    assert found.mul == lines * (fours * 3 * 4 + twos * 4) + points * 4 + x.numel()
-    assert found.add == lines * (fours * (3 * 2 + 8 * 2) + twos * (2 + 2 * 2)) + points * 2
+    assert result.mul == lines * (fours * 3 * 4 + twos * 4) + points * 4 + x.numel()
+    assert result.add == lines * (fours * (3 * 2 + 8 * 2) + twos * (2 + 2 * 2)) + points * 2
 
 
 def written_scan(u, delta, log_rate, b, c, bias, skip, gate) -> torch.Tensor:
@@ -276,9 +276,9 @@ def test_a_decaying_sum_by_chunks_multiplies_the_pairs_within_each(T: int) -> No
     B, G, H, K, V = 2, 1, 3, 4, 5
     q, v = torch.ones(B, T, G, K), torch.ones(B, T, H, V)
     pairs = sum(i % 64 + 1 for i in range(T))
-    found = decayed_natively(Call((q, q, v, None, None), {}, v))
-    assert found.mul == found.add == B * (G * pairs * K + H * (pairs * V + 2 * T * K * V))
-    assert found.exp == 0
+    result = decayed_natively(Call((q, q, v, None, None), {}, v))
+    assert result.mul == result.add == B * (G * pairs * K + H * (pairs * V + 2 * T * K * V))
+    assert result.exp == 0
     faded = decayed_natively(Call((q, q, v, torch.ones(B, T, H), None), {}, v))
-    assert faded.mul - found.mul == B * H * (2 * pairs + 2 * T * V + -(-T // 64) * K * V + 2 * T)
-    assert (faded.add, faded.exp) == (found.add, B * H * T)
+    assert faded.mul - result.mul == B * H * (2 * pairs + 2 * T * V + -(-T // 64) * K * V + 2 * T)
+    assert (faded.add, faded.exp) == (result.add, B * H * T)

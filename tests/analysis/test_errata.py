@@ -68,7 +68,7 @@ def test_extractors_have_a_weight_for_each_lag_of_the_context(kind: str) -> None
     mixer = kinds()[kind]().build(4, 6).double()
     x = torch.randn(1, 6, 4, dtype=torch.float64)
     with use(lag_sum="direct"):  # which has no rounding where a weight is not used
-        mixer(x)[0, 2].sum().backward()  # the third place uses w_1 … w_3 (seed 000 ends the list at w_i)
+        mixer(x)[0, 2].sum().backward()  # the third position uses w_1 … w_3 (seed 000 ends the list at w_i)
         used = mixer.w_ext.grad.reshape(6, -1).abs().sum(1) > 0
         assert used.tolist() == [True] * 3 + [False] * 3
         mixer.zero_grad()
@@ -76,7 +76,7 @@ def test_extractors_have_a_weight_for_each_lag_of_the_context(kind: str) -> None
     assert bool((mixer.w_ext.grad.reshape(6, -1).abs().sum(1) > 0).all())
 
 
-def test_adjustment_reads_the_token_of_its_own_place() -> None:
+def test_adjustment_reads_the_token_at_its_own_position() -> None:
     mixer = kinds()["we"](out_proj=False).build(4, 6).double()
     x = torch.randn(1, 6, 4, dtype=torch.float64)
     z = mixer(x)
@@ -115,8 +115,8 @@ def test_a_state_of_learned_positions_ends_at_the_context() -> None:
 
 def test_every_test_that_the_errata_name_is_there() -> None:
     tests = Path(__file__).parents[1]
-    said = (tests.parent / "docs" / "errata.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(?:(\w+\.py)::)?(test_\w+)`", said)
+    message = (tests.parent / "docs" / "errata.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(?:(\w+\.py)::)?(test_\w+)`", message)
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in tests.rglob("test_*.py")}
     there = {(path.name, node.name) for path, tree in trees.items() for node in tree.body if isinstance(node, FUNCTION)}
     names = {name for _, name in there}

@@ -65,24 +65,24 @@ def multiplied(config: DecoderConfig) -> int:
         return count(lambda: layers(x)).mul
 
 
-def only(found: Match, given: DecoderConfig) -> bool:
-    """Whether nothing but the size that may move has moved, and it to what is said."""
-    before, after = given.model_dump(), found.config.model_dump()
-    said = (before[found.by], after[found.by]) == (found.before, found.after)
-    return said and before | {found.by: found.after} == after
+def only(actual: Match, given: DecoderConfig) -> bool:
+    """Whether only the size that may change differs, and has the stated value."""
+    before, after = given.model_dump(), actual.config.model_dump()
+    message = (before[actual.by], after[actual.by]) == (actual.before, actual.after)
+    return message and before | {actual.by: actual.after} == after
 
 
 def holds(config: DecoderConfig, to: DecoderConfig, equal: Counted, counted: Any) -> None:
     """Matched by ffn within 1% by count; refused only where the narrowest ffn is too much already."""
     try:
-        found = match(config, to, equal=equal)
+        result = match(config, to, equal=equal)
     except ValueError:
         assert counted(config.model_copy(update={"ffn": 1})) > 1.01 * counted(to)
         return
-    assert (found.quantity, found.aim) == (counted(found.config), counted(to))
-    assert abs(found.quantity - found.aim) <= 0.01 * found.aim
-    assert found.difference == pytest.approx(found.quantity / found.aim - 1)
-    assert only(found, config)
+    assert (result.quantity, result.aim) == (counted(result.config), counted(to))
+    assert abs(result.quantity - result.aim) <= 0.01 * result.aim
+    assert result.difference == pytest.approx(result.quantity / result.aim - 1)
+    assert only(result, config)
 
 
 @pytest.mark.parametrize("size", first(1, ["small", "table1"]))
@@ -127,16 +127,16 @@ def test_whole_rwkv_is_matched_both_ways(size: str) -> None:
     whole = decoder({"kind": "rwkv"}, size, **WHOLE_RWKV)
     for config, to in ((whole, decoder("attention", size)), (decoder("he", size), whole)):
         holds(config, to, "params", held)
-        found = match(config, to, equal="mul")
-        assert found.close
-        assert only(found, config)
+        result = match(config, to, equal="mul")
+        assert result.close
+        assert only(result, config)
 
 
 def test_attention_as_large_as_she_at_table_1() -> None:
-    found = match(decoder("attention"), decoder("she"))
-    assert (found.before, found.after, found.quantity, found.aim) == (512, 8545, 40_720_594, 40_718_848)
-    assert held(found.config) == 40_720_594
-    assert str(found) == (
+    result = match(decoder("attention"), decoder("she"))
+    assert (result.before, result.after, result.quantity, result.aim) == (512, 8545, 40_720_594, 40_718_848)
+    assert held(result.config) == 40_720_594
+    assert str(result) == (
         "attention: ffn 512 → 8,545, 40,720,594 parameters, 0.004288% above the 40,718,848 of she, "
         "embeddings and head aside"
     )
@@ -146,10 +146,10 @@ def test_attention_as_large_as_she_at_table_1() -> None:
 @pytest.mark.parametrize("mixer", [*MIXERS, [{"kind": "me"}, {"kind": "we"}]])
 def test_matched_with_itself_nothing_changes(mixer: Any, equal: Counted, by: By) -> None:
     config = decoder(mixer, "tiny")
-    found = match(config, config, equal=equal, by=by)
-    assert found.config is config
-    assert found.difference == 0
-    assert f"{by} {found.before} stays" in str(found)
+    result = match(config, config, equal=equal, by=by)
+    assert result.config is config
+    assert result.difference == 0
+    assert f"{by} {result.before} stays" in str(result)
 
 
 def test_vocabulary_and_positions_are_left_aside() -> None:
@@ -161,14 +161,14 @@ def test_vocabulary_and_positions_are_left_aside() -> None:
 def test_dim_is_the_nearest_that_the_heads_divide(heads: int) -> None:
     config, to = decoder({"kind": "attention", "heads": heads}, "small", dim=heads * 3), decoder("he", "small", dim=129)
     try:
-        found = match(config, to, by="dim")
+        result = match(config, to, by="dim")
     except ValueError as refusal:
-        said = re.search(r"the nearest, dim (\d+), has ", str(refusal))
-        assert said is not None
-        dim, near = int(said[1]), False
+        message = re.search(r"the nearest, dim (\d+), has ", str(refusal))
+        assert message is not None
+        dim, near = int(message[1]), False
     else:
-        assert only(found, config)
-        dim, near = found.after, True
+        assert only(result, config)
+        dim, near = result.after, True
     below, here, above = (abs(held(config.model_copy(update={"dim": dim + d})) - held(to)) for d in (-heads, 0, heads))
     assert dim % heads == 0
     assert here <= min(below, above)
@@ -253,18 +253,18 @@ REFUSED: dict[str, tuple[DecoderConfig, DecoderConfig, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals_say_how_near_and_what_else(name: str) -> None:
-    config, to, how, said = REFUSED[name]
+def test_errors_name_the_nearest_size_and_alternatives(name: str) -> None:
+    config, to, how, message = REFUSED[name]
     with pytest.raises(ValueError) as refusal:  # noqa: PT011 - the whole line is compared
         match(config, to, **how)
-    assert str(refusal.value) == said
+    assert str(refusal.value) == message
 
 
 def test_other_contexts_can_hold_as_many_parameters() -> None:
     config, to = decoder("we", "small"), decoder("we", "small", context=64)
-    found = match(config, to)
-    assert found.config.context == 32
-    assert abs(held(found.config) / held(to) - 1) <= 0.01
+    result = match(config, to)
+    assert result.config.context == 32
+    assert abs(held(result.config) / held(to) - 1) <= 0.01
 
 
 class Picky(MixerConfig):
@@ -279,14 +279,14 @@ class Picky(MixerConfig):
         return AttentionConfig(heads=1).make(layer)
 
 
-@pytest.mark.parametrize(("wanted", "after"), [(1, 8), (8, 8), (12, 8), (24, 24), (25, 24), (60, 64), (600, 64)])
-def test_dims_that_few_mixers_take(wanted: int, after: int) -> None:
-    to = decoder({"kind": "attention", "heads": 1}, "tiny", dim=wanted)
+@pytest.mark.parametrize(("expected", "after"), [(1, 8), (8, 8), (12, 8), (24, 24), (25, 24), (60, 64), (600, 64)])
+def test_dims_that_few_mixers_take(expected: int, after: int) -> None:
+    to = decoder({"kind": "attention", "heads": 1}, "tiny", dim=expected)
     try:
-        assert match(decoder(Picky(), "tiny", dim=24), to, by="dim").after == after == wanted
+        assert match(decoder(Picky(), "tiny", dim=24), to, by="dim").after == after == expected
     except ValueError as refusal:
         assert f"the nearest, dim {after}, has " in str(refusal)  # noqa: PT017 - either is right, by the size
-        assert after != wanted
+        assert after != expected
 
 
 @pytest.mark.parametrize("by", get_args(By))
@@ -310,9 +310,9 @@ def brute(config: DecoderConfig, equal: Counted, by: By, aim: int) -> tuple[int,
     tried: list[tuple[int, int]] = []
     for size in counting(first, step):
         changed = config.model_copy(update={by: size})
-        found = quantity(changed, equal)
-        tried.append((abs(found - aim), size))
-        if found > 2 * aim:
+        result = quantity(changed, equal)
+        tried.append((abs(result - aim), size))
+        if result > 2 * aim:
             break
     return min(tried)
 
@@ -339,11 +339,11 @@ def test_no_size_is_nearer(config: DecoderConfig, to: DecoderConfig, equal: Coun
     aim = quantity(to, equal)
     distance, size = brute(config, equal, by, aim)
     try:
-        found = match(config, to, equal=equal, by=by)
+        result = match(config, to, equal=equal, by=by)
     except ValueError as refusal:
         assert 100 * distance > aim
         assert f"the nearest, {by} {size:,}, has " in str(refusal)  # noqa: PT017 - either is right, by the distance
     else:
-        assert (found.after, abs(found.quantity - aim)) == (size, distance)
+        assert (result.after, abs(result.quantity - aim)) == (size, distance)
         assert 100 * distance <= aim
-        assert only(found, config)
+        assert only(result, config)

@@ -75,7 +75,7 @@ def test_peak_is_what_was_held_at_once() -> None:
 def test_peak_sees_workspaces_and_ignores_older_memory() -> None:
     q = torch.rand(1, 2, 600, 32)
     attended = peak_bytes(lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True))
-    assert attended > q.nbytes + 64 * 512 * 4  # a block of scores beside the output
+    assert attended > q.nbytes + 64 * 512 * 4  # a block of scores next to the output
     older = [torch.empty(1_000_000)]
     assert peak_bytes(lambda: (older.clear(), torch.empty(10))[1]) <= 64
 
@@ -111,7 +111,7 @@ def test_measuring_memory_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err == "heard again"
 
 
-def test_five_rounds_unless_it_is_said() -> None:
+def test_five_rounds_by_default() -> None:
     calls: list[None] = []
     assert len(seconds(lambda: calls.append(None)).times) == len(calls) - 1 == 5
     assert len(race({"a": lambda: None})["a"].times) == 5

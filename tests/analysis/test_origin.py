@@ -20,24 +20,24 @@ def _asked_anew() -> None:
 
 
 def test_all_four_are_there() -> None:
-    found = origin("seqloom bench she")
-    assert list(found) == ["date", "commit", "command", "machine"]
-    assert (found["date"], found["command"]) == (date.today().isoformat(), "seqloom bench she")
-    assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in found["machine"] == machine()
+    result = origin("seqloom bench she")
+    assert list(result) == ["date", "commit", "command", "machine"]
+    assert (result["date"], result["command"]) == (date.today().isoformat(), "seqloom bench she")
+    assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in result["machine"] == machine()
 
 
 @pytest.mark.parametrize(
-    ("cores", "said"),
+    ("cores", "message"),
     [(["A 1"], "1-core A 1 "), (["A 1", "B 2", "B 2"], "3-core A 1 ")],
     ids=["one", "of two kinds"],
 )
 def test_the_machine_by_its_first_core(
-    cores: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cores: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = tmp_path / "cpuinfo"
-    found.write_text("\n".join(f"processor\t: {n}\nmodel name\t: {name}\n" for n, name in enumerate(cores)))
-    monkeypatch.setattr(module, "Path", lambda path: found if path == "/proc/cpuinfo" else Path(path))
-    assert machine().startswith(said)
+    result = tmp_path / "cpuinfo"
+    result.write_text("\n".join(f"processor\t: {n}\nmodel name\t: {name}\n" for n, name in enumerate(cores)))
+    monkeypatch.setattr(module, "Path", lambda path: result if path == "/proc/cpuinfo" else Path(path))
+    assert machine().startswith(message)
 
 
 @pytest.mark.parametrize(

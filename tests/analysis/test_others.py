@@ -17,7 +17,7 @@ BEFORE = Cores({0: 5.0, 1: 7.0}, {0: 20.0, 1: 20.0}, frozenset({0, 1}), 3.0)
 
 
 @pytest.mark.parametrize(
-    ("now", "wanted"),
+    ("now", "expected"),
     [
         (after((10, 10), 20, {0, 1}), 0.0),
         (after((10, 10), 10, {0, 1}), 0.5),
@@ -29,8 +29,8 @@ BEFORE = Cores({0: 5.0, 1: 7.0}, {0: 20.0, 1: 20.0}, frozenset({0, 1}), 3.0)
     ],
     ids=["all ours", "half theirs", "theirs is elsewhere", "most theirs", "clocks differ", "no time", "unknown"],
 )
-def test_share(now: Cores | None, wanted: float | None) -> None:
-    assert share(BEFORE, now) == wanted
+def test_share(now: Cores | None, expected: float | None) -> None:
+    assert share(BEFORE, now) == expected
 
 
 def test_loaded_from_a_tenth_on() -> None:
@@ -46,13 +46,13 @@ def test_watch_takes_the_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch()() == 0.5
 
 
-def test_reads_what_linux_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_the_statistics_of_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real: Any = Path.read_text
     text = "cpu  9 9 9 9\ncpu0 100 20 30 400 50 6 7 8 0 0\ncpu1 0 0 0 500 0 0 0 0 0 0\nintr 3\n"
     monkeypatch.setattr(Path, "read_text", lambda self: text if str(self) == "/proc/stat" else real(self))
-    found = cores()
-    if found is None:
+    result = cores()
+    if result is None:
         pytest.skip("no /proc here")
-    assert found.busy == pytest.approx({0: 1.71, 1: 0.0})
-    assert found.whole == pytest.approx({0: 6.21, 1: 5.0})
-    assert found.ours
+    assert result.busy == pytest.approx({0: 1.71, 1: 0.0})
+    assert result.whole == pytest.approx({0: 6.21, 1: 5.0})
+    assert result.ours

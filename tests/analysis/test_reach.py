@@ -28,18 +28,18 @@ def drawn(rows: int, tokens: int = T) -> Tensor:
 
 
 def jacobian(mixer: Mixer, x: Tensor) -> Tensor:
-    found = torch.autograd.functional.jacobian(lambda row: mixer(row[None])[0], x)  # (T, D, T, D)
-    return found.square().sum((1, 3)).sqrt()
+    result = torch.autograd.functional.jacobian(lambda row: mixer(row[None])[0], x)  # (T, D, T, D)
+    return result.square().sum((1, 3)).sqrt()
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_nothing_ahead_is_read_and_something_behind_is(kind: str) -> None:
-    found = reach(built(kind), T)
-    largest = found.max()
-    assert found.shape == (T, T)
-    assert found.isfinite().all()
-    assert found.triu(1).max() < 1e-12 * largest
-    assert (found.diagonal(-1) > 1e-6 * largest).any() == (kind != "identity"), "the token before is read"
+    result = reach(built(kind), T)
+    largest = result.max()
+    assert result.shape == (T, T)
+    assert result.isfinite().all()
+    assert result.triu(1).max() < 1e-12 * largest
+    assert (result.diagonal(-1) > 1e-6 * largest).any() == (kind != "identity"), "the token before is read"
 
 
 @pytest.mark.parametrize("kind", ["attention", "she", "mamba", "rwkv"])
@@ -47,7 +47,7 @@ def test_it_is_the_jacobian(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mixer, x = built(kind), drawn(2)
     whole = (jacobian(mixer, x[0]).square() + jacobian(mixer, x[1]).square()).div(2).sqrt()
     torch.testing.assert_close(reach_of(mixer, x), whole)
-    monkeypatch.setattr(module, "COPIES", 7 * T * DIM)  # batches that end in the middle of a place
+    monkeypatch.setattr(module, "COPIES", 7 * T * DIM)  # batches that end in the middle of a position
     torch.testing.assert_close(reach_of(mixer, x), whole)
 
 
@@ -63,15 +63,15 @@ def test_attention_that_asks_nothing_reads_all_alike() -> None:
     w_qkv = mixer.get_parameter("w_qkv.weight")
     nn.init.zeros_(w_qkv[: 2 * DIM].detach())
     through = mixer.get_parameter("w_out.weight") @ w_qkv[2 * DIM :]
-    wanted = through.norm().detach() / torch.arange(1, T + 1, dtype=torch.float64)
-    torch.testing.assert_close(reach(mixer, T), wanted[:, None].expand(T, T).tril())
+    expected = through.norm().detach() / torch.arange(1, T + 1, dtype=torch.float64)
+    torch.testing.assert_close(reach(mixer, T), expected[:, None].expand(T, T).tril())
 
 
 def test_a_window_ends() -> None:
-    found = reach(built("attention", context=4), T)
+    result = reach(built("attention", context=4), T)
     lag = torch.arange(T)[:, None] - torch.arange(T)
-    assert found[lag > 3].max() == 0
-    assert (found[(lag >= 0) & (lag <= 3)] > 0).all()
+    assert result[lag > 3].max() == 0
+    assert (result[(lag >= 0) & (lag <= 3)] > 0).all()
 
 
 def test_what_looks_ahead_is_seen() -> None:
@@ -80,18 +80,18 @@ def test_what_looks_ahead_is_seen() -> None:
 
 def test_an_estimate_is_near_and_the_same_again() -> None:
     mixer, x = built("attention"), drawn(1)
-    exact, found = reach_of(mixer, x), reach_of(mixer, x, probes=200)
+    exact, result = reach_of(mixer, x), reach_of(mixer, x, probes=200)
     past = torch.ones(T, T).tril().bool()
-    assert ((found / exact)[past] - 1).abs().max() < 0.2
-    assert torch.equal(found, reach_of(mixer, x, probes=200))
-    assert not torch.equal(found, reach_of(mixer, x, probes=200, seed=1))
+    assert ((result / exact)[past] - 1).abs().max() < 0.2
+    assert torch.equal(result, reach_of(mixer, x, probes=200))
+    assert not torch.equal(result, reach_of(mixer, x, probes=200, seed=1))
 
 
 def test_a_map_is_drawn_by_its_seed_and_leaves_no_gradient() -> None:
     mixer = built("attention")
     assert torch.equal(reach(mixer, T), reach(mixer, T))
     assert not torch.equal(reach(mixer, T), reach(mixer, T, seed=1))
-    assert all(each.grad is None and each.requires_grad for each in mixer.parameters())
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in mixer.parameters())
 
 
 MEMORIES = {
@@ -111,7 +111,7 @@ def test_a_model_reaches_the_memory_of_all_its_layers_and_no_further(kind: str, 
     model = seqloom.decoder([{"kind": kind, "heads": 2, **settings}], **sizes).double().eval()
     far = tokens_back(model.config)
     assert far == depth * one
-    ids = torch.randint(1, 11, (1, 2 * (far // 2) + 5))  # the last place is even: a block begins farthest from it
+    ids = torch.randint(1, 11, (1, 2 * (far // 2) + 5))  # the last position is even: a block begins farthest from it
     for back, moves in ((far, True), (far + 1, False), (0, True)):
         other = ids.clone()
         other[0, -1 - back] = 0
@@ -119,21 +119,19 @@ def test_a_model_reaches_the_memory_of_all_its_layers_and_no_further(kind: str, 
 
 
 @pytest.mark.parametrize(
-    ("settings", "wanted"),
+    ("settings", "expected"),
     [
         ([{"kind": "transformer_xl", "memory": 5}, {"kind": "compressive", "memory": 4, "rate": 2}], 5 + 4 + 2 * 128),
         ([{"kind": "transformer_xl"}, {"kind": "gru"}], None),
     ],
 )
-def test_layers_of_several_kinds_reach_as_far_as_all_of_them_say(
-    settings: list[dict[str, object]], wanted: int
-) -> None:
+def test_the_reach_of_a_model_is_the_sum_over_its_layers(settings: list[dict[str, object]], expected: int) -> None:
     sizes = {"vocab": 11, "dim": DIM, "depth": 2, "context": 8, "position": {"kind": "none"}}
-    assert tokens_back(seqloom.decoder(settings, **sizes).config) == wanted
+    assert tokens_back(seqloom.decoder(settings, **sizes).config) == expected
     assert tokens_back(seqloom.decoder(settings, **sizes, channel="channel_mix").config) is None
 
 
-def test_how_far_is_said_in_words() -> None:
+def test_the_reach_in_words() -> None:
     assert in_words(None, 7, 2) == ""
     assert in_words(640, 2560, 4) == "A layer reaches 640 tokens back at most, all 4 layers 2,560 together."
     assert in_words(640, 640, 1) == in_words(640, None, 4) == "A layer reaches 640 tokens back at most."
@@ -156,7 +154,7 @@ def test_errors(call: Callable[[Mixer], object], says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted"),
+    ("actual", "expected"),
     [
         (torch.eye(4), Span(1.0, 0.0, 0.0, (1 / 3 + 1 / 4) / 2)),
         (torch.ones(4, 4).tril(), Span((1 / 3 + 1 / 4) / 2, 1.0, 2.5, 1.0)),
@@ -164,9 +162,9 @@ def test_errors(call: Callable[[Mixer], object], says: str) -> None:
         (torch.tensor([[1.0, 0, 0], [8, 2, 0], [0, 8, 2]]), Span(0.2, 1.0, 1.0, (1 + 2 / 3) / 2)),
     ],
 )
-def test_spans_counted_by_hand(found: Tensor, wanted: Span) -> None:
+def test_spans_counted_by_hand(actual: Tensor, expected: Span) -> None:
     for name in ("now", "half", "most", "seen"):
-        assert getattr(span(found.double()), name) == pytest.approx(getattr(wanted, name)), name
+        assert getattr(span(actual.double()), name) == pytest.approx(getattr(expected, name)), name
 
 
 def test_a_view_is_a_logarithm_of_the_first_tokens() -> None:

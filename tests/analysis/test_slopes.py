@@ -101,36 +101,36 @@ def test_a_line_is_fitted_to_all_points() -> None:
 
 @pytest.mark.parametrize("name", HERE)
 @pytest.mark.parametrize("quantity", [q for q in QUANTITIES if q not in ("forward", "kept")])
-def test_priced_quantities_grow_as_is_said(name: str, quantity: slopes.Quantity) -> None:
+def test_priced_quantities_grow_as_documented(name: str, quantity: slopes.Quantity) -> None:
     result, right = growth(CLAIMS[name], quantity), RIGHT[name][QUANTITIES.index(quantity)]
     assert near(result.measured, slopes.slopes(right, PRICED), 0.1)
 
 
 def measured(name: str, quantity: slopes.Quantity) -> None:
     result, right = growth(CLAIMS[name], quantity), RIGHT[name][QUANTITIES.index(quantity)]
-    wanted = slopes.slopes(right, MEASURED)
-    if (name, quantity) == ("Transformer, tiled", "forward"):  # beside n d the kernel's own memory, of one size
-        assert result.measured[0] == pytest.approx(wanted[0], abs=0.2)
+    expected = slopes.slopes(right, MEASURED)
+    if (name, quantity) == ("Transformer, tiled", "forward"):  # next to n d the kernel's own memory, of one size
+        assert result.measured[0] == pytest.approx(expected[0], abs=0.2)
         assert 0.3 < result.measured[1] < 1.1
     else:
-        assert near(result.measured, wanted, ROOM.get((name, quantity), 0.2)), (result.measured, wanted)
+        assert near(result.measured, expected, ROOM.get((name, quantity), 0.2)), (result.measured, expected)
 
 
 @pytest.mark.parametrize("name", TABLE)
 @pytest.mark.parametrize("quantity", ["forward", "kept"])
-def test_memory_grows_as_is_said(name: str, quantity: slopes.Quantity) -> None:
+def test_memory_grows_as_documented(name: str, quantity: slopes.Quantity) -> None:
     measured(name, quantity)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in HERE if name not in (*TABLE, "AFT-local")])
 @pytest.mark.parametrize("quantity", ["forward", "kept"])
-def test_memory_of_the_variants_grows_as_is_said(name: str, quantity: slopes.Quantity) -> None:
+def test_memory_of_the_variants_grows_as_documented(name: str, quantity: slopes.Quantity) -> None:
     measured(name, quantity)
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_table_i_is_wrong_where_errata_say_so(name: str) -> None:
+def test_table_i_is_wrong_where_the_errata_name_it(name: str) -> None:
     """The right formula of each quantity against the printed one, at the sizes of the fits."""
     claim, wrong = CLAIMS[name], set()
     for quantity, right in zip(QUANTITIES, RIGHT[name], strict=True):
@@ -191,7 +191,7 @@ KEPT: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], int]] = {
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_bytes_kept_for_a_backward(name: str) -> None:
+def test_bytes_saved_for_backward(name: str) -> None:
     run, expected = KEPT[name]
     x = torch.ones(100, requires_grad=True)
     assert kept_bytes(lambda: run(x)) == expected

@@ -26,7 +26,7 @@ def same(cost: Cost, price: Cost) -> bool:
     return all(getattr(cost, q) == getattr(price, q) for q in ("mul", "add", "div", "exp"))
 
 
-def test_every_entry_stands_in_its_table() -> None:
+def test_every_entry_is_in_its_table() -> None:
     assert {(e.table, e.sublayer) for e in TRAINING} == {(3, "attention"), (3, "she"), (4, "he"), (4, "we"), (4, "me")}
     assert {(e.table, e.sublayer) for e in INFERENCE} == {(5, "attention"), (5, "she"), (6, "he"), (6, "we"), (6, "me")}
 
@@ -91,10 +91,14 @@ def attention_additions() -> Entry:
 def test_table_5_additions_of_attention(seed: str) -> None:
     entry = attention_additions()
     printed = entry.printed(seed, "closed")
-    places = range(1, 129)
-    assert sum(printed(128, t, 32) for t in places) == 10_164_160
-    assert sum(entry.closed(128, t, 32) for t in places) == 10_416_128 == TABLE_7["add"][1]
-    assert sum(printed(128, t, 1) for t in places) == sum(entry.closed(128, t, 1) for t in places) == TABLE_7["add"][0]
+    positions = range(1, 129)
+    assert sum(printed(128, t, 32) for t in positions) == 10_164_160
+    assert sum(entry.closed(128, t, 32) for t in positions) == 10_416_128 == TABLE_7["add"][1]
+    assert (
+        sum(printed(128, t, 1) for t in positions)
+        == sum(entry.closed(128, t, 1) for t in positions)
+        == TABLE_7["add"][0]
+    )
     assert all(printed(d, t, 1) == entry.closed(d, t, 1) for d, t, _ in SIZES)
 
 

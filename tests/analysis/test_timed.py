@@ -20,7 +20,7 @@ ATTENTION = DecoderConfig.model_validate({"mixer": {"kind": "attention"}, "depth
 def size(*ratios: float) -> TimedSize:
     """A size at these ratios to another model whose steps take 0.1 s."""
     ratio = Timing(ratios)
-    return TimedSize(Timing(tuple(0.1 * each for each in ratios)), ratio)
+    return TimedSize(Timing(tuple(0.1 * ratio for ratio in ratios)), ratio)
 
 
 def row(sizes: dict[int, TimedSize], **changed: Any) -> TimedSizes:
@@ -33,11 +33,11 @@ KNOWN = row(
 
 
 def test_the_nearest_median_ratio_is_taken() -> None:
-    found = match(ME, ATTENTION, equal="time", row=KNOWN)
-    assert (found.before, found.after, found.config) == (512, 800, at(ME, "ffn", 800))
-    assert (found.quantity, found.aim) == (pytest.approx(0.098), 0.1)
-    assert found.difference == pytest.approx(-0.02)
-    assert str(found) == (
+    result = match(ME, ATTENTION, equal="time", row=KNOWN)
+    assert (result.before, result.after, result.config) == (512, 800, at(ME, "ffn", 800))
+    assert (result.quantity, result.aim) == (pytest.approx(0.098), 0.1)
+    assert result.difference == pytest.approx(-0.02)
+    assert str(result) == (
         "me: ffn 512 → 800, 98.000 ms a training step, 2.000% below the 100.000 ms a training step of attention, "
         "embeddings and head included"
     ).replace("100.000 ms a training step of", "100.000 of")
@@ -60,9 +60,9 @@ def test_of_two_as_near_the_smaller() -> None:
 
 def test_matched_with_itself() -> None:
     same = replace(row({512: size(1.0)}), config=ATTENTION)
-    found = match(ATTENTION, ATTENTION, equal="time", row=same)
-    assert found.config is ATTENTION
-    assert str(found).startswith("attention: ffn 512 stays, 100.000 ms a training step, exactly the 100.000 of")
+    result = match(ATTENTION, ATTENTION, equal="time", row=same)
+    assert result.config is ATTENTION
+    assert str(result).startswith("attention: ffn 512 stays, 100.000 ms a training step, exactly the 100.000 of")
 
 
 @pytest.mark.parametrize(("ratio", "close"), [(1.049, True), (0.951, True), (1.051, False), (0.949, False)])
@@ -111,10 +111,10 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_are_one_line(name: str) -> None:
-    config, to, how, said = REFUSED[name]
+    config, to, how, message = REFUSED[name]
     with pytest.raises(ValueError, match=r"\S") as refusal:
         match(config, to, **{"equal": "time", **how})
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 

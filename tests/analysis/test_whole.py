@@ -79,12 +79,12 @@ def test_prefill_is_the_count(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CAUSAL if kind not in OTHERWISE])
-def test_a_step_is_the_count_at_every_place(kind: str) -> None:
+def test_a_step_is_the_count_at_every_position(kind: str) -> None:
     model = decoder(kind)
-    places, state = lengths(model), model.start(1)
-    for t in range(1, max(places) + 1):
+    positions, state = lengths(model), model.start(1)
+    for t in range(1, max(positions) + 1):
         ids = torch.randint(13, (1,))
-        if t in places:
+        if t in positions:
             counted, price = count(partial(predict_next, model, ids, state)), model.cost(t, "token")
             assert (counted.mul, counted.add, counted.div, counted.exp) == (price.mul, price.add, price.div, price.exp)
         _, state = model.step(ids, state)
@@ -93,8 +93,8 @@ def test_a_step_is_the_count_at_every_place(kind: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in CAUSAL if kind not in LEARNED])
 def test_layers_built_once_have_the_price_of_the_model(kind: str) -> None:
     model = decoder(kind, depth=3, position="learned", embed_norm=True)
-    found = whole(model.config, 4)
-    assert found == {
+    result = whole(model.config, 4)
+    assert result == {
         "training": model.cost(4),
         "prefill": model.cost(4, outputs=1),
         "token": model.cost(4, "token"),
@@ -130,9 +130,9 @@ def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:
 def test_what_does_not_fit_is_refused_with_its_reason() -> None:
     config = DecoderConfig.model_validate({**SIZES, "dim": 6, "mixer": {"kind": "attention", "heads": 3}})
     rows = {row.mixer: row for row in every_mixer(config, 7)}
-    heads, places = rows["linear"], rows["aft_full"]
+    heads, positions = rows["linear"], rows["aft_full"]
     assert isinstance(heads, Refused)
     assert "heads 4" in heads.reason
-    assert isinstance(places, Refused)
-    assert places.reason == "it reads at most 5 tokens, not 7"
+    assert isinstance(positions, Refused)
+    assert positions.reason == "it reads at most 5 tokens, not 7"
     assert isinstance(rows["attention"], Whole)

@@ -1,4 +1,4 @@
-"""The benchmarks are scripts beside each other, not a package: they are loaded as they load one another."""
+"""Benchmarks are scripts in one folder, not a package: fixtures load them as they import one another."""
 
 import importlib
 import sys

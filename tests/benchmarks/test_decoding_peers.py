@@ -94,8 +94,8 @@ def test_a_ratio_is_of_one_token(peers: Any, monkeypatch: pytest.MonkeyPatch) ->
     group = peers.runs({name: builders(peers)[name] for name in ("DynamicCache", "he")})
     times = {"DynamicCache": [3.0, 3.0, 6.0], "he": [14.0, 7.0, 14.0]}
     ratio = {"DynamicCache": [1.0, 1.0, 1.0], "he": [14 / 3, 7 / 3, 14 / 3]}
-    found = {"ms_median_quartiles": times, "ratio_median_quartiles": ratio, "repeats": 1, "loaded": False}
-    monkeypatch.setattr(peers, "compare", lambda *_, **__: found)
+    result = {"ms_median_quartiles": times, "ratio_median_quartiles": ratio, "repeats": 1, "loaded": False}
+    monkeypatch.setattr(peers, "compare", lambda *_, **__: result)
     row = list(peers.paired(group, "DynamicCache", 1))[1]
     assert (row["ms_a_token_median"], row["ms_a_token_quartiles"]) == (2.0, [1.0, 2.0])
     assert (row["ratio_median"], row["ratio_quartiles"]) == (2.0, [1.0, 2.0])

@@ -56,9 +56,9 @@ def test_the_goals_are_those_that_were_set(script: Script) -> None:
         sizes, _, heads = what.rpartition(", ")
         shape = tuple(map(int, sizes.strip("()").split(", ")))
         for mixer, share in zip(("she", "he", "we", "me"), shares, strict=True):
-            wanted = None if share == "-" else float(share)
-            assert goals.sublayer(mixer, shape, int(heads.split()[0])) == wanted, (what, mixer)
-    assert sum(len(each) for by_heads in goals.SUBLAYER.values() for each in by_heads.values()) == 26
+            expected = None if share == "-" else float(share)
+            assert goals.sublayer(mixer, shape, int(heads.split()[0])) == expected, (what, mixer)
+    assert sum(len(by_head) for by_heads in goals.SUBLAYER.values() for by_head in by_heads.values()) == 26
 
 
 def test_goals_without_native_code(script: Script) -> None:
@@ -71,11 +71,11 @@ def test_goals_without_native_code(script: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "wanted"), [(32, (0.5, 0.38, 0.33, 0.3)), (1, (1.1, 1.0, 1.0, 1.0)), (4, (None,) * 4)]
+    ("heads", "expected"), [(32, (0.5, 0.38, 0.33, 0.3)), (1, (1.1, 1.0, 1.0, 1.0)), (4, (None,) * 4)]
 )
-def test_goals_of_a_step(script: Script, heads: int, wanted: tuple[float | None, ...]) -> None:
+def test_goals_of_a_step(script: Script, heads: int, expected: tuple[float | None, ...]) -> None:
     goals = script("goals")
-    assert tuple(goals.step(mixer, heads) for mixer in goals.MIXERS) == wanted
+    assert tuple(goals.step(mixer, heads) for mixer in goals.MIXERS) == expected
     assert goals.step("attention:heads=1", heads) is None
 
 
@@ -86,7 +86,7 @@ def test_she_is_left_out_where_its_taps_fill_the_memory(script: Script) -> None:
     assert all(goals.able("we", shape) for shape in goals.SUBLAYER)
 
 
-def test_one_head_is_always_beside(script: Script) -> None:
+def test_one_head_is_measured_at_every_shape(script: Script) -> None:
     goals = script("goals")
     assert {shape: goals.heads(shape) for shape in goals.SUBLAYER} == {
         (64, 128, 128): [32, 1],
@@ -157,7 +157,7 @@ def test_rows_of_a_small_shape(
     assert len(printed) == len(rows) + 2
 
 
-def test_without_native_code_in_a_process_of_its_own(
+def test_without_native_code_in_a_separate_process(
     results: Callable[..., list[dict[str, Any]]], script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []

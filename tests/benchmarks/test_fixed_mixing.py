@@ -23,7 +23,7 @@ def test_rows(script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name, size in {"T": 64, "DIM": 16, "SLOPES": (32, 64, 128)}.items():
         monkeypatch.setattr(fixed, name, size)
     small = {"k": 8, "hidden": 8}
-    ours = {name: {key: small.get(key, value) for key, value in each.items()} for name, each in fixed.OURS.items()}
+    ours = {name: {key: small.get(key, value) for key, value in our.items()} for name, our in fixed.OURS.items()}
     monkeypatch.setattr(fixed, "OURS", ours)
     monkeypatch.setattr(script("harness"), "RESULTS", tmp_path)
     monkeypatch.setattr(fixed, "gate", lambda *tests: None)
@@ -34,8 +34,8 @@ def test_rows(script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert set(row["peak_bytes"]) == set(row["ms_median_quartiles"])
     assert set(row["met"]) == set(fixed.GOALS)
     slopes = [json.loads(line) for line in (tmp_path / "slopes.jsonl").read_text().splitlines()]
-    assert {each["system"] for each in slopes} == set(fixed.GOALS)
-    assert all(each["n"] == [[32, 64, 128], 16] for each in slopes)
+    assert {slope["system"] for slope in slopes} == set(fixed.GOALS)
+    assert all(slope["n"] == [[32, 64, 128], 16] for slope in slopes)
 
 
 def test_what_is_not_installed_is_left_out(

@@ -32,7 +32,7 @@ harness.append("rows", [harness.compare({{"a": int, "b": list}}, peer="a", repea
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (FILES["red"], "test_it.py::test_wrong"),
         pytest.param(FILES["broken"], "ERROR", marks=pytest.mark.slow),
@@ -42,7 +42,7 @@ harness.append("rows", [harness.compare({{"a": int, "b": list}}, peer="a", repea
     ids=["red", "broken", "empty", "missing"],
 )
 def test_red_tests_end_it(
-    script: Script, tmp_path: Path, text: str | None, said: str, capsys: pytest.CaptureFixture[str]
+    script: Script, tmp_path: Path, text: str | None, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     test = tmp_path / "test_it.py"
     if text is not None:
@@ -51,7 +51,7 @@ def test_red_tests_end_it(
         script("harness").gate(str(test))
     out, err = capsys.readouterr()
     assert (ended.value.code, out) == (1, "")
-    assert said in err
+    assert message in err
     assert err.endswith("\nred tests, no time\n")
 
 
@@ -92,13 +92,13 @@ def test_ratios_pair_the_rounds(script: Script, monkeypatch: pytest.MonkeyPatch)
     times = {"slow": Timing((2.0, 4.0, 9.0)), "peer": Timing((1.0, 2.0, 4.0))}
     monkeypatch.setattr(harness, "race", lambda runs, repeats, warm, after: times)
     monkeypatch.setattr(harness, "watch", lambda: lambda: 0.0)
-    found = harness.compare({"slow": int, "peer": int}, peer="peer", repeats=3)
-    assert found["ratio_median_quartiles"] == {"slow": [2.0, 2.0, 2.125], "peer": [1.0, 1.0, 1.0]}
-    assert found["ms_median_quartiles"]["slow"] == [4000.0, 3000.0, 6500.0]
+    result = harness.compare({"slow": int, "peer": int}, peer="peer", repeats=3)
+    assert result["ratio_median_quartiles"] == {"slow": [2.0, 2.0, 2.125], "peer": [1.0, 1.0, 1.0]}
+    assert result["ms_median_quartiles"]["slow"] == [4000.0, 3000.0, 6500.0]
 
 
 @pytest.mark.parametrize(("share", "marked", "lines"), [(0.4, True, 1), (0.05, False, 0), (None, None, 0)])
-def test_a_loaded_machine_is_said_and_marked(
+def test_a_loaded_machine_is_reported_and_marked(
     script: Script,
     share: float | None,
     marked: bool | None,
@@ -142,13 +142,13 @@ def test_every_benchmark_is_gated_and_loads(script: Script, monkeypatch: pytest.
 
 
 def test_a_row_of_a_step_keeps_its_columns(script: Script) -> None:
-    found = {
+    result = {
         "ms_median_quartiles": {"she": [2.0, 1.0, 3.0]},
         "ratio_median_quartiles": {"she": [0.5, 0.4, 0.6]},
         "repeats": 15,
         "loaded": False,
     }
-    row = script("step").row("tiny", "she", True, found)
+    row = script("step").row("tiny", "she", True, result)
     assert (row["ms_median"], row["ms_quartiles"]) == (2.0, [1.0, 3.0])
     assert (row["ratio_to_attention_32"], row["ratio_quartiles"]) == (0.5, [0.4, 0.6])
 

@@ -38,12 +38,12 @@ def results(newer: Any, script: Script, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_goals_are_those_that_were_set(script: Script) -> None:
     newer = script("newer_mixers")
-    wanted = {"gla": 0.7, "gated_delta": 0.8, "kda": 1.0, "mamba2": 0.5, "rglru": 0.25, "mlstm": 0.8, "rwkv7": 1.1}
+    expected = {"gla": 0.7, "gated_delta": 0.8, "kda": 1.0, "mamba2": 0.5, "rglru": 0.25, "mlstm": 0.8, "rwkv7": 1.1}
     first, second = newer.SUBLAYER.items()
-    assert (first, second) == (((4, 2048), wanted), ((1, 8192), dict.fromkeys(wanted, 0.4)))
+    assert (first, second) == (((4, 2048), expected), ((1, 8192), dict.fromkeys(expected, 0.4)))
     assert (newer.FLAT, newer.TRAINING, newer.DECODING) == (1.05, 1 / 3, 1 / 2)
     assert (script("length").DIM, script("length").NEAR, script("length").FAR) == (256, 128, 65536)
-    assert set(newer.MIXERS) == {*wanted, "hgrn2"}
+    assert set(newer.MIXERS) == {*expected, "hgrn2"}
 
 
 def test_rows_of_sublayers(newer: Any, results: Callable[..., Any]) -> None:
@@ -89,7 +89,9 @@ def test_no_rows_of_what_is_not_installed(
 def test_a_peer_has_the_sizes_of_the_mixer(newer: Any, kind: str) -> None:
     pytest.importorskip("transformers")
     ours, theirs = newer.build(kind, 1), newer.peer(kind)[0]
-    assert sum(each.numel() for each in theirs.parameters()) == sum(each.numel() for each in ours.parameters())
+    assert sum(parameter.numel() for parameter in theirs.parameters()) == sum(
+        parameter.numel() for parameter in ours.parameters()
+    )
 
 
 @torch.no_grad()

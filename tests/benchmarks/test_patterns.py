@@ -19,7 +19,7 @@ def patterns(script: Script, monkeypatch: pytest.MonkeyPatch) -> Any:
     sizes = {"T": 64, "DIM": 16, "WINDOW": 8, "SLOPES": (32, 64, 128), "NEAR": 24, "FAR": 100}
     for name, size in sizes.items():
         monkeypatch.setattr(module, name, size)
-    ours = {name: {**each, "window": 8} if "window" in each else each for name, each in module.OURS.items()}
+    ours = {name: {**our, "window": 8} if "window" in our else our for name, our in module.OURS.items()}
     monkeypatch.setattr(module, "OURS", ours)
     return module
 
@@ -56,7 +56,7 @@ def test_rows(patterns: Any, script: Script, tmp_path: Path, monkeypatch: pytest
     ("name", "seen"), [("torch's kernel, masked", 8), ("local-attention", 9), ("x-transformers", 9)]
 )
 def test_others_look_as_far_back(patterns: Any, name: str, seen: int) -> None:
-    """A token changes the outputs from its own place on, as many as the window has tokens."""
+    """A token changes the outputs from its own position on, as many as the window has tokens."""
     if name not in patterns.peers(64):
         pytest.skip(f"{name} is not installed")
     peer, x = patterns.peers(64)[name].eval(), torch.randn(1, 64, 16)
@@ -71,7 +71,7 @@ def test_others_look_as_far_back(patterns: Any, name: str, seen: int) -> None:
     assert changed == list(range(20, 20 + seen))
 
 
-def test_what_is_not_installed_is_said(
+def test_a_missing_package_is_reported(
     patterns: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("local_attention", "x_transformers.x_transformers"):

@@ -33,8 +33,8 @@ def test_a_time_is_of_one_token(tokens: Any) -> None:
     spread = {name: [each * run.tokens for each in (3.0, 2.0, 6.0)] for name, run in runs.items()}
     peer = spread[tokens.PEER]
     ratio = {name: [a / b for a, b in zip(times, peer, strict=True)] for name, times in spread.items()}
-    found = {"ms_median_quartiles": spread, "ratio_median_quartiles": ratio, "repeats": 1, "loaded": False}
-    row = tokens.row("we", 9, 1, runs, found)
+    result = {"ms_median_quartiles": spread, "ratio_median_quartiles": ratio, "repeats": 1, "loaded": False}
+    row = tokens.row("we", 9, 1, runs, result)
     assert runs["we"].tokens != runs[tokens.PEER].tokens
     assert (row["ms_a_token_median"], row["ms_a_token_quartiles"]) == (3.0, [2.0, 6.0])
     assert (row["ratio_to_attention_32"], row["ratio_quartiles"]) == (1.0, [1.0, 1.0])

@@ -137,10 +137,10 @@ def test_a_mistake_is_one_line(call: Call, words: tuple[str, ...], kit: Kit) -> 
     try:
         call(kit)
     except (ValueError, FileNotFoundError) as error:
-        said = str(error)
-        missing = [word for word in words if word not in said]
-        assert not missing, f"{missing} not in {said!r}"
-        assert "\n" not in said
+        message = str(error)
+        missing = [word for word in words if word not in message]
+        assert not missing, f"{missing} not in {message!r}"
+        assert "\n" not in message
     except TypeError:  # the shape hook objects before we do
         if not SHAPES:
             raise

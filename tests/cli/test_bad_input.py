@@ -25,7 +25,7 @@ def refused(answer: Answer, *words: str) -> None:
     *before, line = answer.err.splitlines() or [""]
     assert answer.code == 2, answer
     assert line.startswith("seqloom: "), answer.err
-    assert not any(said.startswith("seqloom: ") or "Traceback" in said for said in before), answer.err
+    assert not any(message.startswith("seqloom: ") or "Traceback" in message for message in before), answer.err
     assert answer.out == ""
     missing = [word for word in words if word not in line]
     assert not missing, f"{missing} not in {line!r}"
@@ -33,12 +33,12 @@ def refused(answer: Answer, *words: str) -> None:
 
 def listing(*folders: Path) -> list[tuple[str, int]]:
     """Every file below the folders with its size; locks aside, whose text is rewritten."""
-    found = []
+    result = []
     for folder in folders:
         for here, below, names in os.walk(folder):
-            found += [(f"{here}/{name}", -1) for name in below]
-            found += [(f"{here}/{name}", os.lstat(f"{here}/{name}").st_size) for name in names if name != "lock"]
-    return sorted(found)
+            result += [(f"{here}/{name}", -1) for name in below]
+            result += [(f"{here}/{name}", os.lstat(f"{here}/{name}").st_size) for name in names if name != "lock"]
+    return sorted(result)
 
 
 def _placed(word: str, **places: Path) -> str:
@@ -70,7 +70,7 @@ def test_a_mistake_is_one_line(
     assert listing(trained, wrecks, shelf) == before, "it changed what it was to read"
 
 
-def test_the_table_is_long_and_its_names_are_its_own() -> None:
+def test_the_table_is_long_and_its_names_are_unique() -> None:
     assert len(COMMANDS) >= 80
     assert len({case[0] for case in COMMANDS}) == len(COMMANDS)
 
@@ -91,7 +91,7 @@ def test_a_refused_training_makes_no_folder(
     first(2, [["lst"], [*TINY, "--out", "new", "--set", "training.lr=fast"], ["generate", "nowhere", "Once"]]),
     ids=" ".join,
 )
-def test_in_a_process_of_its_own(arguments: list[str], tmp_path: Path) -> None:
+def test_in_a_separate_process(arguments: list[str], tmp_path: Path) -> None:
     program = [sys.executable, "-c", "from seqloom.cli import run; run()", *arguments]
     done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     refused(Answer(done.returncode, done.stdout, done.stderr))

@@ -52,7 +52,7 @@ def test_a_mixers_settings(kind: str) -> None:
 def test_the_settings_of_a_run(section: str) -> None:
     settings = next(part for part in registry.run() if part["name"] == section)["settings"]
     values = ("0", "-1", "1.5", "true", "word", "null", "[1]", "[0.5, 0.9]", "{kind: he}", "[{kind: hee}]", "1e30")
-    for name in [*(each["name"] for each in settings), "nothing"]:
+    for name in [*(setting["name"] for setting in settings), "nothing"]:
         for value in values:
             changes = [f"{section}.{name}={value}"]
             early, full = message(require_settings, "tiny", changes), message(resolve, "tiny", changes)

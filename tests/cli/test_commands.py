@@ -26,8 +26,12 @@ COLOR = r"\x1b\[(?:\d+;)*3[0-7]m"
 
 
 def test_there_are_at_most_eighteen_commands() -> None:
-    commands = [each.name or each.callback.__name__ for each in app.registered_commands if each.callback]
-    groups = [each.name for each in app.registered_groups]
+    commands = [
+        registered_command.name or registered_command.callback.__name__
+        for registered_command in app.registered_commands
+        if registered_command.callback
+    ]
+    groups = [registered_group.name for registered_group in app.registered_groups]
     assert {*commands, *groups} == {*NAMES}
     assert len(NAMES) <= 18
 
@@ -111,7 +115,7 @@ def test_the_help_has_no_color_where_none_is_wanted(seqloom: Seqloom, monkeypatc
     assert not re.search(COLOR, seqloom("--help").out)
 
 
-def test_the_help_of_train_says_how_to_hand_freed_memory_back(seqloom: Seqloom) -> None:
+def test_the_help_of_train_names_the_allocator_option(seqloom: Seqloom) -> None:
     assert "SEQLOOM_KEEP_MEMORY=0" in seqloom("train", "--help").out
 
 
@@ -168,9 +172,9 @@ def test_a_damaged_checkpoint_is_passed_over(seqloom: Seqloom, trained: Path, tm
 @pytest.mark.slow
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["demo", "--scale", "tiny", "--out", str(tmp_path)]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     for name in ("attention-heads=4", "he", "gated_delta", "mamba", "gru"):
-        assert f"\n{name} " in said.out
-    assert "Observed once" in said.out
-    assert "After 8,192 tokens the fastest next token is that of" in said.out
-    assert re.search(r"logits of reading the whole text, within \d\.\de-0[5-7]", said.out)
+        assert f"\n{name} " in output.out
+    assert "Observed once" in output.out
+    assert "After 8,192 tokens the fastest next token is that of" in output.out
+    assert re.search(r"logits of reading the whole text, within \d\.\de-0[5-7]", output.out)

@@ -26,7 +26,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "held-out loss" in out
     names = {"she", "me", "attention-heads=4.params-of-she", "attention-heads=4.params-of-me"}
     assert names <= {line.split()[0] for line in out.splitlines() if line}
-    assert {each["name"] for each in json.loads((tmp_path / "comparison.json").read_text())["contenders"]} == names
+    assert {load["name"] for load in json.loads((tmp_path / "comparison.json").read_text())["contenders"]} == names
     assert str(tmp_path / "report.html") in out
     (tmp_path / "report.html").unlink()
     assert command(["report", str(tmp_path)]) == 0
@@ -50,6 +50,6 @@ def test_what_the_command_refuses(
 ) -> None:
     sets = [word for change in SMALL for word in ("--set", change)]
     assert command(["compare", *words, "--preset", "tiny", "--out", str(tmp_path / "x"), *sets]) == 2
-    said = capsys.readouterr().err
-    assert says in said
+    output = capsys.readouterr().err
+    assert says in output
     assert not list(tmp_path.rglob("metrics.jsonl"))

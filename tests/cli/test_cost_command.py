@@ -50,9 +50,9 @@ def test_the_cost_of_a_mixer(seqloom: Seqloom, kind: str) -> None:
 
 
 def test_the_fields_of_a_mixer_are_options(seqloom: Seqloom) -> None:
-    told = json.loads(seqloom("cost", "she", "--groups=4", "--out-proj", "false", "--dim=16", "--json").out)
+    printed = json.loads(seqloom("cost", "she", "--groups=4", "--out-proj", "false", "--dim=16", "--json").out)
     mixer = face.mixer("she", dim=16, context=128, groups=4, out_proj=False)
-    assert told["equation"]["params"] == sum(parameter.numel() for parameter in mixer.parameters())
+    assert printed["equation"]["params"] == sum(parameter.numel() for parameter in mixer.parameters())
 
 
 def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
@@ -66,7 +66,7 @@ def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "far", "said"),
+    ("words", "far", "message"),
     [
         (("transformer_xl/small",), 512, "The layers reach 512 tokens back at most."),
         (("compressive/small", "--set", "model.depth=3"), 3 * 640, "The layers reach 1,920 tokens back at most."),
@@ -75,48 +75,48 @@ def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
         (("gru",), None, ""),
     ],
 )
-def test_how_far_a_memory_reaches(seqloom: Seqloom, words: tuple[str, ...], far: int | None, said: str) -> None:
-    told = json.loads(seqloom("cost", *words, "--json").out)
-    assert told.get("tokens_back") == far
+def test_how_far_a_memory_reaches(seqloom: Seqloom, words: tuple[str, ...], far: int | None, message: str) -> None:
+    printed = json.loads(seqloom("cost", *words, "--json").out)
+    assert printed.get("tokens_back") == far
     table = seqloom("cost", *words).out
-    assert said in table
+    assert message in table
     assert ("tokens back" in table) == (far is not None)
 
 
 def test_settings_change_the_model_of_a_preset(seqloom: Seqloom) -> None:
     she = ("--set", "model.mixer.kind=she", "--set=model.mixer.groups=4")
-    said = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--json").out)
-    assert said["training"] == {name: said["equation"][name] for name in said["training"]}
+    written = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--json").out)
+    assert written["training"] == {name: written["equation"][name] for name in written["training"]}
     config = resolve("tiny", ["model.mixer.kind=she", "model.mixer.groups=4"]).model
     model = Decoder(config)
-    assert said["training"]["params"] == sum(parameter.numel() for parameter in model.parameters())
-    assert said["prefill"]["mul"] == model.cost(4, outputs=1).mul < said["training"]["mul"]
-    assert said["token"]["mul"] == model.cost(4, "token").mul < said["prefill"]["mul"]
+    assert written["training"]["params"] == sum(parameter.numel() for parameter in model.parameters())
+    assert written["prefill"]["mul"] == model.cost(4, outputs=1).mul < written["training"]["mul"]
+    assert written["token"]["mul"] == model.cost(4, "token").mul < written["prefill"]["mul"]
     alone = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--per", "prefill", "--json").out)
     assert list(alone) == ["equation"]
-    assert alone["equation"]["mul"] == said["prefill"]["mul"]
+    assert alone["equation"]["mul"] == written["prefill"]["mul"]
     table = seqloom("cost", "tiny", *she, "--tokens", 4).out
-    assert all(f"{said[use]['total']:,}" in table for use in ("training", "prefill", "token"))
+    assert all(f"{written[use]['total']:,}" in table for use in ("training", "prefill", "token"))
 
 
 def test_a_preset_may_be_a_file(seqloom: Seqloom, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("model: {dim: 8, depth: 1, context: 4, mixer: {kind: me}}\ndata: {source: stories, vocab: 300}\n")
-    said = json.loads(seqloom("cost", file, "--json").out)["equation"]
-    assert said["params"] == sum(p.numel() for p in Decoder(resolve(str(file)).model).parameters())
+    written = json.loads(seqloom("cost", file, "--json").out)["equation"]
+    assert written["params"] == sum(p.numel() for p in Decoder(resolve(str(file)).model).parameters())
 
 
 def test_every_mixer_in_one_table(seqloom: Seqloom) -> None:
-    said = json.loads(seqloom("cost", "tiny", "--all", "--json").out)
-    assert said["refused"].keys() == kinds().keys() - set(CAUSAL)
-    assert all("no causal form" in reason for reason in said["refused"].values())
+    written = json.loads(seqloom("cost", "tiny", "--all", "--json").out)
+    assert written["refused"].keys() == kinds().keys() - set(CAUSAL)
+    assert all("no causal form" in reason for reason in written["refused"].values())
     for use in ("training", "prefill", "token"):
-        assert [row["mixer"] for row in said[use]] == CAUSAL
-        for row in said[use]:
+        assert [row["mixer"] for row in written[use]] == CAUSAL
+        for row in written[use]:
             assert row["total"] == row["mul"] + row["add"] + row["div"] + row["exp"]
             assert row["path"] > 0
     she = json.loads(seqloom("cost", "tiny", "--set", "model.mixer.kind=she", "--json").out)
-    row = next(row for row in said["token"] if row["mixer"] == "she")
+    row = next(row for row in written["token"] if row["mixer"] == "she")
     assert {name: row[name] for name in she["token"]} == she["token"]
     table = seqloom("cost", "tiny", "--all").out
     assert "the model of tiny with each mixer: training" in table
@@ -126,18 +126,18 @@ def test_every_mixer_in_one_table(seqloom: Seqloom) -> None:
 
 @pytest.mark.parametrize("column", ["mixer", "mul", "exp", "params", "state", "path"])
 def test_the_table_is_sorted_by_a_column(seqloom: Seqloom, column: str) -> None:
-    said = json.loads(seqloom("cost", "tiny", "--all", "--per", "token", "--sort", column, "--json").out)
-    assert list(said) == ["preset", "tokens", "token", "refused"]
-    found = [row[column] for row in said["token"]]
-    assert found == sorted(found)
-    assert len(set(found)) > 2
+    written = json.loads(seqloom("cost", "tiny", "--all", "--per", "token", "--sort", column, "--json").out)
+    assert list(written) == ["preset", "tokens", "token", "refused"]
+    result = [row[column] for row in written["token"]]
+    assert result == sorted(result)
+    assert len(set(result)) > 2
 
 
 def test_without_a_preset_it_is_table_1(seqloom: Seqloom) -> None:
     words = ("--sort", "total", "--all", "--per", "sequence")
-    said = json.loads(seqloom("cost", *words, "--json").out)
-    assert (said["preset"], said["tokens"]) == ("paper/table1", 128)
-    params = {row["mixer"]: row["params"] for row in said["training"]}
+    written = json.loads(seqloom("cost", *words, "--json").out)
+    assert (written["preset"], written["tokens"]) == ("paper/table1", 128)
+    params = {row["mixer"]: row["params"] for row in written["training"]}
     assert (params["attention"], params["she"], params["me"]) == (4_861_320, 42_020_232, 3_683_976)
 
 
@@ -149,7 +149,7 @@ def test_mixers_that_do_not_fit_are_named_below_the_table(seqloom: Seqloom) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("tiny", "--all", "--tokens", 17), "at most 16 tokens, not 17"),
         (("tiny", "--all", "--sort", "totl"), "did you mean 'total'"),
@@ -165,8 +165,10 @@ def test_mixers_that_do_not_fit_are_named_below_the_table(seqloom: Seqloom) -> N
         (("gone.yaml",), "no such preset file"),
     ],
 )
-def test_what_cannot_be_priced_is_said_in_one_line(seqloom: Seqloom, words: tuple[object, ...], said: str) -> None:
+def test_what_cannot_be_priced_is_an_error_of_one_line(
+    seqloom: Seqloom, words: tuple[object, ...], message: str
+) -> None:
     refused = seqloom("cost", *words)
     assert (refused.code, refused.out) == (2, "")
-    assert said in refused.err
+    assert message in refused.err
     assert len(refused.err.splitlines()) == 1

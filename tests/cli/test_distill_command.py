@@ -61,9 +61,9 @@ def test_the_table(seqloom: Seqloom, extractors: Path, fitted: tuple[Path, Disti
     assert f"{2 * 5 * 32 * 4:,}" in answer.out  # bytes of state: 5 poles in each of 32 channels
     model, after = face.load(extractors), face.load(tmp_path / "out")
     assert f"{model.blocks[0].mixer.cost(CONTEXT, 'token').state * 4:,}" in answer.out
-    found = fitted[1]
-    assert found.text == "the held-out part of stories:200:0"
-    before, then = found.scores
+    result = fitted[1]
+    assert result.text == "the held-out part of stories:200:0"
+    before, then = result.scores
     assert before.loss == pytest.approx(
         json.loads((extractors / "metrics.jsonl").read_text().splitlines()[-1])["held_out"]
     )
@@ -73,12 +73,12 @@ def test_the_table(seqloom: Seqloom, extractors: Path, fitted: tuple[Path, Disti
     assert f"{then.loss:.3f}" in answer.out
 
 
-def test_the_layers_are_off_by_no_more_than_is_said(extractors: Path, tmp_path: Path) -> None:
+def test_the_layers_differ_by_at_most_the_printed_bound(extractors: Path, tmp_path: Path) -> None:
     """Σ|w - ŵ| of what was saved, from its own taps; and inputs that reach it."""
-    found = distil(extractors, 5, tmp_path / "out")
+    result = distil(extractors, 5, tmp_path / "out")
     old, new = face.load(extractors), face.load(tmp_path / "out")
-    assert [layer.number for layer in found.layers] == [0, 2, 3, 4, 5, 6]
-    for layer in found.layers:
+    assert [layer.number for layer in result.layers] == [0, 2, 3, 4, 5, 6]
+    for layer in result.layers:
         w = old.blocks[layer.number].mixer.w_ext.detach().double()
         w = w[:, None] if w.ndim == 1 else w
         there = new.blocks[layer.number].mixer.double().taps(400)
@@ -113,16 +113,16 @@ def test_generation_keeps_a_state_of_one_size(seqloom: Seqloom, extractors: Path
             _, state = model.step(torch.tensor([token % 7]), state, reuse=True)
             sizes.append(nbytes(state))
     assert set(sizes) == {2 * 2 * 4 * 32 * 4}
-    said = seqloom("generate", tmp_path / "out", "Once", "--mode", "stream", "--max-tokens", 60)
-    assert said.code == 0
-    assert f"a state of at most {sizes[0]:,} bytes" in said.err
+    answer = seqloom("generate", tmp_path / "out", "Once", "--mode", "stream", "--max-tokens", 60)
+    assert answer.code == 0
+    assert f"a state of at most {sizes[0]:,} bytes" in answer.err
 
 
 def test_evaluate_and_distil_agree(seqloom: Seqloom, extractors: Path, distilled: Path, tmp_path: Path) -> None:
-    found = distil(extractors, 5, tmp_path / "out", data="stories:3:9", step=STEP)
-    for folder, loss in zip((extractors, distilled), [scores.loss for scores in found.scores], strict=True):
-        told = json.loads(seqloom("evaluate", folder, "--data", "stories:3:9", "--json").out)
-        assert told["held_out"] == pytest.approx(loss, rel=1e-6)
+    result = distil(extractors, 5, tmp_path / "out", data="stories:3:9", step=STEP)
+    for folder, loss in zip((extractors, distilled), [scores.loss for scores in result.scores], strict=True):
+        printed = json.loads(seqloom("evaluate", folder, "--data", "stories:3:9", "--json").out)
+        assert printed["held_out"] == pytest.approx(loss, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_evaluate_and_distil_agree(seqloom: Seqloom, extractors: Path, distilled
         (lambda run: (run / "tokenizer.json").unlink(), "no tokenizer"),
         (lambda run: None, "the held-out part of stories:200:0"),
         (
-            lambda run: edit(run / "config.json", lambda said: said["data"].update(identity="other")),
+            lambda run: edit(run / "config.json", lambda message: message["data"].update(identity="other")),
             "belongs to other settings",
         ),
     ],
@@ -164,10 +164,10 @@ def test_a_text_that_changed_is_not_predicted(seqloom: Seqloom, tmp_path: Path) 
         assert ("not measured" in answer.out) == bool(number)
 
 
-def test_the_run_says_where_it_is_from(extractors: Path, distilled: Path) -> None:
-    before, said = (json.loads((run / "config.json").read_text()) for run in (extractors, distilled))
-    assert said["data"] == before["data"]  # `evaluate` reads text as the run's own was
-    assert said["distilled"] == {"run": find_run(extractors).identity, "step": STEP, "order": 5}
+def test_the_run_records_its_origin(extractors: Path, distilled: Path) -> None:
+    before, written = (json.loads((run / "config.json").read_text()) for run in (extractors, distilled))
+    assert written["data"] == before["data"]  # `evaluate` reads text as the run's own was
+    assert written["distilled"] == {"run": find_run(extractors).identity, "step": STEP, "order": 5}
 
 
 def test_a_model_that_was_never_trained_names_no_text(seqloom: Seqloom, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def _numeric() -> Iterator[Any]:
         assert command.callback is not None
         name = command.name or command.callback.__name__
         for parameter, annotated in get_type_hints(command.callback, include_extras=True).items():
-            info = next((each for each in get_args(annotated) if isinstance(each, OptionInfo)), None)
+            info = next((metadata for metadata in get_args(annotated) if isinstance(metadata, OptionInfo)), None)
             kinds = {int, float} & set(_types(annotated))
             if info is None or not kinds:
                 continue
@@ -241,7 +241,7 @@ def test_what_ends_a_command(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("seqloom.cli.pricing.price", fail)
+    monkeypatch.setattr("seqloom.cli.cost.price", fail)
     answer = seqloom("cost", "she")
     assert answer.code == code
     assert len(answer.err.splitlines()) == 1
@@ -251,6 +251,6 @@ def test_a_fault_of_our_own_is_not_hidden(seqloom: Seqloom, monkeypatch: pytest.
     def fail(*arguments: object) -> None:
         raise RuntimeError("sizes of tensors must match")
 
-    monkeypatch.setattr("seqloom.cli.pricing.price", fail)
+    monkeypatch.setattr("seqloom.cli.cost.price", fail)
     with pytest.raises(RuntimeError, match="tensors"):
         seqloom("cost", "she")

@@ -73,7 +73,7 @@ ENVIRONMENTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_an_environment_that_lacks_something(name: str, tmp_path: Path) -> None:
-    variables, said = ENVIRONMENTS[name]
+    variables, message = ENVIRONMENTS[name]
     environment = {**os.environ, "SEQLOOM_CACHE": str(tmp_path / "cache"), **variables}
     environment.pop("XDG_CACHE_HOME", None)
     done = subprocess.run(
@@ -83,5 +83,5 @@ def test_an_environment_that_lacks_something(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("seqloom: the portable code runs")]
     assert len(lines) == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -28,19 +28,19 @@ def test_build_tune_evaluate_generate(seqloom: Seqloom, trained: Path, store: Pa
     grid = ("--k", "2,16", "--weights", "0.2,0.6", "--temperatures", "1,10")
     answer = seqloom("knn", "tune", trained, "--knn", store, "--data", "stories:3:9", *grid, "--json")
     assert answer.code == 0, answer.err
-    found = json.loads(answer.out)
-    assert len(found["losses"]) == 8
+    printed = json.loads(answer.out)
+    assert len(printed["losses"]) == 8
     shown = seqloom("knn", "tune", trained, "--knn", store, "--data", "stories:3:9", *grid)
-    assert f"λ = {found['best']['weight']:g}, k = {found['best']['k']}" in shown.out
+    assert f"λ = {printed['best']['weight']:g}, k = {printed['best']['k']}" in shown.out
     assert shown.out.count("λ = ") == 3
     plain = json.loads(seqloom("evaluate", trained, "--data", "stories:3:9", "--json").out)
-    assert plain["held_out"] == pytest.approx(found["plain"])
+    assert plain["held_out"] == pytest.approx(printed["plain"])
     for further in ((), ("--search", "exact"), ("--memory", "none")):
         mixed = json.loads(
             seqloom("evaluate", trained, "--data", "stories:3:9", "--json", "--knn", store, *further).out
         )
-        assert mixed["knn"] == found["best"]
-        assert mixed["held_out"] == pytest.approx(min(each["loss"] for each in found["losses"]))
+        assert mixed["knn"] == printed["best"]
+        assert mixed["held_out"] == pytest.approx(min(each["loss"] for each in printed["losses"]))
     assert "neighbors, their share" in seqloom("evaluate", trained, "--data", "stories:3:9", "--knn", store).out
     ask = ("generate", trained, "Once", "--max-tokens", 20)
     assert seqloom(*ask, "--knn", store).out == seqloom(*ask, "--knn", store).out != seqloom(*ask).out

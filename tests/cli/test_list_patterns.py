@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from seqloom.cli import registry
-from seqloom.cli.patterns import patterns
+from seqloom.cli.mixers import patterns
 from seqloom.mixers import kinds, mixer_config
 from tests.cli.test_lists import Seqloom
 
@@ -37,22 +37,22 @@ def test_what_is_drawn_is_what_a_mixer_reads(number: int) -> None:
     settings: dict[str, Any] = {name: value for name, value in drawing.items() if name != "causal"}
     config = mixer_config({"kind": kind, **settings})
     mixer = config.build(4 * drawing["heads"], None, drawing.get("causal", True))
-    heads = [each.values for each in mixer.views(torch.randn(1, 24, mixer.dim)) if each.name.startswith("weights of")]
+    heads = [view.values for view in mixer.views(torch.randn(1, 24, mixer.dim)) if view.name.startswith("weights of")]
     looked = [[["." if a == 0 else "x" for a in row] for row in head.tolist()] for head in heads]
-    found = {}
+    result = {}
     for title, rows in config.drawn(24, drawing.get("causal", True)).items():
         numbers = range(drawing["heads"]) if title == "all heads" else map(int, title.split(" ", 1)[1].split(", "))
-        found |= {head: [["." if letter == "." else "x" for letter in row] for row in rows] for head in numbers}
-    assert [found[head] for head in sorted(found)] == looked
+        result |= {head: [["." if letter == "." else "x" for letter in row] for row in rows] for head in numbers}
+    assert [result[head] for head in sorted(result)] == looked
 
 
 def test_it_loads_no_torch() -> None:
-    run = "from seqloom.cli.patterns import patterns; import sys; patterns(); print('torch' in sys.modules)"
+    run = "from seqloom.cli.mixers import patterns; import sys; patterns(); print('torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
 
 
-def test_it_is_a_list_of_its_own(seqloom: Seqloom) -> None:
+def test_patterns_take_no_other_option(seqloom: Seqloom) -> None:
     for words in (["--patterns", "--backends"], ["--patterns", "--json"], ["bigbird", "--patterns"]):
         answer = seqloom("list", *words)
         assert answer.code == 2

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from seqloom.cli import listing
-from seqloom.cli.listing import backends
+from seqloom.cli import environment
+from seqloom.cli.environment import backends
 from seqloom.ops import backends as chooser
 from seqloom.ops import native
 from seqloom.ops.wkv_average import native as wkv_native
@@ -18,23 +18,23 @@ def rows(text: str) -> dict[tuple[str, str], str]:
 
 
 def test_every_backend_of_every_op_has_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SIZES", ((1, 1), (8, 32)))  # the slow test below has them all
-    found = rows(backends())
-    assert list(found) == [(op, name) for op, names in sorted(chooser.known().items()) for name in names]
+    monkeypatch.setattr(environment, "SIZES", ((1, 1), (8, 32)))  # the slow test below has them all
+    result = rows(backends())
+    assert list(result) == [(op, name) for op, names in sorted(chooser.known().items()) for name in names]
     for op in chooser.known().keys() - {"projection"}:  # whose small ones are torch's own
-        assert any(" x " in line for (of, _), line in found.items() if of == op), op
+        assert any(" x " in line for (of, _), line in result.items() if of == op), op
 
 
-def test_what_is_not_available_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_is_not_available_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     wkv_average = chooser.ops()["wkv_average"]
     monkeypatch.setattr(chooser, "ops", lambda: {"wkv_average": wkv_average})
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     native.forget()
     assert not wkv_native.available()
-    found = rows(backends())
-    assert "SEQLOOM_NATIVE=0" in found["wkv_average", "native"]
-    assert " x " not in found["wkv_average", "native"]
-    assert "8 x 32" in found["wkv_average", "sequential"]
+    result = rows(backends())
+    assert "SEQLOOM_NATIVE=0" in result["wkv_average", "native"]
+    assert " x " not in result["wkv_average", "native"]
+    assert "8 x 32" in result["wkv_average", "sequential"]
     monkeypatch.undo()
     native.forget()
 

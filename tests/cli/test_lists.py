@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from seqloom.cli import registry
-from seqloom.cli.settings_text import type_text
+from seqloom.cli.settings import type_text
 from seqloom.mixers import FAMILIES, kinds
 from tests.cli.conftest import Answer
 

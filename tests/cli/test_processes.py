@@ -118,9 +118,9 @@ def test_a_reader_that_leaves(arguments: list[str], trained: Path) -> None:
         assert process.stderr is not None
         os.read(process.stdout.fileno(), 10)
         process.stdout.close()
-        said = process.stderr.read()
+        output = process.stderr.read()
         process.wait(60)
-    assert said == b""
+    assert output == b""
     assert process.returncode in (0, 1)
 
 

@@ -30,16 +30,16 @@ def test_generate_is_the_same_by_seed(seqloom: Seqloom, trained: Path) -> None:
     assert first.err.startswith("all 40 tokens: reads ")
 
 
-def test_generate_says_what_the_face_says(seqloom: Seqloom, trained: Path) -> None:
+def test_generate_prints_the_text_of_the_python_interface(seqloom: Seqloom, trained: Path) -> None:
     settings: dict[str, Any] = {"max_tokens": 30, "temperature": 0.7, "top_k": 50, "top_p": 0.9, "seed": 3, "hop": 4}
     options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
-    said = "".join(face.generate(face.load(trained), "Once", stop=["e", "th"], **settings))
-    assert seqloom("generate", trained, "Once", *options, "--stop", "e", "--stop", "th").out == f"Once{said}\n"
+    text = "".join(face.generate(face.load(trained), "Once", stop=["e", "th"], **settings))
+    assert seqloom("generate", trained, "Once", *options, "--stop", "e", "--stop", "th").out == f"Once{text}\n"
     read = seqloom("generate", trained, "Once", "--mode", "stream", "--max-tokens", 5, "--step", STEP)
     assert read.out == "Once" + "".join(face.generate(face.load(trained), "Once", mode="stream", max_tokens=5)) + "\n"
 
 
-def test_generate_shows_each_piece_at_once(
+def test_generate_prints_each_piece_at_once(
     seqloom: Seqloom, trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = []
@@ -49,7 +49,7 @@ def test_generate_shows_each_piece_at_once(
             yield piece
             shown.append(capsys.readouterr().out)
 
-    monkeypatch.setattr("seqloom.cli.writing.generate", slowly)
+    monkeypatch.setattr("seqloom.cli.generation.generate", slowly)
     rest = seqloom("generate", trained, "Once ")
     assert [*shown, rest.out] == ["Once a", "b", "\n"]
 
@@ -60,13 +60,13 @@ def test_evaluate(seqloom: Seqloom, trained: Path) -> None:
     scores = score(model, tokens)
     answer = seqloom("evaluate", trained, "--data", "stories:3:9", "--json")
     assert answer.code == 0
-    told = json.loads(answer.out)
-    assert told["tokens"] == scores.tokens == len(tokens)
-    assert told["held_out"] == pytest.approx(scores.loss, rel=1e-12)
-    assert told["bits_per_byte"] == pytest.approx(scores.bits_per_byte, rel=1e-12)
-    assert told["by_position"] == pytest.approx(scores.by_position, rel=1e-12)
-    assert told["unigram_entropy"] == unigram_entropy(tokens)
-    assert told["floor"] == floor(tokens, model.tokenizer)
+    printed = json.loads(answer.out)
+    assert printed["tokens"] == scores.tokens == len(tokens)
+    assert printed["held_out"] == pytest.approx(scores.loss, rel=1e-12)
+    assert printed["bits_per_byte"] == pytest.approx(scores.bits_per_byte, rel=1e-12)
+    assert printed["by_position"] == pytest.approx(scores.by_position, rel=1e-12)
+    assert printed["unigram_entropy"] == unigram_entropy(tokens)
+    assert printed["floor"] == floor(tokens, model.tokenizer)
     table = seqloom("evaluate", trained, "--data", "stories:3:9", "--batch", 2).out
     assert f"{len(tokens):,}" in table
     for value in (scores.loss, math.exp(scores.loss), scores.bits_per_byte, unigram_entropy(tokens)):
@@ -150,7 +150,7 @@ def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) ->
     ],
 )
 def test_an_exit_that_cannot_be(options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path) -> None:
-    answer = seqloom("generate", trained, "Once", *(trained if each == "{run}" else each for each in options))
+    answer = seqloom("generate", trained, "Once", *(trained if option == "{run}" else option for option in options))
     assert answer.code == 2
     assert words in answer.err
     assert len(answer.err.splitlines()) == 1
@@ -165,8 +165,8 @@ def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     answer = seqloom(*learn, "--out", tmp_path / "exits")
     assert answer.code == 0, answer.err
     assert f"use it by --exit-by {tmp_path / 'exits'}" in answer.out
-    found = json.loads(seqloom(*learn, "--out", tmp_path / "again", "--json").out)
-    assert [row["by"] for row in found["judged"]][:2] == ["all layers", "--exit 0.5"]
+    printed = json.loads(seqloom(*learn, "--out", tmp_path / "again", "--json").out)
+    assert [row["by"] for row in printed["judged"]][:2] == ["all layers", "--exit 0.5"]
     assert seqloom(*learn, "--out", tmp_path / "exits").code == 2
     by = ("--exit-by", tmp_path / "exits")
     text = seqloom("generate", run, "Once", "--max-tokens", 5, "--exit", 0, *by)
@@ -200,8 +200,8 @@ def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Pat
     ]
     search = ("study", "thresholds", run, *by, "--data", "stories:20", "--grid", "0.4,1")
     if kind == "geometric":
-        found = seqloom(*search, "--delta", 0.9)
-        assert "of 4 combinations the best, 0.4, 0.4, is stored in" in found.out, found.err
+        result = seqloom(*search, "--delta", 0.9)
+        assert "of 4 combinations the best, 0.4, 0.4, is stored in" in result.out, result.err
         assert seqloom("generate", run, "Once", "--max-tokens", 5, *by).err.startswith("1.00 of 3 layers")
         assert json.loads(seqloom(*search, "--json").out)["combinations"] == 4
         wrong.append(((*search, "--delta", 0), "delta lies between 0 and 1"))
@@ -225,8 +225,8 @@ def test_calibrate(seqloom: Seqloom, trained: Path) -> None:
     answer = seqloom(*ask)
     assert answer.code == 0, answer.err
     assert "no threshold is sure enough: read more than 5 texts" in answer.out
-    found = json.loads(seqloom(*ask, "--delta", 0.9, "--epsilon", 0.5, "--json").out)
-    assert (found["chosen"], found["losses"]) == (0.5, [0.0, 0.0]), "one layer leaves nothing out"
+    printed = json.loads(seqloom(*ask, "--delta", 0.9, "--epsilon", 0.5, "--json").out)
+    assert (printed["chosen"], printed["losses"]) == (0.5, [0.0, 0.0]), "one layer leaves nothing out"
     for wrong, words in (("--delta=0", "delta lies between"), ("--thresholds=x", "--thresholds is a list of numbers")):
         refused = seqloom(*ask, wrong)
         assert refused.code == 2

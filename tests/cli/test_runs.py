@@ -38,9 +38,9 @@ def test_state_loss_time_and_what_differs(tmp_path: Path, capsys: pytest.Capture
         assert held(tmp_path / "he" / "seed-0")
         assert command(["runs", str(tmp_path), "--json"]) == 0
     assert not held(tmp_path / "he" / "seed-0")
-    found = json.loads(capsys.readouterr().out)["runs"]
-    assert [run["state"] for run in found] == ["training", "done"]
-    assert found[0]["settings"] == {"model.mixer.kind": "he"}
+    printed = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["state"] for run in printed] == ["training", "done"]
+    assert printed[0]["settings"] == {"model.mixer.kind": "he"}
 
 
 def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

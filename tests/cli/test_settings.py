@@ -41,11 +41,11 @@ ROTARY = ("model.mixer.kind=attention", "model.position=rotary")
     ids=str,
 )
 def test_the_value_of_a_setting(changes: list[str], place: str, value: Any) -> None:
-    found: Any = resolve("tiny", changes)
+    result: Any = resolve("tiny", changes)
     for name in place.split("."):
-        found = getattr(found, name)
-    assert found == value
-    assert type(found) is type(value)
+        result = getattr(result, name)
+    assert result == value
+    assert type(result) is type(value)
 
 
 STRICT = {
@@ -98,7 +98,7 @@ def test_a_list_of_mixers() -> None:
     assert mixers[1].model_dump()["heads"] == 2
 
 
-def test_another_kind_drops_what_the_preset_said_of_the_first() -> None:
+def test_another_kind_drops_the_presets_settings_of_the_first() -> None:
     assert resolve("demo").model.model_dump()["mixer"] == {"kind": "attention", "heads": 32}
     assert resolve("demo", ["model.mixer.kind=attention"]).model.model_dump()["mixer"]["heads"] == 32
     assert resolve("demo", ["model.mixer.kind=we"]).model.model_dump()["mixer"] == {"kind": "we", "out_proj": True}

@@ -70,9 +70,9 @@ def begin(folder: Path) -> "subprocess.Popen[str]":
 def of_rank(launcher: int, rank: int) -> int:
     """The process of a rank, by its environment."""
     children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    wanted = f"RANK={rank}".encode()
-    (found,) = [child for child in children if wanted in Path(f"/proc/{child}/environ").read_bytes().split(b"\0")]
-    return int(found)
+    expected = f"RANK={rank}".encode()
+    (actual,) = [child for child in children if expected in Path(f"/proc/{child}/environ").read_bytes().split(b"\0")]
+    return int(actual)
 
 
 def alive(process: int) -> bool:

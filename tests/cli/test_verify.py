@@ -99,9 +99,9 @@ def test_a_broken_promise_is_exit_code_1(seqloom: Run) -> None:
 def test_as_json(seqloom: Run) -> None:
     answer = seqloom("verify", f"{LAYERS}:SharesScale", "--dim", "4", "--context", "6", "--json")
     assert answer.code == 1
-    said = json.loads(answer.out, parse_constant=pytest.fail)
-    assert (said["target"], said["dim"], said["dtype"]) == (f"{LAYERS}:SharesScale", 4, "float64")
-    rows = {row["promise"]: row for row in said["promises"]}
+    written = json.loads(answer.out, parse_constant=pytest.fail)
+    assert (written["target"], written["dim"], written["dtype"]) == (f"{LAYERS}:SharesScale", 4, "float64")
+    rows = {row["promise"]: row for row in written["promises"]}
     assert rows["causality"]["verdict"] == "holds"
     assert (rows["rows"]["verdict"], rows["rows"]["difference"]) == ("breaks", None)
 

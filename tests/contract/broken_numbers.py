@@ -54,7 +54,7 @@ class RoundsInside(Average):
 
 @caught_by(check_small_numbers="float64 out")
 class AnswersInDouble(Average):
-    """Gives back another number type than it was given."""
+    """Returns another dtype than that of its input."""
 
     def read(self, total: Tensor, count: Tensor) -> Tensor:
         return super().read(total, count).double()

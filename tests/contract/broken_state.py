@@ -97,7 +97,7 @@ class SharesAfterNothing(Average):
 
 @caught_by(check_state_size="lay in 33 places")
 class CopiesEachToken(Cached):
-    """With reuse the cache grows by one place at each token."""
+    """With reuse the cache grows by one position at each token."""
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         return super().advance(x, state, reuse=False)

@@ -111,20 +111,20 @@ def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tens
     return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
-def close(found: Tensor, wanted: Tensor, bound: float = TIGHT) -> None:
+def close(actual: Tensor, expected: Tensor, bound: float = TIGHT) -> None:
     """Fails unless shapes are equal and no number is off by more than `bound` of the largest; NaN fails."""
-    assert found.shape == wanted.shape, f"shape {tuple(found.shape)}, wanted {tuple(wanted.shape)}"
-    if wanted.numel():
-        scale = max(1.0, float(wanted.detach().abs().max()))
-        gap = float((found.detach() - wanted.detach()).abs().max())
+    assert actual.shape == expected.shape, f"shape {tuple(actual.shape)}, wanted {tuple(expected.shape)}"
+    if expected.numel():
+        scale = max(1.0, float(expected.detach().abs().max()))
+        gap = float((actual.detach() - expected.detach()).abs().max())
         assert gap <= bound * scale, f"off by {gap:.3g}, allowed {bound * scale:.3g}"
 
 
-def same_state(found: State, wanted: State, bound: float = TIGHT) -> None:
+def same_state(actual: State, expected: State, bound: float = TIGHT) -> None:
     """Fails unless both hold the same names, shapes and, up to the bound, numbers."""
-    assert found.keys() == wanted.keys()
-    for name, tensor in wanted.items():
-        close(found[name].double(), tensor.double(), bound)
+    assert actual.keys() == expected.keys()
+    for name, tensor in expected.items():
+        close(actual[name].double(), tensor.double(), bound)
 
 
 def copied(state: State) -> State:
@@ -143,11 +143,11 @@ def refused(call: Callable[[], object], *words: str) -> None:
     """Fails unless the call raises ValueError in one line that holds the words."""
     with pytest.raises(ValueError) as caught:  # noqa: PT011  the words are looked for below
         call()
-    said = str(caught.value)
-    assert said, "the refusal says nothing"
-    assert "\n" not in said.strip(), said
+    message = str(caught.value)
+    assert message, "the refusal says nothing"
+    assert "\n" not in message.strip(), message
     for word in words:
-        assert word in said, f"{word!r} is not in: {said}"
+        assert word in message, f"{word!r} is not in: {message}"
 
 
 def streams(make: Make) -> bool:

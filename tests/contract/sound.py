@@ -33,8 +33,8 @@ class Average(Weighted):
         x = self.check_input(x, keep, 3)
         if keep is None:
             return self.mix(x)
-        rows, places = pack(x, keep)
-        return unpack(self.mix(rows), places)
+        rows, positions = pack(x, keep)
+        return unpack(self.mix(rows), positions)
 
     def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
         x = self.check_input(x, keep, 3)
@@ -43,9 +43,9 @@ class Average(Weighted):
             return x.clone(), {name: tensor.clone() for name, tensor in state.items()}
         if keep is None:
             return self.carry(x, state, torch.full_like(state["length"], x.shape[1]))
-        rows, places = pack(x, keep)
-        y, state = self.carry(rows, state, places.lengths)
-        return unpack(y, places), state
+        rows, positions = pack(x, keep)
+        y, state = self.carry(rows, state, positions.lengths)
+        return unpack(y, positions), state
 
     def step(self, x: Tensor, state: State, *, reuse: bool = False) -> tuple[Tensor, State]:
         x = self.check_step(x, state, reuse)

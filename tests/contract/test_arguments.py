@@ -101,10 +101,10 @@ def check_arguments(make: Make) -> None:
     for verb, (call, values) in table(make(), streams(make)).items():
         for name, (bad, word) in values.items():
             try:
-                said = no(lambda call=call, bad=bad: call(bad))
+                message = no(lambda call=call, bad=bad: call(bad))
             except BaseException as error:
                 raise AssertionError(f"{verb} with {name}: {type(error).__name__}: {error}") from error
-            assert word in said, f"{verb} with {name}: {word!r} is not in: {said}"
+            assert word in message, f"{verb} with {name}: {word!r} is not in: {message}"
 
 
 def check_empty(make: Make) -> None:

@@ -61,10 +61,10 @@ def denied(mixer: Mixer, state: State, word: str, why: str) -> None:
     }
     for verb, call in verbs.items():
         try:
-            said = no(call)
+            message = no(call)
         except BaseException as error:
             raise AssertionError(f"{verb}, {why}: {type(error).__name__}: {error}") from error
-        assert word in said, f"{verb}, {why}: {word} is not in: {said}"
+        assert word in message, f"{verb}, {why}: {word} is not in: {message}"
         assert all(torch.equal(state[name], tensor) for name, tensor in was.items() if not tensor.is_meta), why
 
 
@@ -150,10 +150,10 @@ def test_the_dtype_of_the_moment_counts() -> None:
         mixer.step(x.double(), mixer.start(2))
 
 
-@pytest.mark.parametrize(("most", "places"), [(None, "0 or more"), (4, "0 to 4")])
-def test_it_is_said_how_many_places_a_state_may_have(most: int | None, places: str) -> None:
+@pytest.mark.parametrize(("most", "positions"), [(None, "0 or more"), (4, "0 to 4")])
+def test_an_error_names_how_many_positions_a_state_may_have(most: int | None, positions: str) -> None:
     state = {"cache": torch.zeros(2, 6, 7), "length": torch.zeros(2, dtype=torch.long)}
-    with pytest.raises(ValueError, match=rf"'cache' is \(2, 6, 7\) float32 on cpu, this mixer's is \(2, {places}"):
+    with pytest.raises(ValueError, match=rf"'cache' is \(2, 6, 7\) float32 on cpu, this mixer's is \(2, {positions}"):
         check({"cache": Entry((0, 8), grows=True, most=most)}, state, 2, torch.float32, torch.device("cpu"))
 
 

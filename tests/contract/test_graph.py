@@ -77,8 +77,8 @@ def with_gradients(run, mixer: Mixer, *given: Any) -> tuple[list[Tensor], State]
 
 def same_with_gradients(compiled, run, mixer: Mixer, *given: Any) -> None:
     """Fails unless both return the same, with the same gradients."""
-    (found, state), (wanted, after) = (with_gradients(each, mixer, *given) for each in (compiled, run))
-    for one, other in zip(found, wanted, strict=True):
+    (actual, state), (expected, after) = (with_gradients(each, mixer, *given) for each in (compiled, run))
+    for one, other in zip(actual, expected, strict=True):
         close(one, other, LOOSE)
     if after:
         same_state(mixer.trim(state), mixer.trim(after), LOOSE)
@@ -119,10 +119,10 @@ def compiles_each_verb(make: Make, backend: str) -> None:
     read = Pieces(mixer)
     piece, keep = x[:, :2], keep[:, :2]
     with torch.no_grad():
-        *wanted, after = read(piece, keep, mixer.start(2))
+        *expected, after = read(piece, keep, mixer.start(2))
         compiled = torch.compile(read, fullgraph=True, backend=backend)
-        *found, state = compiled(piece, keep, mixer.start(2))
-        for a, b in zip(found, wanted, strict=True):
+        *actual, state = compiled(piece, keep, mixer.start(2))
+        for a, b in zip(actual, expected, strict=True):
             close(a, b, LOOSE)
         same_state(mixer.trim(state), mixer.trim(after), LOOSE)
 
@@ -150,8 +150,8 @@ def check_exports(make: Make) -> None:
         verbs = WholeAndStep(mixer)
         exported = torch.export.export(verbs, (x, state), strict=False).module()
         other = draw(*x.shape, seed=1)
-        (*found, after), (*wanted, then) = exported(other, state), verbs(other, state)
-        for one, another in zip(found, wanted, strict=True):
+        (*actual, after), (*expected, then) = exported(other, state), verbs(other, state)
+        for one, another in zip(actual, expected, strict=True):
             close(one, another, LOOSE)
         if then:
             same_state(mixer.trim(after), mixer.trim(then), LOOSE)
@@ -190,12 +190,12 @@ def test_an_exported_step_reads_on_with_a_free_number_of_cached_tokens(kind: str
         free = torch.export.Dim("cached", min=3)
         sizes = [{tensor.dim() - 2: free} if tensor.dim() > 1 else None for tensor in state.values()]
         exported = torch.export.export(Step(mixer), (x[:, 3], state), dynamic_shapes=(None, sizes), strict=False)
-        step, found, wanted = exported.module(), state, state
+        step, actual, expected = exported.module(), state, state
         for t in range(3, 9):
-            y, found = step(x[:, t], found)
-            z, wanted = mixer.step(x[:, t], wanted, reuse=False)
+            y, actual = step(x[:, t], actual)
+            z, expected = mixer.step(x[:, t], expected, reuse=False)
             close(y, z, LOOSE)
-    same_state(mixer.trim(found), mixer.trim(wanted), LOOSE)
+    same_state(mixer.trim(actual), mixer.trim(expected), LOOSE)
 
 
 @pytest.mark.slow

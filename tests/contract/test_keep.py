@@ -72,11 +72,11 @@ def check_keep_reading(make: Make) -> None:
             same_state(mixer.trim(state), mixer.trim(after))
 
 
-def goes_on_alike(mixer: Mixer, found: State, wanted: State) -> None:
+def goes_on_alike(mixer: Mixer, actual: State, expected: State) -> None:
     """Fails unless the next tokens read from either state are the same."""
     then = draw(1, 3, DIM, seed=9)
-    close(mixer.extend(then, found)[0], mixer.extend(then, wanted)[0])
-    close(mixer.step(then[:, 0], found)[0], mixer.step(then[:, 0], wanted)[0])
+    close(mixer.extend(then, actual)[0], mixer.extend(then, expected)[0])
+    close(mixer.step(then[:, 0], actual)[0], mixer.step(then[:, 0], expected)[0])
 
 
 def check_rows(make: Make, wide: bool = False) -> None:
@@ -100,8 +100,8 @@ def ragged_rows_alone(mixer: Mixer, T: int) -> None:
             last, state = mixer.step(also[row : row + 1], state)
             close(last[0], token[row], 1e-12)
             assert int(state["length"]) == int(stepped["length"][row]) == int(keep[row].sum()) + 3
-            wanted = mixer(torch.cat([x[row, keep[row]], then[row], also[row][None]])[None])[0]
-            close(torch.cat([y[row], token[row][None]]), wanted[-3:], 1e-12)
+            expected = mixer(torch.cat([x[row, keep[row]], then[row], also[row][None]])[None])[0]
+            close(torch.cat([y[row], token[row][None]]), expected[-3:], 1e-12)
         reused, _ = mixer.step(also, {name: tensor.clone() for name, tensor in after.items()}, reuse=True)
         close(reused, token, 1e-12)
 

@@ -1,4 +1,4 @@
-"""Derivatives against differences, and the smaller number types against float64."""
+"""Derivatives against differences, and the smaller dtypes against float64."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ from tests.contract.sound import Average
 HALF, SINGLE = 2e-2, 1e-5
 """the stated bounds of bfloat16 and float32: root mean square of the error over that of the output"""
 STEP = 1e-6
-"""of a difference that stands for a derivative"""
+"""the step of a finite difference"""
 
 
 def functions(mixer: Mixer, make: Make, T: int) -> Iterator[tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
@@ -77,15 +77,15 @@ def check_derivatives(make: Make) -> None:
             y = function(*inputs)
         weights = draw(*y.shape)
         slopes = torch.autograd.grad(y, inputs, weights, allow_unused=True, materialize_grads=True)
-        found = sum(float((slope * way).sum()) for slope, way in zip(slopes, directions, strict=True))
+        actual = sum(float((slope * way).sum()) for slope, way in zip(slopes, directions, strict=True))
         with torch.no_grad():
             after, before = (
                 held(function, made)(*(x + step * way for x, way in zip(inputs, directions, strict=True)))
                 for step in (STEP, -STEP)
             )
-        wanted = float(((after - before) * weights).sum()) / (2 * STEP)
+        expected = float(((after - before) * weights).sum()) / (2 * STEP)
         scale = max(1.0, *(abs(float((slope * way).sum())) for slope, way in zip(slopes, directions, strict=True)))
-        assert abs(found - wanted) <= 1e-6 * scale, f"the slope is {found:.9g}, by differences {wanted:.9g}"
+        assert abs(actual - expected) <= 1e-6 * scale, f"the slope is {actual:.9g}, by differences {expected:.9g}"
 
 
 def check_second_derivatives(make: Make) -> None:
@@ -121,8 +121,8 @@ def under_each_backend(make: Make) -> Iterator[tuple[Callable[..., Tensor], tupl
             yield from functions(mixer, lambda: mixer, T)
 
 
-def rms(found: Tensor, wanted: Tensor) -> float:
-    return float((found.double() - wanted).norm() / wanted.norm())
+def rms(actual: Tensor, expected: Tensor) -> float:
+    return float((actual.double() - expected).norm() / expected.norm())
 
 
 def check_small_numbers(make: Make) -> None:
@@ -140,21 +140,21 @@ def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
     T = fits(exact, T)
     x = draw(4, T, DIM, dtype=dtype)
     with choices.recorded() as made:
-        wanted = exact(x.double())
+        expected = exact(x.double())
     with choices.fixed(made):  # one bucket or another is no matter of rounding
         y = small(x)
     assert y.dtype == dtype, f"{dtype} in, {y.dtype} out"
-    assert rms(y, wanted) <= bound, f"forward is off by {rms(y, wanted):.3g}, allowed {bound}"
+    assert rms(y, expected) <= bound, f"forward is off by {rms(y, expected):.3g}, allowed {bound}"
     if not streams(lambda: exact):
         return
     first, state = small.extend(x[:, :3], small.start(4))
     outputs = [first]
-    for place in range(3, T):
-        token, state = small.step(x[:, place], state, reuse=place % 2 == 0)
+    for position in range(3, T):
+        token, state = small.step(x[:, position], state, reuse=position % 2 == 0)
         outputs.append(token[:, None])
     y = torch.cat(outputs, 1)
     assert y.dtype == dtype, f"{dtype} in, {y.dtype} out"
-    assert rms(y, wanted) <= bound, f"extend and step are off by {rms(y, wanted):.3g}, allowed {bound}"
+    assert rms(y, expected) <= bound, f"extend and step are off by {rms(y, expected):.3g}, allowed {bound}"
     held = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
     assert held <= {dtype, torch.float32}, f"the state is held in {held}"
 

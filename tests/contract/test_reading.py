@@ -63,20 +63,20 @@ def check_gradients_through_pieces(make: Make, wide: bool = False) -> None:
 
 def gradients_are_the_wholes(mixer: Mixer, T: int) -> None:
     x = draw(2, T, DIM)
-    wanted = grads(mixer, x, mixer)
+    expected = grads(mixer, x, mixer)
     for cuts in ([3], [2, 4], [0, 1, T]):
 
         def by_pieces(x: Tensor, mixer: Mixer = mixer, cuts: list[int] = cuts) -> Tensor:
             return in_pieces(mixer, x, cuts)[0]
 
-        for found, want in zip(grads(mixer, x, by_pieces), wanted, strict=True):
-            close(found, want)
+        for actual, want in zip(grads(mixer, x, by_pieces), expected, strict=True):
+            close(actual, want)
 
     def steps(x: Tensor, mixer: Mixer = mixer, T: int = T) -> Tensor:
         return in_steps(mixer, x, mixer.start(2), [False] * T)[0]
 
-    for found, want in zip(grads(mixer, x, steps), wanted, strict=True):
-        close(found, want)
+    for actual, want in zip(grads(mixer, x, steps), expected, strict=True):
+        close(actual, want)
 
 
 @every_mixer

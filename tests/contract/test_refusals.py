@@ -22,12 +22,12 @@ def no(call) -> str:
     """What the call raises, ValueError or TypeError in one line; the shape hook may be the first to object."""
     with pytest.raises((ValueError, TypeError, TypeCheckError)) as caught:
         call()
-    said = str(caught.value)
-    assert said
+    message = str(caught.value)
+    assert message
     if isinstance(caught.value, TypeCheckError):
-        return Anything(said)
-    assert "\n" not in said
-    return said
+        return Anything(message)
+    assert "\n" not in message
+    return message
 
 
 def check_refusals(make: Make) -> None:

@@ -25,8 +25,8 @@ def check_shapes(make: Make) -> None:
         for mask in (None, keep):
             piece, state = mixer.extend(x[:, : T - 2], mixer.start(3), mask if mask is None else mask[:, : T - 2])
             assert piece.shape == (3, T - 2, DIM)
-            for place, reuse in ((T - 2, False), (T - 1, True)):
-                token, state = mixer.step(x[:, place], state, reuse=reuse)
+            for position, reuse in ((T - 2, False), (T - 1, True)):
+                token, state = mixer.step(x[:, position], state, reuse=reuse)
                 assert token.shape == (3, DIM)
             mixer.check_state(mixer.trim(state), 3)
     for view in mixer.views(x.detach()):

@@ -34,7 +34,7 @@ def check_state_form(make: Make) -> None:
 
 
 def check_state_is_kept(make: Make) -> None:
-    """With reuse=False every state of a run stays bit for bit what it was, however one goes on from it and after it."""
+    """With reuse=False a state stays unchanged, bit for bit, whatever is read after it."""
     if not streams(make):
         return
     mixer = make(context=3)
@@ -45,16 +45,16 @@ def check_state_is_kept(make: Make) -> None:
             for pieces in (True, False):
                 states = [mixer.start(2, capacity=capacity)]
                 before = [copied(states[0])]
-                for place in range(T):
-                    token = x[:, place]
+                for position in range(T):
+                    token = x[:, position]
                     go_on = mixer.extend(token[:, None], states[-1]) if pieces else mixer.step(token, states[-1])
                     untouched(states[-1], before[-1])
                     states.append(go_on[1])
                     before.append(copied(go_on[1]))
-                wanted = mixer(x)
-                for place, state in enumerate(states):  # two ways from each
-                    close(mixer.step(x[:, place], state)[0], wanted[:, place])
-                    for follow in (x[:, place : place + 1], draw(2, 2, DIM, seed=8)):
+                expected = mixer(x)
+                for position, state in enumerate(states):  # two ways from each
+                    close(mixer.step(x[:, position], state)[0], expected[:, position])
+                    for follow in (x[:, position : position + 1], draw(2, 2, DIM, seed=8)):
                         close(mixer.extend(follow, state)[0][:, :1], mixer.step(follow[:, 0], state)[0][:, None])
                 for state, was in zip(states, before, strict=True):
                     untouched(state, was)
@@ -84,8 +84,8 @@ def check_reuse_writes_only_into_what_was_given_up(make: Make) -> None:
                 old.update(copied(was))
                 y, given_up = go_on(x)
                 outputs, first = [y], y.clone()
-                for place in range(2):
-                    token, given_up = mixer.step(x[:, place], given_up, reuse=True)
+                for position in range(2):
+                    token, given_up = mixer.step(x[:, position], given_up, reuse=True)
                     outputs.append(token)
                 checked = {
                     "the old state": all(torch.equal(old[part], was[part]) for part in was),

@@ -12,8 +12,8 @@ from tests.contract.cases import DIM, Make, close, copied, draw, every_mixer, fi
 def reused(mixer: Mixer, state: State, tokens: int) -> list[State]:
     """Every state of a run with reuse, all held, so that no memory is used twice."""
     held = [state]
-    for place in range(tokens):
-        held.append(mixer.step(draw(2, DIM, seed=place), held[-1], reuse=True)[1])
+    for position in range(tokens):
+        held.append(mixer.step(draw(2, DIM, seed=position), held[-1], reuse=True)[1])
     return held
 
 
@@ -27,9 +27,9 @@ def check_state_size(make: Make) -> None:
     tokens = fits(mixer, 32)
     with torch.no_grad():
         state, sizes = mixer.start(2), []
-        for place in range(tokens):
+        for position in range(tokens):
             sizes.append(nbytes(mixer.trim(state)))
-            state = mixer.step(draw(2, DIM, seed=place), state)[1]
+            state = mixer.step(draw(2, DIM, seed=position), state)[1]
         sizes.append(nbytes(mixer.trim(state)))
         if not grows:
             assert len(set(sizes)) == 1, f"a {mixer.traits.state} state changes its size: {sizes}"
@@ -37,16 +37,16 @@ def check_state_size(make: Make) -> None:
             assert nbytes(mixer.start(2, capacity=tokens)) == sizes[0]
         else:
             assert all(a < b for a, b in pairwise(sizes)), f"the state does not grow: {sizes}"
-        for capacity, places in ((None, 7), (1, 7), (tokens, 1)):
+        for capacity, positions in ((None, 7), (1, 7), (tokens, 1)):
             held = reused(mixer, mixer.start(2, capacity=capacity), tokens)
             assert nbytes(mixer.trim(held[-1])) == sizes[-1], "with reuse the state holds another number of tokens"
             for name in held[0].keys() - {"length"}:
-                found, allowed = len({state[name].data_ptr() for state in held}), places if grows else 1
-                assert found <= allowed, f"{name!r} lay in {found} places over {tokens} steps, allowed {allowed}"
+                result, allowed = len({state[name].data_ptr() for state in held}), positions if grows else 1
+                assert result <= allowed, f"{name!r} lay in {result} places over {tokens} steps, allowed {allowed}"
 
 
 def check_fork_and_trim(make: Make) -> None:
-    """Rows chosen with `select` go on as themselves; a trimmed state holds no unused room and goes on as the whole."""
+    """Rows chosen with `select` continue as before; a trimmed state has no unused capacity and continues alike."""
     if not streams(make):
         return
     mixer = make()
@@ -57,17 +57,17 @@ def check_fork_and_trim(make: Make) -> None:
         for capacity in (None, 40):
             _, state = mixer.extend(x, mixer.start(3, capacity=capacity))
             was = copied(state)
-            wanted = mixer(torch.cat([x[rows], then], 1))[:, T:]
+            expected = mixer(torch.cat([x[rows], then], 1))[:, T:]
             forked = select(state, rows)
-            close(mixer.extend(then, forked)[0], wanted)
-            close(mixer.step(then[:, 0], forked, reuse=True)[0], wanted[:, 0])
+            close(mixer.extend(then, forked)[0], expected)
+            close(mixer.step(then[:, 0], forked, reuse=True)[0], expected[:, 0])
             untouched(state, was)
             trimmed = mixer.trim(state)
             untouched(state, was)
             assert nbytes(trimmed) <= nbytes(state), "a trimmed state is larger than it was"
             _, tight = mixer.extend(x, mixer.start(3))
             assert nbytes(trimmed) == nbytes(mixer.trim(tight)), "trimmed states of equal rows differ in size"
-            close(mixer.extend(then, select(trimmed, rows))[0], wanted)
+            close(mixer.extend(then, select(trimmed, rows))[0], expected)
 
 
 @every_mixer

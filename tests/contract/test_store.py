@@ -87,12 +87,12 @@ def test_round_trips(make: Make) -> None:
 @pytest.mark.parametrize("assign", [False, True])
 @every_kind
 def test_a_mixer_that_was_built_on_meta_computes_the_same_once_loaded(make: Case, assign: bool) -> None:
-    wanted, config = make(), mixer_config({"kind": make.kind, **dict(make.example)})
+    expected, config = make(), mixer_config({"kind": make.kind, **dict(make.example)})
     with torch.device("meta"):
         mixer = config.build(DIM, 5, make.causal).double()
     mixer = mixer if assign else mixer.to_empty(device="cpu")
-    mixer.load_state_dict(wanted.state_dict(), assign=assign)
-    assert torch.equal(mixer(draw(2, 3, DIM)), wanted(draw(2, 3, DIM)))
+    mixer.load_state_dict(expected.state_dict(), assign=assign)
+    assert torch.equal(mixer(draw(2, 3, DIM)), expected(draw(2, 3, DIM)))
 
 
 @every_mixer

@@ -32,9 +32,9 @@ class Decay(nn.Module):
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         h, outputs = torch.zeros_like(x[:, 0]), []
-        for place in range(x.shape[1]):
-            after = self.a * h + x[:, place]
-            h = after if keep is None else torch.where(keep[:, place, None], after, h)
+        for position in range(x.shape[1]):
+            after = self.a * h + x[:, position]
+            h = after if keep is None else torch.where(keep[:, position, None], after, h)
             outputs.append(self.w(h))
         return torch.stack(outputs, 1)
 
@@ -47,8 +47,8 @@ class Decay(nn.Module):
 
     def extend(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         outputs = []
-        for place in range(x.shape[1]):
-            y, state = self.step(x[:, place], state)
+        for position in range(x.shape[1]):
+            y, state = self.step(x[:, position], state)
             outputs.append(y)
         return torch.stack(outputs, 1) if outputs else x, state
 
@@ -91,8 +91,8 @@ class SharesScale(Decay):
 @breaks("padding", r"row \d(?: at batch 1)?, keeping \.+x+, is off by")
 class CountsPadding(Decay):
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        place = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
-        return super().forward(x, keep) + place
+        position = torch.arange(x.shape[1], dtype=x.dtype)[:, None]
+        return super().forward(x, keep) + position
 
 
 @breaks("padding", "with 1e.06 in dropped positions, the output is off by")

@@ -23,5 +23,5 @@ from seqloom.contracts.target import subject_of
 def test_public_layers(layer: str, promises: tuple) -> None:
     subject = subject_of(f"examples.public_layers:{layer}", dim=16, context=6)
     for promise in promises:
-        found = promise(subject)
-        assert found.verdict == "holds", found
+        result = promise(subject)
+        assert result.verdict == "holds", result

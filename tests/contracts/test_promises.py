@@ -25,8 +25,8 @@ def by_promise(names: tuple[str, ...] = NAMES) -> list:
 
 @pytest.mark.parametrize("promise", by_promise())
 def test_a_sound_layer_keeps_every_promise(promise: str) -> None:
-    found = finding(Decay, promise)
-    assert (found.promise, found.verdict) == (promise, "holds"), found
+    result = finding(Decay, promise)
+    assert (result.promise, result.verdict) == (promise, "holds"), result
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_a_sound_layer_keeps_every_promise(promise: str) -> None:
     ],
 )
 def test_a_broken_layer_is_caught(kind: type[nn.Module], promise: str, says: str) -> None:
-    found = finding(kind, promise)
-    assert found.verdict == "breaks", found
+    result = finding(kind, promise)
+    assert result.verdict == "breaks", result
     with pytest.raises(AssertionError, match=says):
-        raise AssertionError(found.detail)
+        raise AssertionError(result.detail)
 
 
 def test_every_promise_is_shown_to_catch_something() -> None:
@@ -58,9 +58,9 @@ def test_every_promise_is_shown_to_catch_something() -> None:
     ],
 )
 def test_what_a_layer_lacks_does_not_apply(promise: str, says: str) -> None:
-    found = finding(Bare, promise)
-    assert found.verdict == "does not apply"
-    assert says in found.detail
+    result = finding(Bare, promise)
+    assert result.verdict == "does not apply"
+    assert says in result.detail
 
 
 def test_an_output_that_starts_at_zero_hides_nothing() -> None:

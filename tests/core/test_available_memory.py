@@ -52,7 +52,7 @@ def test_this_machine() -> None:
     assert 0 < available_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def test_where_the_kernel_does_not_say(tmp_path: Path) -> None:
+def test_without_the_kernels_estimate(tmp_path: Path) -> None:
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert available_memory(tmp_path, tmp_path) == whole
 

@@ -34,10 +34,10 @@ class Outer(Config):
 def test_a_wrong_setting_is_one_line(values: dict[str, object], words: list[str]) -> None:
     with pytest.raises(ValueError, match=re.escape(words[0])) as caught:
         read(Outer, values)
-    said = str(caught.value)
-    assert "\n" not in said
+    message = str(caught.value)
+    assert "\n" not in message
     for word in words:
-        assert word in said
+        assert word in message
 
 
 def test_settings_are_frozen() -> None:
@@ -58,7 +58,7 @@ def test_a_table_lines_up() -> None:
 @pytest.mark.parametrize("T", [1, 2, 5, 9])
 @pytest.mark.parametrize("context", [None, 1, 3, 9])
 def test_a_span_looks_back_on_the_sum_over_positions(T: int, context: int | None) -> None:
-    back = [min(place, context or place) for place in range(1, T + 1)]
+    back = [min(position, context or position) for position in range(1, T + 1)]
     whole, last = Span(T), Span(T, "token")
     assert (whole.rows, whole.terms(context), whole.first) == (T, sum(back), 1)
     assert (last.rows, last.terms(context), last.first) == (1, back[-1], int(T == 1))
@@ -96,7 +96,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_plain_lines_are_rare_and_say_rate_and_time_left(clock: Clock) -> None:
+def test_plain_lines_are_rare_and_show_rate_and_time_left(clock: Clock) -> None:
     out = io.StringIO()
     with shown.progress("training", 100, "batches", start=20, stream=out) as advance:
         for _ in range(80):
@@ -108,7 +108,7 @@ def test_plain_lines_are_rare_and_say_rate_and_time_left(clock: Clock) -> None:
     assert lines[-1].startswith("training: 100 of 100 batches")
 
 
-def test_quick_work_says_nothing(clock: Clock) -> None:
+def test_quick_work_prints_nothing(clock: Clock) -> None:
     out = io.StringIO()
     with shown.progress("tokens", 3, stream=out) as advance:
         for _ in range(3):

@@ -50,7 +50,7 @@ def test_a_file_that_is_replaced_after_the_look_is_not_read(tmp_path: Path, monk
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_links_are_followed_unless_told_otherwise(tmp_path: Path) -> None:
+def test_links_are_followed_by_default(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("x")
     (tmp_path / "x").symlink_to("target")
     assert files.read_text(tmp_path / "x") == "x"

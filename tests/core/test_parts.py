@@ -25,10 +25,10 @@ PARTS = [
 
 @pytest.mark.parametrize(("part", "price"), PARTS, ids=lambda case: type(case).__name__)
 def test_a_part_has_a_price(part: nn.Module, price: Cost) -> None:
-    found = part_price(part, SPAN)
-    assert found == price
+    result = part_price(part, SPAN)
+    assert result == price
     if not isinstance(part, nn.Embedding):
-        assert found.params == sum(parameter.numel() for parameter in part.parameters())
+        assert result.params == sum(parameter.numel() for parameter in part.parameters())
 
 
 def test_a_part_without_a_price() -> None:
@@ -54,14 +54,14 @@ class Branches(Weighted):
 
 def test_all_parts_are_counted_and_the_named_ones_are_the_path() -> None:
     w, hidden, inner = linear(3, 8, 8), linear(3, 8, 3, True) + linear(3, 3, 8, True), Average().price(SPAN)
-    found = Branches().cost(3)
-    wanted = w + Cost(mul=24, path=("multiplication",)) + hidden + inner + linear(3, 8, 8, bias=True).parallel()
-    assert (found.mul, found.add, found.div, found.exp) == (wanted.mul, wanted.add, wanted.div, wanted.exp)
-    assert found.path == wanted.path
-    assert found.params == sum(parameter.numel() for parameter in Branches().parameters())
+    actual = Branches().cost(3)
+    expected = w + Cost(mul=24, path=("multiplication",)) + hidden + inner + linear(3, 8, 8, bias=True).parallel()
+    assert (actual.mul, actual.add, actual.div, actual.exp) == (expected.mul, expected.add, expected.div, expected.exp)
+    assert actual.path == expected.path
+    assert actual.params == sum(parameter.numel() for parameter in Branches().parameters())
 
 
-def test_a_mixer_that_says_nothing_costs_its_parts_one_after_the_other() -> None:
+def test_by_default_the_price_is_that_of_all_parts_in_sequence() -> None:
     class Plain(Average):
         chain = Weighted.chain
 

@@ -26,7 +26,7 @@ def _generate(seed: Any) -> object:
     return list(seqloom.generate(model, [1], max_tokens=1, seed=seed))
 
 
-PLACES: dict[str, Callable[[Any], object]] = {
+CALLERS: dict[str, Callable[[Any], object]] = {
     "training": lambda seed: resolve("tiny", [f"training.seed={seed}"]),
     "data": lambda seed: resolve("tiny", [f"data.seed={seed}"]),
     "generate": _generate,
@@ -39,13 +39,13 @@ PLACES: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_seed_is_below_2_to_the_32(place: str) -> None:
-    PLACES[place](0)
-    PLACES[place](LIMIT - 1)
+@pytest.mark.parametrize("caller", CALLERS)
+def test_a_seed_is_below_2_to_the_32(caller: str) -> None:
+    CALLERS[caller](0)
+    CALLERS[caller](LIMIT - 1)
     for wrong in (-1, LIMIT, 10**30, True):
         with pytest.raises((TypeError, ValueError), match="seed"):
-            PLACES[place](wrong)
+            CALLERS[caller](wrong)
 
 
 def test_why() -> None:

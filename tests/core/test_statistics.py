@@ -29,9 +29,9 @@ def seeds(*losses: float) -> Runs:
 
 
 def test_students_interval_of_a_models_own_runs() -> None:
-    found = mean_of([1.0, 2.0, 4.0, 4.5])
-    assert (found.mean, found.seeds, found.freedom) == (2.875, 4, 3)
-    assert found.half == pytest.approx(3.182446 * statistics.stdev([1.0, 2.0, 4.0, 4.5]) / 2)
+    result = mean_of([1.0, 2.0, 4.0, 4.5])
+    assert (result.mean, result.seeds, result.freedom) == (2.875, 4, 3)
+    assert result.half == pytest.approx(3.182446 * statistics.stdev([1.0, 2.0, 4.0, 4.5]) / 2)
 
 
 def test_quantiles_of_any_degrees_of_freedom() -> None:
@@ -41,22 +41,22 @@ def test_quantiles_of_any_degrees_of_freedom() -> None:
 
 
 def test_welchs_difference_by_hand() -> None:
-    found = contrast({"a": 1, "b": -1}, {"a": seeds(1.0, 2.0, 3.0), "b": seeds(5.0, 5.0, 8.0, 6.0)})
-    assert found is not None
+    result = contrast({"a": 1, "b": -1}, {"a": seeds(1.0, 2.0, 3.0), "b": seeds(5.0, 5.0, 8.0, 6.0)})
+    assert result is not None
     a, b = 1 / 3, 2 / 4  # s² / n of each
-    assert found.mean == -4
-    assert found.seeds == 3
-    assert found.error == pytest.approx(math.sqrt(a + b))
-    assert found.freedom == pytest.approx((a + b) ** 2 / (a**2 / 2 + b**2 / 3))
-    assert found.p == pytest.approx(0.0071426730091109746)  # of scipy.stats.ttest_ind(a, b, equal_var=False)
+    assert result.mean == -4
+    assert result.seeds == 3
+    assert result.error == pytest.approx(math.sqrt(a + b))
+    assert result.freedom == pytest.approx((a + b) ** 2 / (a**2 / 2 + b**2 / 3))
+    assert result.p == pytest.approx(0.0071426730091109746)  # of scipy.stats.ttest_ind(a, b, equal_var=False)
 
 
 def test_pairs_by_hand() -> None:
     runs = {"a": {0: 1.0, 1: 2.0, 2: 4.0, 7: 9.0}, "b": {2: 3.5, 1: 1.0, 0: 0.5, 8: 1.0}}
-    found = contrast({"a": 1, "b": -1}, runs, paired=True)
-    assert found is not None
-    assert (found.mean, found.seeds, found.freedom) == (pytest.approx(2 / 3), 3, 2)
-    assert found.error == pytest.approx(statistics.stdev([0.5, 1.0, 0.5]) / math.sqrt(3))
+    result = contrast({"a": 1, "b": -1}, runs, paired=True)
+    assert result is not None
+    assert (result.mean, result.seeds, result.freedom) == (pytest.approx(2 / 3), 3, 2)
+    assert result.error == pytest.approx(statistics.stdev([0.5, 1.0, 0.5]) / math.sqrt(3))
     apart = contrast({"a": 1, "b": -1}, runs)
     assert apart is not None
     assert apart.seeds == 4
@@ -65,10 +65,10 @@ def test_pairs_by_hand() -> None:
 
 def test_weights_and_models_of_weight_0() -> None:
     runs = {"a": seeds(1.0, 3.0), "b": seeds(0.0, 1.0)}
-    found = contrast({"a": 0.5, "b": 2, "c": 0}, runs)
-    assert found is not None
-    assert found.mean == 2
-    assert found.error == pytest.approx(math.sqrt(0.5**2 * 2 / 2 + 2**2 * 0.5 / 2))
+    result = contrast({"a": 0.5, "b": 2, "c": 0}, runs)
+    assert result is not None
+    assert result.mean == 2
+    assert result.error == pytest.approx(math.sqrt(0.5**2 * 2 / 2 + 2**2 * 0.5 / 2))
     assert contrast({"a": 1, "c": -1}, runs) is None
 
 
@@ -85,9 +85,9 @@ def test_weights_and_models_of_weight_0() -> None:
     ],
 )
 def test_what_is_known(a: list[float], b: list[float], half: bool, tested: bool) -> None:
-    found = contrast({"a": 1, "b": -1}, {"a": seeds(*a), "b": seeds(*b)})
-    assert found is not None
-    assert (found.half is not None, found.p is not None) == (half, tested)
+    result = contrast({"a": 1, "b": -1}, {"a": seeds(*a), "b": seeds(*b)})
+    assert result is not None
+    assert (result.half is not None, result.p is not None) == (half, tested)
 
 
 def test_holm_by_hand() -> None:
@@ -102,19 +102,19 @@ TABLE |= {"high": seeds(4.61, 4.6, 4.62), "two": seeds(1.0, 1.1), "once": seeds(
 
 
 def test_a_table() -> None:
-    found = differences(TABLE, dict.fromkeys(TABLE, "base"))
+    result = differences(TABLE, dict.fromkeys(TABLE, "base"))
     words = {"low": "lower", "wide": "not settled", "high": "higher", "two": "not settled", "once": "observed once"}
-    assert {name: one.word for name, one in found.items()} == words
-    ps = [p for one in found.values() if (p := one.estimate.p) is not None]
-    assert [one.adjusted for one in found.values() if one.adjusted is not None] == holm(ps)
-    assert found["two"].adjusted is found["once"].adjusted is found["once"].smallest is None
+    assert {name: one.word for name, one in result.items()} == words
+    ps = [p for one in result.values() if (p := one.estimate.p) is not None]
+    assert [one.adjusted for one in result.values() if one.adjusted is not None] == holm(ps)
+    assert result["two"].adjusted is result["once"].adjusted is result["once"].smallest is None
 
 
 def test_the_sentence_under_a_table() -> None:
-    found = differences(TABLE, dict.fromkeys(TABLE, "base"))
-    assert could_settle({name: one.smallest for name, one in found.items()}, "base", 3) == (
-        f"The smallest difference to base that this table could have settled: {found['high'].smallest:.3f} (high) to "
-        f"{found['wide'].smallest:.3f} (wide)."
+    result = differences(TABLE, dict.fromkeys(TABLE, "base"))
+    assert could_settle({name: one.smallest for name, one in result.items()}, "base", 3) == (
+        f"The smallest difference to base that this table could have settled: {result['high'].smallest:.3f} (high) to "
+        f"{result['wide'].smallest:.3f} (wide)."
     )
     assert could_settle({"b": None}, "a", 1) == "No difference to a could be settled here: each was observed once."
     assert could_settle({"b": None}, "a", 2).endswith("here: that takes at least 3 seeds that differ.")
@@ -141,10 +141,10 @@ def test_coverage_and_false_claims_of_2000_tables(count: int, wide: int) -> None
         for at, losses in enumerate(drawn):
             own = mean_of(losses)
             covered[at] += abs(own.mean - 4) <= (own.half or 0)
-        found = differences({at: seeds(*losses) for at, losses in enumerate(drawn)}, dict.fromkeys(range(6), 0))
-        for at, one in found.items():
+        result = differences({at: seeds(*losses) for at, losses in enumerate(drawn)}, dict.fromkeys(range(6), 0))
+        for at, one in result.items():
             apart[at] += abs(one.estimate.mean) <= (one.estimate.half or 0)
-        false += any(one.word != "not settled" for one in found.values())
+        false += any(one.word != "not settled" for one in result.values())
     assert ((covered / 2000 > 0.93) & (covered / 2000 < 0.97)).all(), covered
     assert (apart[1:] / 2000 > 0.93).all(), apart  # Welch's approximation errs to the safe side at 3 seeds
     assert false / 2000 <= 0.06

@@ -38,8 +38,8 @@ CHAIN = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
     ids=repr,
 )
 def test_the_value_of_a_document(text: str, value: object) -> None:
-    found = parse_yaml(text)
-    assert value is Any or (found == value and type(found) is type(value))
+    result = parse_yaml(text)
+    assert value is Any or (result == value and type(result) is type(value))
 
 
 @pytest.mark.parametrize(

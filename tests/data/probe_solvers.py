@@ -12,8 +12,8 @@ Solver = Callable[[Probe, np.ndarray, int], int]
 
 
 def mqar(probe: Probe, read: np.ndarray, before: int) -> int:
-    told = dict(zip(read[0 : 2 * probe.pairs : 2].tolist(), read[1 : 2 * probe.pairs : 2].tolist(), strict=True))
-    return told[int(read[-1])]
+    expected = dict(zip(read[0 : 2 * probe.pairs : 2].tolist(), read[1 : 2 * probe.pairs : 2].tolist(), strict=True))
+    return expected[int(read[-1])]
 
 
 def induction(probe: Probe, read: np.ndarray, before: int) -> int:
@@ -35,10 +35,10 @@ def parity(probe: Probe, read: np.ndarray, before: int) -> int:
 
 def permutations(probe: Probe, read: np.ndarray, before: int) -> int:
     listed = list(itertools.permutations(range(probe.things)))
-    places = list(range(probe.things))
+    positions = list(range(probe.things))
     for token in read:
-        places = [listed[token][place] for place in places]
-    return listed.index(tuple(places))
+        positions = [listed[token][position] for position in positions]
+    return listed.index(tuple(positions))
 
 
 def compression(probe: Probe, read: np.ndarray, before: int) -> int:

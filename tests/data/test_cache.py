@@ -28,23 +28,23 @@ def test_the_folder_is_that_of_the_environment(
     assert cache.folder() == tmp_path / "home/.cache/seqloom"
 
 
-@pytest.mark.parametrize("place", ["file/cache", "/proc/nowhere", "~nobody-of-this-name/cache", "home"])
+@pytest.mark.parametrize("folder", ["file/cache", "/proc/nowhere", "~nobody-of-this-name/cache", "home"])
 def test_one_that_cannot_be_written_is_replaced(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)
-    if place == "home":
+    if folder == "home":
         monkeypatch.delenv("SEQLOOM_CACHE", raising=False)
         monkeypatch.setattr(Path, "expanduser", _homeless)
     else:
-        monkeypatch.setenv("SEQLOOM_CACHE", place)
+        monkeypatch.setenv("SEQLOOM_CACHE", folder)
     instead = cache.folder()
     assert cache.folder() == instead
-    said = capsys.readouterr().err
-    assert said.startswith("seqloom: the cache ")
-    assert "cannot be written (" in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("seqloom: the cache ")
+    assert "cannot be written (" in output
+    assert output.count("\n") == 1
     cache.write(instead / "a", b"b")
     assert (instead / "a").read_bytes() == b"b"
 

@@ -38,11 +38,11 @@ def test_a_folder_is_read_in_order_and_only_its_texts(tmp_path) -> None:
     assert [document.name for document in read(tmp_path)] == ["a.md", "b.txt", "sub/c.text"]
 
 
-@pytest.mark.parametrize("place", ["", "sub", "sub/deep"])
-def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch, place: str) -> None:
+@pytest.mark.parametrize("path", ["", "sub", "sub/deep"])
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, monkeypatch, path: str) -> None:
     (tmp_path / "sub/deep").mkdir(parents=True)
     (tmp_path / "a.txt").write_text("a")
-    forbidden, scandir = str(tmp_path / place), os.scandir
+    forbidden, scandir = str(tmp_path / path), os.scandir
 
     def refuse(path):
         if str(path) == forbidden:
@@ -135,7 +135,7 @@ def test_bad_files_are_named_in_one_line(tmp_path, name: str, content: bytes, me
     assert "\n" not in str(caught.value)
 
 
-def test_missing_and_empty_places_are_named(tmp_path) -> None:
+def test_missing_and_empty_folders_are_named(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         read(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="no text in this folder"):

@@ -56,9 +56,9 @@ def test_the_maze_by_hand(right: bool) -> None:
         cues.add(cue)
         assert state.tolist() == [cue, 0]
         assert maze.step(1)[0].tolist() == [cue, 0], "a turn in the corridor changes nothing"
-        for place in range(1, 13):
+        for position in range(1, 13):
             state, reward, *ended, _ = maze.step(0)
-            assert (state.tolist(), reward, ended) == ([0, place == 12], 0, [False, False]), "the cue is seen once"
+            assert (state.tolist(), reward, ended) == ([0, position == 12], 0, [False, False]), "the cue is seen once"
         assert maze.step(0)[0].tolist() == [0, 1]
         turn = 2 if (cue > 0) == right else 1
         assert maze.step(turn)[1:4] == (float(right), True, False)
@@ -108,7 +108,7 @@ def test_actions_are_scaled_to_the_bounds() -> None:
     np.testing.assert_allclose(environment.unscaled(np.array([[0.5, 0.0], [-1, 3.0]])), [[1, 5], [-2, 10]])
 
 
-def test_they_are_kept_under_a_digest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_they_are_stored_under_a_digest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "episodes:TMaze-10:random:4:7"
     first = read_episodes(name, cache=tmp_path)
     (path,) = (tmp_path / "episodes").iterdir()

@@ -133,16 +133,16 @@ def test_a_text_in_pieces_has_the_same_ids(name: str) -> None:
 
 def whole() -> dict[str, tokenizers.Tokenizer]:
     """Tokenizers whose ids depend on text further away, or whose rules are unknown."""
-    found = {name: bpe() for name in ("prefix", "blank", "replaced", "unread")}
-    found["prefix"].pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    found["blank"].add_tokens(["girl saw"])
-    found["replaced"].normalizer = normalizers.Replace("a ", "b")
-    found["unread"].pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex("a|b"), "isolated")
-    found["across"] = fallback()
-    form = json.loads(found["across"].to_str())
+    result = {name: bpe() for name in ("prefix", "blank", "replaced", "unread")}
+    result["prefix"].pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    result["blank"].add_tokens(["girl saw"])
+    result["replaced"].normalizer = normalizers.Replace("a ", "b")
+    result["unread"].pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex("a|b"), "isolated")
+    result["across"] = fallback()
+    form = json.loads(result["across"].to_str())
     form["model"]["vocab"]["e▁t"] = len(form["model"]["vocab"])
-    found["across"] = tokenizers.Tokenizer.from_str(json.dumps(form))
-    return found
+    result["across"] = tokenizers.Tokenizer.from_str(json.dumps(form))
+    return result
 
 
 @pytest.mark.parametrize("name", whole())
@@ -187,7 +187,7 @@ def test_a_continuation_streams_with_the_blank_before_it(given: tuple[Path, str]
     assert "".join([*map(stream.push, rest), stream.finish()]) == PLAIN.removeprefix("the little girl")
 
 
-def test_what_is_kept_is_the_same_tokenizer(given: tuple[Path, str], tmp_path: Path) -> None:
+def test_the_stored_tokenizer_is_the_same(given: tuple[Path, str], tmp_path: Path) -> None:
     tokenizer = given_tokenizer(given[0])
     tokenizer.save(tmp_path / "run" / "tokenizer.json")
     loaded = Tokenizer.load(tmp_path / "run" / "tokenizer.json")

@@ -29,8 +29,8 @@ class Shelf(http.server.BaseHTTPRequestHandler):
     asked: Counter
 
     def do_GET(self) -> None:
-        found = self.answers.get(self.path, [(404, b"", 0)])
-        status, body, length = found[min(self.asked[self.path], len(found) - 1)]
+        result = self.answers.get(self.path, [(404, b"", 0)])
+        status, body, length = result[min(self.asked[self.path], len(result) - 1)]
         self.asked[self.path] += 1
         self.send_response(status)
         self.send_header("Content-Length", str(length))
@@ -64,8 +64,8 @@ def test_books_are_fetched_once_and_recorded(shelf, tmp_path) -> None:
     address, kind = shelf
     paths = [put(kind, 11, (200, ebook("Alice"))), put(kind, 16, (200, ebook("Peter\r\nPan", tight=True)))]
     for _ in range(2):
-        found = books([16, 11], address=address + "/", cache=tmp_path, pause=0)
-        assert found == [(16, "Peter\nPan\n"), (11, "Alice\n")]
+        result = books([16, 11], address=address + "/", cache=tmp_path, pause=0)
+        assert result == [(16, "Peter\nPan\n"), (11, "Alice\n")]
     assert [kind.asked[path] for path in paths] == [1, 1]
     recorded = json.loads((tmp_path / "gutenberg" / "sha256.json").read_text())
     assert recorded["11"] == hashlib.sha256(ebook("Alice")).hexdigest()
@@ -77,8 +77,10 @@ def test_failures_that_pass_are_tried_again(shelf, tmp_path, capsys) -> None:
     path = put(kind, 11, (500, b""), (200, whole[:50], len(whole)), (429, b""), (200, whole))
     assert books([11], address=address, cache=tmp_path, pause=0) == [(11, "Alice\n")]
     assert kind.asked[path] == 4
-    said = capsys.readouterr().err
-    assert all(words in said for words in ("answered 500", "broke off after 50 bytes", "answered 429", "trying again"))
+    output = capsys.readouterr().err
+    assert all(
+        words in output for words in ("answered 500", "broke off after 50 bytes", "answered 429", "trying again")
+    )
 
 
 def test_a_damaged_book_is_fetched_again(shelf, tmp_path, capsys) -> None:
@@ -108,7 +110,9 @@ def test_a_damaged_book_is_fetched_again(shelf, tmp_path, capsys) -> None:
         ((200, b"\xff\xfe"), 1, ValueError, "byte offset 0"),
     ],
 )
-def test_failures_that_stay_are_said(shelf, tmp_path, answer, asked: int, error: type[Exception], message: str) -> None:
+def test_permanent_failures_are_reported(
+    shelf, tmp_path, answer, asked: int, error: type[Exception], message: str
+) -> None:
     address, kind = shelf
     path = put(kind, 11, answer)
     with pytest.raises(error, match=message) as caught:
@@ -133,12 +137,12 @@ def test_the_named_corpus_is_the_hundred(shelf, tmp_path, monkeypatch) -> None:
     for id in CHILDREN:
         put(kind, id, (200, ebook(f"Book {id}")))
     monkeypatch.setenv("SEQLOOM_GUTENBERG", address)
-    found = list(read("gutenberg-children", cache=tmp_path))
-    assert len(CHILDREN) == len(set(CHILDREN)) == len(found) == 100
-    assert [document.text for document in found] == [f"Book {id}\n" for id in CHILDREN]
+    result = list(read("gutenberg-children", cache=tmp_path))
+    assert len(CHILDREN) == len(set(CHILDREN)) == len(result) == 100
+    assert [document.text for document in result] == [f"Book {id}\n" for id in CHILDREN]
 
 
-def test_a_damaged_record_is_said(tmp_path) -> None:
+def test_a_damaged_record_is_reported(tmp_path) -> None:
     (tmp_path / "gutenberg").mkdir()
     (tmp_path / "gutenberg" / "sha256.json").write_text("[1")
     with pytest.raises(ValueError, match="delete it"):

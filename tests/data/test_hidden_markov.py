@@ -39,7 +39,7 @@ def test_a_state_stays_with_four_fifths_and_more() -> None:
     np.testing.assert_allclose(source.writes.sum(1), 1)
 
 
-def test_a_chain_written_by_hand_writes_what_its_rows_say() -> None:
+def test_a_chain_written_by_hand_follows_its_rows() -> None:
     # two states that never move, each with a letter of its own: a document is one letter throughout
     source = HiddenChain(0, ((1, 0), (0, 1)), ((1, 0), (0, 1)))
     texts = list(source.documents(20))

@@ -40,24 +40,26 @@ def test_tsv_and_jsonl_give_the_same_examples(tmp_path: Path) -> None:
 def test_which_book() -> None:
     examples = implied(BOOKS, "book", 4, seed=0)
     assert len(examples) == 60
-    assert all(each.texts[0].startswith(f"b{each.label[4]}w") for each in examples)
+    assert all(example.texts[0].startswith(f"b{example.label[4]}w") for example in examples)
 
 
 def test_which_comes_later() -> None:
     examples = implied(BOOKS, "later", 4, seed=0)
     assert len(examples) == 30
-    firsts = [[int(text.split("w")[1].split()[0]) for text in each.texts] for each in examples]
-    assert [each.label == "second" for each in examples] == [second > first for first, second in firsts]
-    assert 5 < sum(each.label == "second" for each in examples) < 25
-    assert all(each.texts[0][:2] == each.texts[1][:2] for each in examples)
+    firsts = [[int(text.split("w")[1].split()[0]) for text in example.texts] for example in examples]
+    assert [example.label == "second" for example in examples] == [second > first for first, second in firsts]
+    assert 5 < sum(example.label == "second" for example in examples) < 25
+    assert all(example.texts[0][:2] == example.texts[1][:2] for example in examples)
     assert implied(BOOKS, "later", 4, seed=1) != examples == implied(BOOKS, "later", 4, seed=0)
 
 
 def test_whether_from_one_book() -> None:
     examples = implied(BOOKS, "same", 4, seed=0)
-    assert [each.label == "same" for each in examples] == [a[:2] == b[:2] for a, b in (each.texts for each in examples)]
-    assert {each.label for each in examples} == {"same", "different"}
-    assert abs(sum(1 if each.label == "same" else -1 for each in examples)) <= len(BOOKS)
+    assert [example.label == "same" for example in examples] == [
+        a[:2] == b[:2] for a, b in (example.texts for example in examples)
+    ]
+    assert {example.label for example in examples} == {"same", "different"}
+    assert abs(sum(1 if example.label == "same" else -1 for example in examples)) <= len(BOOKS)
 
 
 def test_sides_ids_and_labels_of_a_file(tmp_path: Path) -> None:

@@ -19,32 +19,32 @@ LENGTHS = (3, 0, 7, 20, 2, 1, 5, 8, 9, 6)
 
 def pieces(rows: PackedRows, step: int, batch: int) -> list[tuple[int, ...]]:
     """The pieces of one step, with the first token that they are read from."""
-    found = []
+    result = []
     for ids, document in zip(*rows.batch(step, batch), strict=True):
         for number in range(int(document.max()) + 1):
-            found.append(tuple(ids[document == number].tolist()))
-    return found
+            result.append(tuple(ids[document == number].tolist()))
+    return result
 
 
 def test_the_pieces_are_the_windows_of_the_held_out_text() -> None:
     text = tokens(*LENGTHS)
     rows = PackedRows(text, 8, seed=0)
-    wanted = []
+    expected = []
     for inputs, targets, keep in held_out(text, 8, 3):
         for x, y, real in zip(inputs, targets, keep, strict=True):
-            wanted.append((int(x[0]), *y[real].tolist()))
+            expected.append((int(x[0]), *y[real].tolist()))
     packed = pieces(rows, 0, rows.rows)
-    assert Counter(packed) == Counter(wanted)
+    assert Counter(packed) == Counter(expected)
     assert Counter(id for piece in packed for id in piece[1:]) == Counter(text.ids.tolist())
 
 
 def test_a_document_longer_than_a_row_is_cut() -> None:
     text = tokens(20, 3)
-    found = sorted(pieces(PackedRows(text, 8, seed=0), 0, 4), key=lambda piece: piece[1])
+    result = sorted(pieces(PackedRows(text, 8, seed=0), 0, 4), key=lambda piece: piece[1])
     long = [EOS, *range(1, 21), EOS]
-    assert found[0] == tuple(long[:9])
-    assert tuple(long[8:17]) in found
-    assert tuple(long[16:]) in found
+    assert result[0] == tuple(long[:9])
+    assert tuple(long[8:17]) in result
+    assert tuple(long[16:]) in result
 
 
 def test_tokens_of_a_row_stand_together_and_padding_ends_it() -> None:

@@ -73,7 +73,7 @@ def test_settings_and_text_are_the_identity(make, folder, change: dict) -> None:
 
 @pytest.mark.parametrize("pattern", ["train-*", "held-*", "tokenizer.json", "tokenizer.sha256"])
 @pytest.mark.parametrize("damage", ["flip", "cut"])
-def test_damaged_files_are_built_again_and_it_is_said(make, tmp_path, capsys, pattern: str, damage: str) -> None:
+def test_damaged_files_are_built_again_with_a_message(make, tmp_path, capsys, pattern: str, damage: str) -> None:
     first = make()
     train, held = first.train.ids.copy(), first.held.ids.copy()  # the damage is done under their mapping
     [path] = (tmp_path / "cache").rglob(pattern)
@@ -96,7 +96,7 @@ def test_wraps_stay_where_asked(make) -> None:
     assert "\n" not in joined.tokenizer.decode(joined.train.ids[:200].tolist())
 
 
-def test_a_smaller_vocabulary_is_said_each_time(make, capsys) -> None:
+def test_a_smaller_vocabulary_is_reported_each_time(make, capsys) -> None:
     for _ in range(2):
         corpus = make(vocab=5000)
         assert corpus.tokenizer.vocab < 5000

@@ -25,9 +25,9 @@ def test_rows_are_a_function_of_settings_seed_and_step(name: str, level: int) ->
     one, other = probe(name, level), probe(name, level)
     expected = [one.questions(7, step, 6) for step in range(4)]
     for step in (3, 0):
-        found = other.questions(7, step, 6)
+        actual = other.questions(7, step, 6)
         for part in ("tokens", "targets", "distance"):
-            np.testing.assert_array_equal(getattr(found, part), getattr(expected[step], part))
+            np.testing.assert_array_equal(getattr(actual, part), getattr(expected[step], part))
     twice = one.questions(7, 1, 12).tokens
     np.testing.assert_array_equal(twice, np.concatenate([expected[2].tokens, expected[3].tokens]))
     for changed in (one.questions(8, 0, 6), one.questions(7, HELD_OUT, 6), expected[1]):
@@ -46,52 +46,52 @@ def test_the_oracle_reaches_the_optimum(name: str, level: int) -> None:
     assert (asked.targets[~asked.scored] == 0).all()
     right = []
     for row in range(20):
-        for before, place in enumerate(np.flatnonzero(asked.scored[row])):
-            answer = SOLVERS[task.name](task, asked.tokens[row, : place + 1], before)
-            right.append(answer == asked.targets[row, place])
+        for before, position in enumerate(np.flatnonzero(asked.scored[row])):
+            answer = SOLVERS[task.name](task, asked.tokens[row, : position + 1], before)
+            right.append(answer == asked.targets[row, position])
     assert np.mean(right) == task.optimum == 1.0
 
 
 @pytest.mark.parametrize(("name", "level"), EVERY)
-def test_what_must_be_known_stands_at_the_distance(name: str, level: int) -> None:
+def test_the_answer_is_at_the_distance(name: str, level: int) -> None:
     task = probe(name, level)
     asked = task.questions(0, 0, 50)
-    rows, places = np.nonzero(asked.scored)
-    distance = asked.distance[rows, places]
+    rows, positions = np.nonzero(asked.scored)
+    distance = asked.distance[rows, positions]
     assert (distance >= 1).all()
-    begin = places if task.summary is None else task.summary  # from where one looks back
+    begin = positions if task.summary is None else task.summary  # from where one looks back
     source = asked.tokens[rows, begin - distance]
     if name in COUNTED:
         assert (begin == distance).all()  # the first bit
     else:
-        np.testing.assert_array_equal(source, asked.targets[rows, places])
+        np.testing.assert_array_equal(source, asked.targets[rows, positions])
 
 
 @pytest.mark.parametrize("name", PROBES)
 def test_whoever_does_not_look_back_gets_chance(name: str) -> None:
-    """The best table from (place, the token there) to an answer, learned on other rows, is no better than a guess."""
+    """The best table from (position, token) to an answer, learned on other rows, is no better than a guess."""
     task = probe(name, 1)
     learn, judge = task.questions(0, 0, 4000), task.questions(0, HELD_OUT, 4000)
     table = np.zeros((task.row_tokens, task.vocab, task.vocab), int)
-    places = np.broadcast_to(np.arange(task.row_tokens), learn.tokens.shape)
-    np.add.at(table, (places[learn.scored], learn.tokens[learn.scored], learn.targets[learn.scored]), 1)
-    guesses = table[places, judge.tokens].argmax(2)
+    positions = np.broadcast_to(np.arange(task.row_tokens), learn.tokens.shape)
+    np.add.at(table, (positions[learn.scored], learn.tokens[learn.scored], learn.targets[learn.scored]), 1)
+    guesses = table[positions, judge.tokens].argmax(2)
     within(guesses[judge.scored] == judge.targets[judge.scored], task.chance)
 
 
 @pytest.mark.parametrize("name", [name for name in PROBES if name not in COUNTED])
-def test_no_other_place_tells_the_answer(name: str) -> None:
-    """Anywhere else in a row, before the question or after, its answer stands as often as that of another row."""
+def test_no_other_position_holds_the_answer(name: str) -> None:
+    """At any other position of a row its answer occurs as often as that of another row."""
     task = probe(name, 1)
     asked = task.questions(0, 0, 6000)
-    rows, places = np.nonzero(asked.scored)
-    source = (places if task.summary is None else task.summary) - asked.distance[rows, places]
-    answers, foreign = asked.targets[rows, places], np.roll(asked.targets[rows, places], 7919)
-    for place in range(task.row_tokens):
-        there = source != place
+    rows, positions = np.nonzero(asked.scored)
+    source = (positions if task.summary is None else task.summary) - asked.distance[rows, positions]
+    answers, foreign = asked.targets[rows, positions], np.roll(asked.targets[rows, positions], 7919)
+    for position in range(task.row_tokens):
+        there = source != position
         if not there.any():
             continue
-        tokens = asked.tokens[rows[there], place]
+        tokens = asked.tokens[rows[there], position]
         chance = max(np.mean(tokens == foreign[there]), 1e-3)
         within(tokens == answers[there], chance, sigmas=6)
 
@@ -114,10 +114,10 @@ def test_the_dial_doubles_what_is_to_be_remembered(name: str) -> None:
 
 
 def test_distances_are_spread() -> None:
-    """Rows of the probes whose answers stand anywhere ask over the whole range."""
+    """Probes whose answers can be at any position ask over the whole range."""
     for name, most in (("mqar", 63), ("induction", 63), ("selective-copying", 63), ("needle", 62)):
-        found = probe(name, 3).questions(0, 0, 2000).distance
-        distances = found[found > 0]
+        result = probe(name, 3).questions(0, 0, 2000).distance
+        distances = result[result > 0]
         assert distances.min() <= 20, name
         assert distances.max() > 0.9 * most, name
 
@@ -147,7 +147,7 @@ def test_distances_are_spread() -> None:
         ("needle:length=8", 1, "length of 12 or more"),
     ],
 )
-def test_settings_that_do_not_fit_are_said_in_one_line(text: str, level: int, says: str | None) -> None:
+def test_settings_that_do_not_fit_are_an_error_of_one_line(text: str, level: int, says: str | None) -> None:
     if says is None:
         assert probe(text, level) == probe(text.rstrip(":"), level)
         return
@@ -179,8 +179,8 @@ def test_the_smallest_settings(text: str) -> None:
     asked = task.questions(0, 0, 30)
     assert (asked.scored.sum(1) == 1).all()
     for row in range(30):
-        place = int(np.flatnonzero(asked.scored[row])[0])
-        assert SOLVERS[task.name](task, asked.tokens[row, : place + 1], 0) == asked.targets[row, place]
+        position = int(np.flatnonzero(asked.scored[row])[0])
+        assert SOLVERS[task.name](task, asked.tokens[row, : position + 1], 0) == asked.targets[row, position]
 
 
 def test_draws_are_fixed_for_ever() -> None:
@@ -191,9 +191,9 @@ def test_draws_are_fixed_for_ever() -> None:
 
 
 def test_different_draws_are_different_and_uniform() -> None:
-    found = Draws("b", 0, 6000).different(5, 3)
-    assert all(len(set(row)) == 3 for row in found.tolist())
-    orders = np.unique(found, axis=0, return_counts=True)[1]
+    result = Draws("b", 0, 6000).different(5, 3)
+    assert all(len(set(row)) == 3 for row in result.tolist())
+    orders = np.unique(result, axis=0, return_counts=True)[1]
     assert len(orders) == 60
     assert ((orders - 100) ** 2 / 100).sum() < 59 + 5 * np.sqrt(2 * 59)
 

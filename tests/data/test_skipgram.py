@@ -22,11 +22,11 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_nearest_by_cosine() -> None:
     vectors = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
-    found = nearest(vectors, 7, 3)
+    actual = nearest(vectors, 7, 3)
     cosines = [float(v @ vectors[7] / np.linalg.norm(v) / np.linalg.norm(vectors[7])) for v in vectors]
-    wanted = sorted((number for number in range(50) if number != 7), key=lambda number: -cosines[number])[:3]
-    assert [number for number, _ in found] == wanted
-    np.testing.assert_allclose([cosine for _, cosine in found], [cosines[number] for number in wanted], rtol=1e-5)
+    expected = sorted((number for number in range(50) if number != 7), key=lambda number: -cosines[number])[:3]
+    assert [number for number, _ in actual] == expected
+    np.testing.assert_allclose([cosine for _, cosine in actual], [cosines[number] for number in expected], rtol=1e-5)
 
 
 def test_nearest_words_are_printed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,7 @@ def test_refusals_in_one_line(file: Path, words: list[str], message: str, capsys
     assert "\n" not in printed
 
 
-def test_a_missing_library_is_said(
+def test_a_missing_library_is_an_error_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "gensim", None)

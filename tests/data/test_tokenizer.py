@@ -109,9 +109,9 @@ def test_pieces_encode_as_the_whole() -> None:
 
 def test_groups_mark_the_last_piece_of_each_text() -> None:
     texts = ["", "a b " * 20000, "c"]
-    found = [row for group in groups(texts, size=1 << 15) for row in group]
-    assert ["".join(piece for number, _, piece in found if number == k) for k in range(3)] == texts
-    assert [number for number, last, _ in found if last] == [0, 1, 2]
+    result = [row for group in groups(texts, size=1 << 15) for row in group]
+    assert ["".join(piece for number, _, piece in result if number == k) for k in range(3)] == texts
+    assert [number for number, last, _ in result if last] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_other_tokenizers_are_refused(tmp_path, old: str, new: str, message: str
         Tokenizer.load(tmp_path / "tokenizer.json")
 
 
-def test_a_missing_file_is_said(tmp_path) -> None:
+def test_a_missing_file_is_an_error_that_names_it(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="no tokenizer there"):
         Tokenizer.load(tmp_path / "none.json")
 

@@ -19,14 +19,14 @@ def some(vocab: int = 300) -> Tokens:
 def test_round_trip(tmp_path, vocab: int, kind: type) -> None:
     tokens = some(vocab)
     tokens.save(tmp_path / "a" / "x.tokens")
-    found = Tokens.open(tmp_path / "a" / "x.tokens")
-    assert found.ids.dtype == kind
-    assert len(found) == 9
-    assert found.documents == 3
-    assert found.ends.tolist() == [3, 5, 9]
+    result = Tokens.open(tmp_path / "a" / "x.tokens")
+    assert result.ids.dtype == kind
+    assert len(result) == 9
+    assert result.documents == 3
+    assert result.ends.tolist() == [3, 5, 9]
     for name in ("ids", "starts", "sizes"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(tokens, name))
-    assert not found.ids.flags.writeable
+        np.testing.assert_array_equal(getattr(result, name), getattr(tokens, name))
+    assert not result.ids.flags.writeable
     assert os.listdir(tmp_path / "a") == ["x.tokens"]
 
 
@@ -34,8 +34,8 @@ def test_every_flipped_byte_is_found(tmp_path) -> None:
     path = tmp_path / "x.tokens"
     some().save(path)
     whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for position in range(len(whole)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
         with pytest.raises(ValueError, match=r"x\.tokens: "):
             Tokens.open(path)
 

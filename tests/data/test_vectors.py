@@ -113,8 +113,8 @@ def test_both_channels_begin_with_them(labels: Path) -> None:
     for name, row in {"The": 0, "cat": 1, ", ": 3}.items():  # The as the; in lower case it is not IN
         np.testing.assert_allclose(model.static[corpus.tokenizer.names.index(name)], NUMBERS[row], rtol=1e-5)
     other = model.static[corpus.tokenizer.names.index("in")]
-    found = NUMBERS[[0, 1, 3]]
-    assert float(other.abs().max()) <= np.sqrt(3 * found.var()) * 1.001
+    result = NUMBERS[[0, 1, 3]]
+    assert float(other.abs().max()) <= np.sqrt(3 * result.var()) * 1.001
     again = learner_of(config, prepared(config)[1]).model
     assert torch.equal(again.static, model.static)
 
@@ -130,8 +130,8 @@ def test_other_models_read_them_as_they_are(labels: Path, preset: str, data: str
     model = learner_of(config, corpus).model
     id = corpus.tokenizer.names.index(name)
     scale = 8**0.5 if config.layered.embed_scale else 1
-    wanted = [1, 2, 3, 4, 5, 6, 7, 8] if name == "May" else [8, 7, 6, 5, 4, 3, 2, 1]
-    torch.testing.assert_close(model.token.weight[id] * scale, torch.tensor(wanted).float())
+    expected = [1, 2, 3, 4, 5, 6, 7, 8] if name == "May" else [8, 7, 6, 5, 4, 3, 2, 1]
+    torch.testing.assert_close(model.token.weight[id] * scale, torch.tensor(expected).float())
 
 
 REFUSED: list[tuple[str, list[str], str]] = [
@@ -139,7 +139,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
     ("classifier/textcnn", ["training.vectors=nowhere"], "nowhere: there is no such file of vectors"),
     ("classifier/textcnn", ["training.vectors={labels}/other.txt"], "has none of the words of the text"),
     ("classifier/textcnn", ["data.tokenizer=bytes"], "set data.tokenizer=words"),
-    ("classifier/textcnn", ["training.begin=runs/x"], "begin and vectors both say what the embedding begins with"),
+    ("classifier/textcnn", ["training.begin=runs/x"], "begin and vectors both initialize the embedding"),
     ("ngram/hmm", [], "model.kind=hmm counts, without gradients: leave training.vectors out"),
 ]
 

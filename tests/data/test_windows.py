@@ -30,10 +30,10 @@ def test_the_shuffle_is_a_bijection(seed: int) -> None:
 @pytest.mark.parametrize("size", [2**31 + 11, 2**40 - 87, 2**61 + 1])
 def test_the_shuffle_of_huge_sizes_is_cheap_and_collides_nowhere(size: int) -> None:
     index = np.concatenate([np.arange(5000), size - 1 - np.arange(5000)])
-    place = permute(index, 0, size, 0)
-    assert len(np.unique(place)) == len(index)
-    assert 0 <= place.min() <= place.max() < size
-    assert abs(place.astype(float).mean() / size - 0.5) < 0.02
+    position = permute(index, 0, size, 0)
+    assert len(np.unique(position)) == len(index)
+    assert 0 <= position.min() <= position.max() < size
+    assert abs(position.astype(float).mean() / size - 0.5) < 0.02
 
 
 def test_the_shuffle_is_fixed_for_ever() -> None:
@@ -51,7 +51,7 @@ def test_epochs_and_seeds_differ() -> None:
 
 
 @pytest.mark.parametrize("size", [7, 50, 101])
-def test_places_are_uniform_over_epochs(size: int) -> None:
+def test_permuted_indices_are_uniform_over_epochs(size: int) -> None:
     epochs = 400 * size
     for index in (0, 1, size - 1):
         count = np.bincount(permute(np.full(epochs, index), np.arange(epochs), size, 0), minlength=size)
@@ -63,9 +63,9 @@ def test_places_are_uniform_over_epochs(size: int) -> None:
 
 
 def test_neighbours_are_scattered() -> None:
-    place = permute(np.arange(100_000), 0, 100_000, 0).astype(float)
-    assert abs(np.corrcoef(place[:-1], place[1:])[0, 1]) < 0.02
-    assert abs(np.corrcoef(place, np.arange(100_000))[0, 1]) < 0.02
+    position = permute(np.arange(100_000), 0, 100_000, 0).astype(float)
+    assert abs(np.corrcoef(position[:-1], position[1:])[0, 1]) < 0.02
+    assert abs(np.corrcoef(position, np.arange(100_000))[0, 1]) < 0.02
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64, 200])
@@ -109,7 +109,7 @@ def test_within_documents_no_window_holds_two(capsys) -> None:
 
 
 @pytest.mark.parametrize(("inside", "message"), [(False, "10 tokens are less"), (True, "no document holds")])
-def test_too_little_text_is_said(inside: bool, message: str) -> None:
+def test_too_little_text_is_an_error(inside: bool, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Windows(tokens(9), 10, seed=0, within_documents=inside)
 
@@ -123,7 +123,7 @@ def test_held_out_ids_are_targets_once_after_what_precedes_them(context: int, ba
         document = [EOS, *text.ids[start:end].tolist()]
         for first in range(0, len(document) - 1, context):
             expected.append((document[first:-1][:context], document[first + 1 :][:context]))
-    found = []
+    actual = []
     for inputs, targets, keep in held_out(text, context, batch):
         assert inputs.shape == targets.shape == keep.shape
         assert inputs.shape[1] == context
@@ -132,9 +132,9 @@ def test_held_out_ids_are_targets_once_after_what_precedes_them(context: int, ba
         assert (keep.long().diff(dim=1) <= 0).all()
         assert (inputs[~keep] == EOS).all()
         assert (targets[~keep] == EOS).all()
-        found += [(i[k].tolist(), t[k].tolist()) for i, t, k in zip(inputs, targets, keep, strict=True)]
-    assert found == expected
-    assert [word for _, row in found for word in row] == text.ids.tolist()
+        actual += [(i[k].tolist(), t[k].tolist()) for i, t, k in zip(inputs, targets, keep, strict=True)]
+    assert actual == expected
+    assert [word for _, row in actual for word in row] == text.ids.tolist()
 
 
 def test_disjoint_windows_predict_each_id_once_an_epoch() -> None:

@@ -58,7 +58,7 @@ def test_any_known_words_between_any_signs_come_back(words: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("go  \t so", "go so"),
         ("go\u00a0so", "go so"),
@@ -69,10 +69,10 @@ def test_any_known_words_between_any_signs_come_back(words: Tokenizer) -> None:
         ("", ""),
     ],
 )
-def test_what_is_lost(text: str, wanted: str) -> None:
+def test_what_is_lost(text: str, expected: str) -> None:
     tokenizer = train_words(["so go, unk eos so go so"], 20)
     ids = tokenizer.encode(text)
-    assert tokenizer.decode(ids) == wanted
+    assert tokenizer.decode(ids) == expected
     assert tokenizer.eos not in ids
 
 
@@ -135,13 +135,13 @@ def test_unknown_words_have_no_bits(words: Tokenizer) -> None:
     settings = {"vocab": words.vocab, "dim": 8, "depth": 1, "context": 8, "ffn": 8, "mixer": {"kind": "she"}}
     model = model_config(settings).build()
     known, lossy = (encode_documents([Document("it", text)], words) for text in ("go, said", "go, wrote"))
-    found = score(model, known)
-    assert found.unknown == 0
-    assert found.bits_per_byte == pytest.approx(found.loss * len(known) / math.log(2) / len("go, said"))
-    found = score(model, lossy)
-    assert found.bits_per_byte is None
-    assert found.unknown == 1 / len(lossy)
-    assert found.row() | {"held_out": 0, "by_position": 0} == {
+    scored = score(model, known)
+    assert scored.unknown == 0
+    assert scored.bits_per_byte == pytest.approx(scored.loss * len(known) / math.log(2) / len("go, said"))
+    scored = score(model, lossy)
+    assert scored.bits_per_byte is None
+    assert scored.unknown == 1 / len(lossy)
+    assert scored.row() | {"held_out": 0, "by_position": 0} == {
         "held_out": 0, "bits_per_byte": None, "tokens": len(lossy), "by_position": 0, "unknown": 1 / len(lossy)
     }  # fmt: skip
 
@@ -158,7 +158,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_the_commands_say_what_is_unknown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_report_unknown_words(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run.parent / "new.txt").write_text("the cat and the panther")
     for data, unknown in (("book.txt", 4 / 655), ("new.txt", 1 / 6)):
         assert command(["evaluate", str(run), "--data", str(run.parent / data), "--json"]) == 0
@@ -172,9 +172,9 @@ def test_the_commands_say_what_is_unknown(run: Path, capsys: pytest.CaptureFixtu
     assert command(["generate", str(run), "the cat", "--max-tokens", "5"]) == 0
     capsys.readouterr()
     assert command(["data", str(run.parent / "book.txt"), "--tokenizer", "words", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["unknown"] == pytest.approx(4 / told["tokens"])
-    assert told["vocabulary"] < 20
+    values = json.loads(capsys.readouterr().out)
+    assert values["unknown"] == pytest.approx(4 / values["tokens"])
+    assert values["vocabulary"] < 20
 
 
 @pytest.mark.parametrize("unit", ["words", "characters"])

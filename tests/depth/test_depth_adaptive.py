@@ -11,12 +11,11 @@ from torch import Tensor
 
 import seqloom
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import Classifier, Seen
+from seqloom.depth.classifier import Classifier, Seen, seen
 from seqloom.depth.geometric import Geometric, GeometricConfig
 from seqloom.depth.kinds import KINDS, classifier_config
 from seqloom.depth.multinomial import Multinomial, MultinomialConfig
 from seqloom.depth.oracles import sequence_oracle, token_oracle
-from seqloom.depth.reading import seen
 from seqloom.depth.sequence import Sequence, SequenceConfig
 from seqloom.depth.store import open_exits, save_exits
 from seqloom.generation.exits import Exits, compared, confidence
@@ -62,8 +61,8 @@ def test_the_geometric_law_is_broken_off_a_stick() -> None:
     with torch.no_grad():
         geometric.weight.fill_(1.0)
     x = [torch.tensor([[[math.log(chi / (1 - chi))]]], dtype=torch.float64) for chi in (0.3, 0.6, 0.5)]
-    wanted = torch.tensor([[[0.3, 0.42, 0.28]]], dtype=torch.float64)
-    torch.testing.assert_close(geometric.log_law(x).exp(), wanted, rtol=0, atol=1e-15)
+    expected = torch.tensor([[[0.3, 0.42, 0.28]]], dtype=torch.float64)
+    torch.testing.assert_close(geometric.log_law(x).exp(), expected, rtol=0, atol=1e-15)
     read = windows(T=5, L=6, D=3)
     law = drawn(GeometricConfig(depth=6, dim=3)).log_law(read.streams).exp()
     torch.testing.assert_close(law.sum(-1), torch.ones(2, 5, dtype=torch.float64), rtol=0, atol=1e-14)
@@ -73,14 +72,14 @@ def test_the_geometric_law_is_broken_off_a_stick() -> None:
 def test_the_loss_of_geometric_by_hand(oracle: Any) -> None:
     geometric, read = drawn(GeometricConfig(depth=3, dim=2, oracle=oracle, penalty=0.2, width=1.5)), windows()
     worth = read.likelihood if oracle == "likelihood" else read.right.double()
-    wanted, layers = [], token_oracle(worth, 0.2, 1.5)
+    expected, layers = [], token_oracle(worth, 0.2, 1.5)
     for row in range(2):
         for t in range(4):
             chi = [1 / (1 + math.exp(-affine(geometric, read.streams[n][row, t])[n])) for n in range(2)]
             law = [chi[0], (1 - chi[0]) * chi[1], (1 - chi[0]) * (1 - chi[1])]
-            wanted.append(-math.log(law[int(layers[row, t]) - 1]))
+            expected.append(-math.log(law[int(layers[row, t]) - 1]))
     assert len(set(layers.flatten().tolist())) > 1
-    assert float(geometric.loss(read).detach()) == pytest.approx(sum(wanted) / 8, abs=1e-13)
+    assert float(geometric.loss(read).detach()) == pytest.approx(sum(expected) / 8, abs=1e-13)
     assert torch.equal(geometric.target(read), layers)
     assert torch.autograd.gradcheck(lambda *_: geometric.loss(read), tuple(geometric.parameters()))
 
@@ -89,12 +88,12 @@ def test_the_loss_of_multinomial_by_hand() -> None:
     """It reads the stream after the first layer alone."""
     multinomial, read = drawn(MultinomialConfig(depth=3, dim=2, penalty=0.2, width=1.5)), windows()
     layers = token_oracle(read.likelihood, 0.2, 1.5)
-    wanted = [
+    expected = [
         -math.log(softmax(affine(multinomial, read.streams[0][row, t]))[int(layers[row, t]) - 1])
         for row in range(2)
         for t in range(4)
     ]
-    assert float(multinomial.loss(read).detach()) == pytest.approx(sum(wanted) / 8, abs=1e-13)
+    assert float(multinomial.loss(read).detach()) == pytest.approx(sum(expected) / 8, abs=1e-13)
     z = affine(multinomial, read.streams[0][1, 2])
     assert int(multinomial.depths(read.streams)[1, 2]) == z.index(max(z)) + 1
     assert torch.autograd.gradcheck(lambda *_: multinomial.loss(read), tuple(multinomial.parameters()))
@@ -103,15 +102,15 @@ def test_the_loss_of_multinomial_by_hand() -> None:
 def test_the_loss_of_sequence_by_hand() -> None:
     """It reads the mean of the first half after the last layer, and its oracle judges the second half."""
     sequence, read = drawn(SequenceConfig(depth=3, dim=2, penalty=0.5)), windows(T=5)
-    wanted = []
+    expected = []
     for row in range(2):
         mean = sum(read.streams[2][row, t] for t in range(3)) / 3
         sums = [float(read.likelihood[row, 3, n] + read.likelihood[row, 4, n]) - 0.5 * (n + 1) for n in range(3)]
         assert sums.index(max(sums)) + 1 == int(sequence_oracle(read.likelihood[:, 3:], 0.5)[row])
         z = affine(sequence, mean)
-        wanted.append(-math.log(softmax(z)[sums.index(max(sums))]))
+        expected.append(-math.log(softmax(z)[sums.index(max(sums))]))
         assert sequence.depths(read.streams)[row].tolist() == [z.index(max(z)) + 1] * 5
-    assert float(sequence.loss(read).detach()) == pytest.approx(sum(wanted) / 2, abs=1e-13)
+    assert float(sequence.loss(read).detach()) == pytest.approx(sum(expected) / 2, abs=1e-13)
     assert torch.autograd.gradcheck(lambda *_: sequence.loss(read), tuple(sequence.parameters()))
 
 

@@ -15,9 +15,8 @@ from torch import Tensor
 import seqloom
 from seqloom.core.model import Model
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import Seen
+from seqloom.depth.classifier import Seen, seen
 from seqloom.depth.learned import Learned, LearnedConfig
-from seqloom.depth.reading import seen
 from seqloom.depth.store import NAME, WEIGHTS, open_exits, save_exits
 from seqloom.generation.exits import Exits, confidence
 from seqloom.runs.state import model_hash
@@ -67,8 +66,8 @@ def sigmoid(z: float) -> float:
 def test_confidence_and_loss_by_hand() -> None:
     learned = worked()
     for layer in (1, 2):
-        wanted = torch.tensor([[sigmoid(LOGITS[0][layer - 1]), sigmoid(LOGITS[1][layer - 1])]], dtype=torch.float64)
-        torch.testing.assert_close(learned.confidence(layer, STREAMS[layer - 1]), wanted, rtol=0, atol=1e-15)
+        expected = torch.tensor([[sigmoid(LOGITS[0][layer - 1]), sigmoid(LOGITS[1][layer - 1])]], dtype=torch.float64)
+        torch.testing.assert_close(learned.confidence(layer, STREAMS[layer - 1]), expected, rtol=0, atol=1e-15)
     same = torch.tensor([[[True, True, True], [False, True, True]]])
     terms = [-math.log(sigmoid(1.25)), -math.log(sigmoid(2)), -math.log(1 - sigmoid(-0.75)), -math.log(sigmoid(2))]
     loss = learned.loss(Seen(STREAMS, same, same, torch.zeros(1, 2, 3)))
@@ -84,8 +83,8 @@ def test_confidence_and_loss_by_hand() -> None:
 def test_the_first_layer_that_is_sure() -> None:
     """c is 0.777 and 0.881 of the first token, 0.321 and 0.881 of the second."""
     learned = worked()
-    for threshold, wanted in ((0.0, [1, 1]), (0.7, [1, 2]), (0.8, [2, 2]), (0.9, [3, 3])):
-        assert learned.depths(STREAMS, threshold)[0].tolist() == wanted
+    for threshold, expected in ((0.0, [1, 1]), (0.7, [1, 2]), (0.8, [2, 2]), (0.9, [3, 3])):
+        assert learned.depths(STREAMS, threshold)[0].tolist() == expected
 
 
 def test_what_a_model_predicts_after_each_layer() -> None:

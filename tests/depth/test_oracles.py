@@ -17,7 +17,7 @@ def values(rows: list[list[list[float]]] = LIKELIHOODS) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("penalty", "wanted"),
+    ("penalty", "expected"),
     [
         (0.0, 3),  # sums -5.5, -2.1, -0.65
         (1.0, 3),  # less 1, 2, 3: -6.5, -4.1, -3.65
@@ -25,12 +25,12 @@ def values(rows: list[list[list[float]]] = LIKELIHOODS) -> Tensor:
         (4.0, 1),  # less 4, 8, 12: -9.5, -10.1, -12.65
     ],
 )
-def test_of_a_sequence(penalty: float, wanted: int) -> None:
-    assert sequence_oracle(values(), penalty).tolist() == [wanted]
+def test_of_a_sequence(penalty: float, expected: int) -> None:
+    assert sequence_oracle(values(), penalty).tolist() == [expected]
 
 
 def test_of_tokens_alone() -> None:
-    """With a narrow kernel each token is judged by itself; of equal layers the first."""
+    """With a narrow kernel each token is scored independently; of equal layers the first is chosen."""
     assert token_oracle(values(), 0.0, 1e-3).tolist() == [[3, 2, 3]]
     assert token_oracle(values(), 0.1, 1e-3).tolist() == [[3, 1, 2]]  # -2.1 -1.7 -0.4; -0.6 -0.6 -0.7; -3.1 -0.4 -0.45
     assert token_oracle(values(), 3.0, 1e-3).tolist() == [[1, 1, 1]]
@@ -38,8 +38,8 @@ def test_of_tokens_alone() -> None:
 
 def test_with_a_wide_kernel_all_tokens_are_the_sequence() -> None:
     for penalty in (0.0, 1.0, 2.0, 4.0):
-        wanted = sequence_oracle(values(), penalty).expand(3)
-        assert torch.equal(token_oracle(values(), penalty, 1e12)[0], wanted)
+        expected = sequence_oracle(values(), penalty).expand(3)
+        assert torch.equal(token_oracle(values(), penalty, 1e12)[0], expected)
 
 
 @pytest.mark.parametrize("width", [0.5, 1.0, 7.0])
@@ -53,15 +53,15 @@ def test_smoothed_by_hand() -> None:
     """σ = 2, so that κ is 1, e^-1/2 and e^-2 at distances 0, 1 and 2; λ = 0.3."""
     near, far = math.exp(-0.5), math.exp(-2)
     weights = [[1, near, far], [near, 1, near], [far, near, 1]]
-    wanted = []
+    expected = []
     for row in weights:
         scores = [
             sum(weight * token[n] for weight, token in zip(row, LIKELIHOODS[0], strict=True)) - 0.3 * (n + 1)
             for n in range(3)
         ]
-        wanted.append(scores.index(max(scores)) + 1)
-    assert wanted == [3, 3, 2]
-    assert token_oracle(values(), 0.3, 2.0).tolist() == [wanted]
+        expected.append(scores.index(max(scores)) + 1)
+    assert expected == [3, 3, 2]
+    assert token_oracle(values(), 0.3, 2.0).tolist() == [expected]
 
 
 def test_of_correctness() -> None:

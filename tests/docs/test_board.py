@@ -28,7 +28,7 @@ def test_without_rows_there_is_nothing(tmp_path: Path) -> None:
 
 
 def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> None:
-    made = [kept(name, seed, bits) for name, each in BITS.items() for seed, bits in enumerate(each)]
+    made = [kept(name, seed, bits) for name, bit in BITS.items() for seed, bits in enumerate(bit)]
     made += [kept(name, 0, 1.0, rate, 1.5) for name in BITS for rate in (1e-3, 4e-3)]
     (tmp_path / "board.jsonl").write_text("".join(json.dumps(each) + "\n" for each in made))
     text = board.section(tmp_path)

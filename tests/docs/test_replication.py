@@ -11,8 +11,8 @@ from docs.making import replication
 from docs.making.paper import studies, timed
 from docs.making.paper.claims import CLAIMS
 from docs.making.paper.counted import COUNTS
-from docs.making.paper.kept_rows import ELSEWHERE, FOLDER, keep, kept
 from docs.making.paper.rules import MANY, ONE
+from docs.making.paper.stored_rows import FOLDER, LOCAL_PATH, store, stored
 from docs.making.paper.verdicts import in_words
 from seqloom.experiments.paper.studies import STUDIES, TABLES
 from seqloom.report.charts.draw import digest
@@ -30,7 +30,7 @@ def test_the_page_is_of_today() -> None:
 
 
 def test_the_pictures_are_those_of_the_rows() -> None:
-    charts = {name: chart for files in kept().values() for file, study in files
+    charts = {name: chart for files in stored().values() for file, study in files
               for name, chart in studies.charts_of(file, study).items()}  # fmt: skip
     drawn = {path.name: path.read_text(encoding="utf-8") for path in studies.FOLDER.glob("*.svg")}
     assert set(charts) == set(drawn), "make pages"
@@ -42,22 +42,22 @@ def test_the_pictures_are_those_of_the_rows() -> None:
 
 @pytest.mark.slow
 def test_a_picture_is_drawn_and_old_ones_go(tmp_path: Path) -> None:
-    found = {"fig7": kept()["fig7"]}
-    studies.draw(found, tmp_path)
+    result = {"fig7": stored()["fig7"]}
+    studies.draw(result, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["fig7-training-second-half.svg"]
     studies.draw({}, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_that_are_kept_say_no_place_on_a_machine() -> None:
+def test_stored_rows_name_no_path_of_a_machine() -> None:
     for path in FOLDER.glob("*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            said = json.loads(line).get("origin", {}).get("command", "")
-            assert not ELSEWHERE.search(said), path.name
+            written = json.loads(line).get("origin", {}).get("command", "")
+            assert not LOCAL_PATH.search(written), path.name
 
 
 def test_readme_has_the_numbers_of_figure_8() -> None:
-    made = dict(kept()["fig8"])["fig8.jsonl"]
+    made = dict(stored()["fig8"])["fig8.jsonl"]
     compared, lines = Compared(made, "held_out"), {line.series: line for line in made.lines}
     readme = (replication.PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
     many = compared.mean(lines[MANY])
@@ -108,8 +108,10 @@ def test_with_rows(tmp_path: Path) -> None:
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
     made = replication.page(tmp_path)
-    said = "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
-    assert said in made
+    message = (
+        "| SHE does better than 32-head self-attention of equal parameters. | after 3,000 batches **observed once**"
+    )
+    assert message in made
     assert "| HE does better than 32-head self-attention of equal parameters." not in made
     assert "Not measured yet: `seqloom study paper equal-mul --scale small`" in made
 
@@ -129,8 +131,8 @@ def test_what_decides(tmp_path: Path) -> None:
     }.items():
         write(tmp_path, rows(SIX, **changes), name)
     write(tmp_path, rows(SIX), "fig8-notes")
-    found = [file for file, _ in kept(tmp_path)["fig8"]]
-    assert found == ["fig8-60000.jsonl", "fig8-20.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
+    result = [file for file, _ in stored(tmp_path)["fig8"]]
+    assert result == ["fig8-60000.jsonl", "fig8-20.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
 
 
 def every(count: int) -> dict[str, Any]:
@@ -145,29 +147,29 @@ def every(count: int) -> dict[str, Any]:
     }
 
 
-def test_rows_are_kept(tmp_path: Path) -> None:
+def test_rows_are_stored(tmp_path: Path) -> None:
     out, folder = tmp_path / "paper", tmp_path / "kept"
     made = [*rows({"she": [4.0]}, name="fig9"), every(1000)]
     write(out, made)
-    assert keep(out, folder) == keep(out, folder) == [folder / "fig9.jsonl"]
-    found = [json.loads(line) for line in (folder / "fig9.jsonl").read_text().splitlines()]
-    assert found[:-1] == made[:-1]
-    assert found[-1]["steps"] == list(range(1, 1001, 3))
-    assert found[-1]["losses"][1] == 4.0
-    assert found[-1]["kept_each"] == 3
+    assert store(out, folder) == store(out, folder) == [folder / "fig9.jsonl"]
+    stored_batches = [json.loads(line) for line in (folder / "fig9.jsonl").read_text().splitlines()]
+    assert stored_batches[:-1] == made[:-1]
+    assert stored_batches[-1]["steps"] == list(range(1, 1001, 3))
+    assert stored_batches[-1]["losses"][1] == 4.0
+    assert stored_batches[-1]["kept_each"] == 3
     longer = write(tmp_path / "longer", rows({"she": [4.0]}, name="fig9", batches=10000))
-    assert keep(longer.parent, folder) == [folder / "fig9-10000.jsonl"]
+    assert store(longer.parent, folder) == [folder / "fig9-10000.jsonl"]
     assert read(folder / "fig9.jsonl").figure["batches"] == 3000
     with pytest.raises(ValueError, match="no rows of a study"):
-        keep(folder.parent, folder)
+        store(folder.parent, folder)
 
 
 @pytest.mark.parametrize("word", ["/home/me/books", "--out=/tmp/x", "../books", "~/books", "C:\\books", "./x"])
-def test_rows_that_say_where_they_lie_are_refused(word: str, tmp_path: Path) -> None:
+def test_rows_that_name_a_path_are_an_error(word: str, tmp_path: Path) -> None:
     origin = {"date": "D", "commit": "abc", "command": f"seqloom study paper fig8 --data {word}", "machine": "M"}
     write(tmp_path, rows({"she": [4.0]}, origin=origin))
     with pytest.raises(ValueError, match="names a path of a machine"):
-        keep(tmp_path, tmp_path / "kept")
+        store(tmp_path, tmp_path / "kept")
     assert not (tmp_path / "kept/fig8.jsonl").exists()
 
 
@@ -191,9 +193,9 @@ def test_counts() -> None:
         "Training loss equals perplexity.",
         "Equal settings make a fair comparison",
     }
-    said = " ".join(count.count().measured for count in COUNTS)
+    message = " ".join(count.count().measured for count in COUNTS)
     for number in ("12.8 times", "1/512", "58.5 passes", "36 of 36", "180,224", "SHE 8.64", "SHE 5, HE 7, WE 5, ME 2"):
-        assert number in said
+        assert number in message
 
 
 @pytest.mark.parametrize(

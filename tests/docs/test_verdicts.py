@@ -42,9 +42,9 @@ def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
 )
 def test_verdicts(losses: Losses, word: str, why: str, tmp_path: Path) -> None:
     made = plate(tmp_path, losses)
-    found = judge(rules.below(("a", "b")), made)
-    assert (found.word, found.why) == (word, why)
-    assert ("±" in found.measured) == (why.startswith(("adjusted", "a model")))
+    result = judge(rules.below(("a", "b")), made)
+    assert (result.word, result.why) == (word, why)
+    assert ("±" in result.measured) == (why.startswith(("adjusted", "a model")))
 
 
 def test_a_claim_of_several_differences(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_a_claim_of_several_differences(tmp_path: Path) -> None:
     runs = losses(made, "training")
     ps = {}
     for one, other in (("a", "b"), ("b", "c"), ("a", "c")):
-        found = contrast({(one, None): 1, (other, None): -1}, runs)
-        assert found is not None
-        ps[one + other] = found.p
+        result = contrast({(one, None): 1, (other, None): -1}, runs)
+        assert result is not None
+        ps[one + other] = result.p
     both = evidence(rules.below(("a", "b"), ("b", "c"))(made), made, "training")
     assert (both.p, both.verdict.word) == (max(ps["ab"], ps["bc"]), "holds")
     one_above = evidence(rules.below(("a", "b"), ("c", "b"), ("c", "a"))(made), made, "training")
@@ -75,7 +75,7 @@ def test_holm_over_the_claims_of_a_figure(tmp_path: Path) -> None:
     assert [one.word for one in together.values()] == ["holds", "not settled", "not settled", "not settled"]
 
 
-def test_runs_are_paired_where_the_rows_say_so(tmp_path: Path) -> None:
+def test_runs_are_paired_where_the_rows_are_marked_as_paired(tmp_path: Path) -> None:
     losses = {"a": [1.0, 2.0, 3.0], "b": [1.1, 2.11, 3.1]}
     apart = judge(rules.below(("a", "b")), plate(tmp_path, losses))
     paired = judge(rules.below(("a", "b")), plate(tmp_path, losses, paired=True))
@@ -86,14 +86,14 @@ def test_runs_are_paired_where_the_rows_say_so(tmp_path: Path) -> None:
 
 def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
     rule = rules.below(("a", "b"), ("c", "b"))
-    found = judge(rule, plate(tmp_path, {"a": [1, 1.01, 1], "b": [0, 0.01, 0]}))
-    assert found.word == "does not hold"
-    found = judge(rule, plate(tmp_path, {"a": [0, 0.01, 0], "b": [1, 1.01, 1]}))
-    assert (found.word, found.why, found.seeds) == ("not settled", "not all its models were run", 3)
+    result = judge(rule, plate(tmp_path, {"a": [1, 1.01, 1], "b": [0, 0.01, 0]}))
+    assert result.word == "does not hold"
+    result = judge(rule, plate(tmp_path, {"a": [0, 0.01, 0], "b": [1, 1.01, 1]}))
+    assert (result.word, result.why, result.seeds) == ("not settled", "not all its models were run", 3)
     slopes = rules.every(rules.slope("she", ("she", 1)), rules.slope("both", ("she", 1), (MANY, -1)))
     made = plate(tmp_path, {("she", 1): [4.0], ("she", 2): [4.5]})
-    found = judge(slopes, made)
-    assert (found.word, found.why, found.measured) == ("observed once", "not all its models were run", "she: +0.500")
+    result = judge(slopes, made)
+    assert (result.word, result.why, result.measured) == ("observed once", "not all its models were run", "she: +0.500")
 
 
 def test_losses_are_judged_apart(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_rules(rule: Rule, losses: Losses, word: str, tmp_path: Path) -> None:
 def test_a_slope_by_hand(tmp_path: Path) -> None:
     made = plate(tmp_path, {("a", 1): [5.0], ("a", 2): [4.5], ("a", 8): [3.5]})
     (slope,) = rules.slope("a", ("a", 1))(made)
-    found = contrast(slope.weights, losses(made, "training"))
-    assert found is not None
-    assert found.mean == pytest.approx(-0.5)
+    result = contrast(slope.weights, losses(made, "training"))
+    assert result is not None
+    assert result.mean == pytest.approx(-0.5)
 
 
 def test_each_at_its_best_by_training_loss(tmp_path: Path) -> None:
@@ -158,19 +158,19 @@ def test_each_at_its_best_by_training_loss(tmp_path: Path) -> None:
 
 def test_many_differences_are_summed_up(tmp_path: Path) -> None:
     heads = {f"attention-heads={n}": [4.0 + n / 100] for n in (2, 4, 8, 16)} | {ONE: [4.5]}
-    found = judge(rules.highest(ONE), plate(tmp_path, heads))
-    assert found.measured == "4 of 4 below 0; the least: 16 heads - 1 head: -0.340"
+    result = judge(rules.highest(ONE), plate(tmp_path, heads))
+    assert result.measured == "4 of 4 below 0; the least: 16 heads - 1 head: -0.340"
 
 
 def test_names() -> None:
-    wanted = {
+    expected = {
         ONE: "1 head",
         "attention-heads=32, no positions": "32 heads, no positions",
         "attention as she": "attention as SHE",
         "he, extraction alone": "HE, extraction alone",
         "she-groups=2": "SHE-groups=2",
     }
-    assert {series: rules.name(series) for series in wanted} == wanted
+    assert {series: rules.name(series) for series in expected} == expected
 
 
 def test_claims_ask_for_lines_that_their_studies_have(tmp_path: Path) -> None:

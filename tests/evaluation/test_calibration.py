@@ -29,8 +29,8 @@ def texts(count: int, length: int = 7) -> Tokens:
 
 def test_p_values_and_their_order_by_hand() -> None:
     losses = np.array([[0.0, 0.1, 0.2], [0.0, 0.0, 0.4]])
-    wanted = [math.exp(-2 * 2 * 0.2**2), math.exp(-2 * 2 * 0.15**2), 1.0]
-    np.testing.assert_allclose(p_values(losses, 0.2), wanted)
+    expected = [math.exp(-2 * 2 * 0.2**2), math.exp(-2 * 2 * 0.15**2), 1.0]
+    np.testing.assert_allclose(p_values(losses, 0.2), expected)
     assert passed(np.array([0.01, 0.04, 0.2, 0.001]), 0.05) == 2, "what follows the first failure is not tested"
     assert passed(np.array([0.06, 0.01]), 0.05) == 0
     assert passed(np.array([0.01, 0.02]), 0.05) == 2

@@ -33,17 +33,17 @@ def text() -> Tokens:
 @pytest.mark.parametrize("batch", [2, 64])
 def test_each_token_is_predicted_from_all_others_of_its_window(batch: int) -> None:
     model, tokens = built(), text()
-    found = score_pseudo(model, tokens, batch=batch)
+    scored = score_pseudo(model, tokens, batch=batch)
     assert model.training, "its mode stays"
     model.eval()
     losses: list[list[float]] = [[] for _ in range(T)]
     for window in ([3, 4, 5, 6, 7, 8], [9, 0], [1, 2, 0]):
         for position, token in enumerate(window):
-            masked = torch.tensor([[V - 1 if place == position else id for place, id in enumerate(window)]])
+            masked = torch.tensor([[V - 1 if index == position else id for index, id in enumerate(window)]])
             losses[position].append(float(-model(masked)[0, position].detach().log_softmax(0)[token]))
-    assert found.tokens == 11
-    assert found.loss == pytest.approx(sum(map(sum, losses)) / 11, rel=1e-9)
-    assert found.by_position == pytest.approx([sum(each) / len(each) for each in losses], rel=1e-9)
+    assert scored.tokens == 11
+    assert scored.loss == pytest.approx(sum(map(sum, losses)) / 11, rel=1e-9)
+    assert scored.by_position == pytest.approx([sum(loss) / len(loss) for loss in losses], rel=1e-9)
 
 
 def test_what_has_none() -> None:

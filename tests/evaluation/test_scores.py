@@ -34,59 +34,59 @@ def decoder(kind: str = "attention", **settings: Any) -> Decoder:
 
 
 def one_by_one(model: Decoder, tokens: Tokens) -> list[tuple[int, float]]:
-    """(place in its window, nats) of every token of every document, in order, each predicted by itself."""
+    """(position in its window, nats) of every token of every document, in order, each predicted in a separate call."""
     model = model.eval()
-    found = []
+    result = []
     for first, end in zip(tokens.starts, tokens.ends, strict=True):
         document = [EOS, *map(int, tokens.ids[first:end])]  # read as <eos> t1 … tn, predicted as t1 … tn <eos>
-        for place in range(1, len(document)):
-            within = (place - 1) % CONTEXT
-            read = torch.tensor([document[place - 1 - within : place]])
+        for position in range(1, len(document)):
+            within = (position - 1) % CONTEXT
+            read = torch.tensor([document[position - 1 - within : position]])
             with torch.no_grad():
-                p = torch.softmax(model(read)[0, -1].double(), 0)[document[place]]
-            found.append((within, -math.log(float(p))))
-    return found
+                p = torch.softmax(model(read)[0, -1].double(), 0)[document[position]]
+            result.append((within, -math.log(float(p))))
+    return result
 
 
 @pytest.mark.parametrize("kind", ["attention", "she", "he", "we", "me"])
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_every_token_once(kind: str, batch: int) -> None:
     model, tokens = decoder(kind), text()
-    wanted = one_by_one(model, tokens)
-    found = score(model, tokens, batch=batch)
-    assert found.tokens == len(wanted) == len(tokens) == sum(LENGTHS) + len(LENGTHS)
-    total = sum(nats for _, nats in wanted)
-    assert found.loss == pytest.approx(total / len(wanted), rel=1e-5)
-    assert found.bits_per_byte == pytest.approx(total / math.log(2) / (4 * sum(LENGTHS)), rel=1e-5)
-    assert len(found.by_position) == CONTEXT
-    for place, loss in enumerate(found.by_position):
-        here = [nats for within, nats in wanted if within == place]
-        assert loss == pytest.approx(sum(here) / len(here), rel=1e-5), f"place {place}"
+    expected = one_by_one(model, tokens)
+    actual = score(model, tokens, batch=batch)
+    assert actual.tokens == len(expected) == len(tokens) == sum(LENGTHS) + len(LENGTHS)
+    total = sum(nats for _, nats in expected)
+    assert actual.loss == pytest.approx(total / len(expected), rel=1e-5)
+    assert actual.bits_per_byte == pytest.approx(total / math.log(2) / (4 * sum(LENGTHS)), rel=1e-5)
+    assert len(actual.by_position) == CONTEXT
+    for position, loss in enumerate(actual.by_position):
+        here = [nats for within, nats in expected if within == position]
+        assert loss == pytest.approx(sum(here) / len(here), rel=1e-5), f"place {position}"
 
 
 def overlapping(model: Decoder, tokens: Tokens, stride: int) -> list[float]:
-    """Nats of every token, each predicted by itself from the first window that holds it, or from all before it."""
-    found = []
+    """Nats of every token, each predicted in its own call: from the first window that holds it or all before it."""
+    result = []
     for first, end in zip(tokens.starts, tokens.ends, strict=True):
         document = [EOS, *map(int, tokens.ids[first:end])]
-        for place in range(1, len(document)):
+        for position in range(1, len(document)):
             starts = range(0, len(document), stride)
-            start = next(start for start in starts if place <= start + CONTEXT)
+            start = next(start for start in starts if position <= start + CONTEXT)
             with torch.no_grad():
-                p = torch.softmax(model.eval()(torch.tensor([document[start:place]]))[0, -1].double(), 0)
-            found.append(-math.log(float(p[document[place]])))
-    return found
+                p = torch.softmax(model.eval()(torch.tensor([document[start:position]]))[0, -1].double(), 0)
+            result.append(-math.log(float(p[document[position]])))
+    return result
 
 
 @pytest.mark.parametrize("kind", ["attention", "he", "gla"])
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
 def test_overlapping_windows(kind: str, stride: int) -> None:
     model, tokens = decoder(kind), text()
-    wanted = overlapping(model, tokens, stride)
-    found = score(model, tokens, batch=3, stride=stride)
-    assert found.tokens == len(wanted) == len(tokens)
-    assert found.loss == pytest.approx(sum(wanted) / len(wanted), rel=1e-5)
-    assert found.loss != pytest.approx(score(model, tokens).loss, rel=1e-5)
+    expected = overlapping(model, tokens, stride)
+    actual = score(model, tokens, batch=3, stride=stride)
+    assert actual.tokens == len(expected) == len(tokens)
+    assert actual.loss == pytest.approx(sum(expected) / len(expected), rel=1e-5)
+    assert actual.loss != pytest.approx(score(model, tokens).loss, rel=1e-5)
 
 
 def test_a_stride_of_the_context_is_whole_windows() -> None:
@@ -109,26 +109,26 @@ def test_windows_of_another_length_than_the_models() -> None:
     model, tokens = decoder(position="none"), text()
     shorter = Decoder(model.config.model_copy(update={"context": 3}))
     shorter.load_state_dict(model.state_dict())
-    found, wanted = score(model, tokens, context=3), score(shorter, tokens)
-    assert found.by_position == pytest.approx(wanted.by_position, rel=1e-6)
-    assert found.tokens == wanted.tokens
+    actual, expected = score(model, tokens, context=3), score(shorter, tokens)
+    assert actual.by_position == pytest.approx(expected.by_position, rel=1e-6)
+    assert actual.tokens == expected.tokens
     with pytest.raises(ValueError, match="context"):
         score(model, tokens, context=0)
 
 
 def test_positions_that_no_token_has() -> None:
-    found = score(decoder(), text((2, 1)))
-    assert len(found.by_position) == 3
-    assert found.tokens == 5
+    scored = score(decoder(), text((2, 1)))
+    assert len(scored.by_position) == 3
+    assert scored.tokens == 5
 
 
 def test_the_loss_of_a_uniform_model_is_the_logarithm_of_its_vocabulary() -> None:
     model, tokens = decoder(), text()
     torch.nn.init.zeros_(model.head.weight)
-    found = score(model, tokens)
-    assert found.loss == pytest.approx(math.log(VOCAB), rel=1e-6)
-    assert found.by_position == pytest.approx([math.log(VOCAB)] * CONTEXT, rel=1e-6)
-    assert found.bits_per_byte == pytest.approx(math.log2(VOCAB) * len(tokens) / (4 * sum(LENGTHS)), rel=1e-6)
+    scored = score(model, tokens)
+    assert scored.loss == pytest.approx(math.log(VOCAB), rel=1e-6)
+    assert scored.by_position == pytest.approx([math.log(VOCAB)] * CONTEXT, rel=1e-6)
+    assert scored.bits_per_byte == pytest.approx(math.log2(VOCAB) * len(tokens) / (4 * sum(LENGTHS)), rel=1e-6)
 
 
 def test_a_document_does_not_see_the_one_before() -> None:
@@ -161,19 +161,19 @@ def test_the_mode_is_left_as_it_was_by_an_error_too() -> None:
 def test_the_random_numbers_are_left_alone() -> None:
     model, tokens = decoder(dropout=0.5).train(), text()
     torch.manual_seed(1)
-    wanted = torch.rand(3)
+    expected = torch.rand(3)
     torch.manual_seed(1)
     score(model, tokens)
-    assert torch.rand(3).equal(wanted)
+    assert torch.rand(3).equal(expected)
 
 
 def test_its_row() -> None:
-    found = score(decoder(), text())
-    assert found.row() == {
-        "held_out": found.loss,
-        "bits_per_byte": found.bits_per_byte,
-        "tokens": found.tokens,
-        "by_position": found.by_position,
+    scored = score(decoder(), text())
+    assert scored.row() == {
+        "held_out": scored.loss,
+        "bits_per_byte": scored.bits_per_byte,
+        "tokens": scored.tokens,
+        "by_position": scored.by_position,
     }
 
 

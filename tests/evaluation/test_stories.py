@@ -36,11 +36,11 @@ def decoder(tokenizer: Tokenizer) -> Decoder:
 
 def test_the_floor_is_the_probability_of_the_derivations(tokenizer: Tokenizer) -> None:
     tokens = encoded([derived.text for derived in DERIVED], tokenizer)
-    wanted = -sum(math.log(choice.probability) for derived in DERIVED for choice in derived.choices) / len(tokens)
-    found = floor(tokens, tokenizer)
-    assert found == pytest.approx(wanted, rel=1e-12)
-    assert found is not None
-    assert 0.5 * entropy() < found * len(tokens) / len(DERIVED) < 2 * entropy()
+    expected = -sum(math.log(choice.probability) for derived in DERIVED for choice in derived.choices) / len(tokens)
+    actual = floor(tokens, tokenizer)
+    assert actual == pytest.approx(expected, rel=1e-12)
+    assert actual is not None
+    assert 0.5 * entropy() < actual * len(tokens) / len(DERIVED) < 2 * entropy()
 
 
 @pytest.mark.parametrize("other", ["Call me Ishmael.", "Once upon a time"])
@@ -61,9 +61,9 @@ def test_sentences_are_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyP
         return [tokenizer.encode(text) for text in texts]
 
     monkeypatch.setattr(stories, "generate_ids", written)
-    found = judged(decoder(tokenizer), stories=3, tokens=50, top_p=0.9, seed=4)
+    result = judged(decoder(tokenizer), stories=3, tokens=50, top_p=0.9, seed=4)
     assert (len(sentences(one)), len(sentences(two))) == (10, 10)
-    assert found == Judged(written=10 + 3 + 10, grammatical=20, agreeing=19)
+    assert result == Judged(written=10 + 3 + 10, grammatical=20, agreeing=19)
     assert asked["prompts"].equal(torch.full((3, 1), tokenizer.eos))
     assert (asked["max_tokens"], asked["seed"], asked["eos"], asked["hop"]) == (50, 4, tokenizer.eos, 4)
     assert asked["sampling"].top_p == 0.9
@@ -71,10 +71,10 @@ def test_sentences_are_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyP
 
 def test_an_untrained_model_writes_nothing_grammatical(tokenizer: Tokenizer) -> None:
     model = decoder(tokenizer)
-    found = judged(model, stories=2, tokens=60, top_p=1.0)
-    assert (found.grammatical, found.agreeing) == (0, 0)
-    assert found.written >= 0
-    assert judged(model, stories=2, tokens=60, top_p=1.0) == found
+    result = judged(model, stories=2, tokens=60, top_p=1.0)
+    assert (result.grammatical, result.agreeing) == (0, 0)
+    assert result.written >= 0
+    assert judged(model, stories=2, tokens=60, top_p=1.0) == result
 
 
 def test_nothing_written_is_nothing_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,14 +58,14 @@ def test_combinations() -> None:
 def test_the_best_reads_fewest_layers_and_is_right_enough() -> None:
     deep, classifier = model(std=0.7), geometric()
     asked: dict[str, Any] = {"grid": [0.2, 0.5, 0.8, 1.0], "show": silent}
-    found = search_thresholds(deep, classifier, text(3000), delta=0.02, **asked)
-    assert found.combinations == 16
-    assert len(found.alike) == 4
-    assert found.best is not None
-    assert found.best.right >= found.right - 0.02
-    able = [row.layers for row in found.alike if row.right >= found.right - 0.02]
+    result = search_thresholds(deep, classifier, text(3000), delta=0.02, **asked)
+    assert result.combinations == 16
+    assert len(result.alike) == 4
+    assert result.best is not None
+    assert result.best.right >= result.right - 0.02
+    able = [row.layers for row in result.alike if row.right >= result.right - 0.02]
     assert able
-    assert found.best.layers <= min(able)
+    assert result.best.layers <= min(able)
     loose = search_thresholds(deep, classifier, text(3000), delta=0.9, **asked)
     assert loose.best is not None
     assert loose.best.thresholds[0] == 0.2, "the lowest, where anything is right enough"

@@ -26,8 +26,8 @@ def compare(
     return summary.compare(Compare(contenders, preset, changes, **asked), out, command=command)
 
 
-def unclocked(found: Comparison) -> list[Any]:
+def unclocked(actual: Comparison) -> list[Any]:
     """What does not depend on how fast the machine was."""
     clocks = ("ms a step", "ms a generated token", "peak MB a step")
-    rows = [{n: v for n, v in each.row.items() if n not in clocks} for each in found.contenders]
-    return [found.text, rows, [[each.samples, each.views] for each in found.contenders]]
+    rows = [{n: v for n, v in each.row.items() if n not in clocks} for each in actual.contenders]
+    return [actual.text, rows, [[each.samples, each.views] for each in actual.contenders]]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import Timing
-from seqloom.cli.timing import timed
+from seqloom.cli.bench import timed
 from seqloom.experiments import bench as module
 from seqloom.experiments.bench import bench as cell
 from seqloom.experiments.bench import run_bench
@@ -160,12 +160,12 @@ def _(patch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("name", BREAKS)
 @pytest.mark.usefixtures("no_clock")
 def test_wrong_mixers_get_no_time(name: str, what: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = BREAKS[name](monkeypatch)
+    message = BREAKS[name](monkeypatch)
     sizes = {"repeats": 1, "preset": "tiny"} if what == "step" else SMALL
     if (name, what) == ("not a number", "step"):
-        said = "not finite|is nan"  # the training step itself refuses to learn from it
+        message = "not finite|is nan"  # the training step itself refuses to learn from it
     mixer, peer = ("me", "attention:heads=4") if "attention" in name else ("he", "me")
-    with pytest.raises(ValueError, match=said) as refusal:
+    with pytest.raises(ValueError, match=message) as refusal:
         bench([mixer], peer, what=what, **sizes)
     assert "\n" not in str(refusal.value)
 
@@ -209,8 +209,8 @@ REFUSED: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.usefixtures("no_clock")
 def test_refusals_are_one_line(name: str) -> None:
-    mixers, against, changed, said = REFUSED[name]
-    with pytest.raises(ValueError, match=said) as refusal:
+    mixers, against, changed, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message) as refusal:
         bench(mixers, against, **{**SMALL, **changed})
     assert "\n" not in str(refusal.value)
 

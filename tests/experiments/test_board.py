@@ -121,7 +121,7 @@ def test_rates_are_added_until_the_best_lies_inside(
     assert stages[-1] == [f"attention/seed-4-lr-{best:g}"]
 
 
-def test_a_run_whose_row_is_kept_is_not_run_again(
+def test_a_run_whose_row_is_stored_is_not_run_again(
     board: Board, books: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ROWS", [row for row in ROWS if row.name in DECIDED])
@@ -158,7 +158,7 @@ def test_every_model_has_the_same_parameters_and_reads_the_same_batches(board: B
         (("data.held_out=0.02",), "24 authors cannot be divided so that validation has about 2% of the text"),
     ],
 )
-def test_a_text_that_is_too_short_is_said_in_one_line(books: str, changes: tuple[str, ...], message: str) -> None:
+def test_a_text_that_is_too_short_is_an_error_of_one_line(books: str, changes: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message) as error:
         _ = Board(books, (*SMALL, *changes)).study
     assert "\n" not in str(error.value)
@@ -210,7 +210,7 @@ def test_a_board_is_trained_stopped_continued_and_merged(
     assert merge(elsewhere, path)[0] == 0
 
 
-def test_times_are_of_all_rows_but_those_below_and_are_kept_apart(board: Board, tmp_path: Path) -> None:
+def test_times_are_of_all_rows_but_those_below_and_have_their_own_file(board: Board, tmp_path: Path) -> None:
     (stage,) = board.race.stages(Results(tmp_path))
     assert all(cell.alone for cell in stage)
     assert [cell.name for cell in stage[:3]] == ["times/steps", "times/attention-512", "times/attention-2048"]
@@ -223,7 +223,7 @@ def test_times_are_of_all_rows_but_those_below_and_are_kept_apart(board: Board, 
     assert {row["contender"] for row in read_times(tmp_path / "board_times.jsonl")} == {"he"}
 
 
-def test_the_command_says_what_is_too_short_in_one_line(
+def test_the_command_names_the_text_that_is_too_short(
     books: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changes = [word for change in (*SMALL, "training.batches=5000") for word in ("--set", change)]

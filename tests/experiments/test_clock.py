@@ -45,10 +45,10 @@ class Times:
 @pytest.fixture
 def times(monkeypatch: pytest.MonkeyPatch) -> Callable[[Formula], Times]:
     def install(formula: Formula) -> Times:
-        found = Times(formula)
-        monkeypatch.setattr(module, "training_step", found.step)
-        monkeypatch.setattr(module, "race", found.race)
-        return found
+        result = Times(formula)
+        monkeypatch.setattr(module, "training_step", result.step)
+        monkeypatch.setattr(module, "race", result.race)
+        return result
 
     return install
 
@@ -63,13 +63,13 @@ def affine(aim: float, floor: float, slope: float, by: str = "ffn") -> Formula:
 @pytest.mark.parametrize("aim", [60, 100, 164, 170, 400, 5000])
 def test_the_crossing_is_found(times: Callable[[Formula], Times], aim: float) -> None:
     fake = times(affine(aim, 50, 1.0))
-    found = match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING, repeats=5))
-    assert found.after == pytest.approx(aim - 50, rel=0.05, abs=1)
-    assert found.config == ME.model_copy(update={"ffn": found.after})
-    assert abs(found.difference) < 0.02
+    result = match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING, repeats=5))
+    assert result.after == pytest.approx(aim - 50, rel=0.05, abs=1)
+    assert result.config == ME.model_copy(update={"ffn": result.after})
+    assert abs(result.difference) < 0.02
     assert all(names[0] == "" for names, _ in fake.raced), "the other model runs in every race"
     assert len(fake.raced[-2][0]) > 2, "the sizes around the aim"
-    assert fake.raced[-1] == (["", str(found.after)], 5), "the best of them, again"
+    assert fake.raced[-1] == (["", str(result.after)], 5), "the best of them, again"
     assert len(fake.raced) < 12
 
 
@@ -84,9 +84,9 @@ def test_a_curve_is_found_in_a_few_tries(times: Callable[[Formula], Times]) -> N
 def test_depth_and_dim_move_as_they_may(times: Callable[[Formula], Times], by: Any, aim: float, after: int) -> None:
     config = decoder([{"kind": "me"}, {"kind": "attention", "heads": 4}], depth=2)
     times(affine(aim, 1, 1.0, by))
-    found = clock(config, ATTENTION, by, TRAINING)
-    assert all(size % (2 if by == "depth" else 4) == 0 for size in found.sizes)
-    assert found.nearest == after
+    result = clock(config, ATTENTION, by, TRAINING)
+    assert all(size % (2 if by == "depth" else 4) == 0 for size in result.sizes)
+    assert result.nearest == after
 
 
 def test_a_lucky_size_is_found_out(times: Callable[[Formula], Times], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,24 +95,24 @@ def test_a_lucky_size_is_found_out(times: Callable[[Formula], Times], monkeypatc
     real = fake.race
 
     def race(runs: Mapping[str, Any], repeats: int, **_: Any) -> dict[str, Timing]:
-        found = real(runs, repeats)
+        result = real(runs, repeats)
         return {name: Timing(tuple(2 * t for t in time.times)) if name and len(runs) == 2 and repeats == 7 else time
-                for name, time in found.items()}  # fmt: skip
+                for name, time in result.items()}  # fmt: skip
 
     monkeypatch.setattr(module, "race", race)
-    found = clock(ME, ATTENTION, "ffn", TRAINING, repeats=7)
-    assert len(found.sizes[found.nearest].ratio.times) == 14
-    assert found.sizes[found.nearest].ratio.median == pytest.approx(1.5, rel=0.05)
+    result = clock(ME, ATTENTION, "ffn", TRAINING, repeats=7)
+    assert len(result.sizes[result.nearest].ratio.times) == 14
+    assert result.sizes[result.nearest].ratio.median == pytest.approx(1.5, rel=0.05)
     with pytest.raises(ValueError, match="time it again with more repeats"):
-        match(ME, ATTENTION, equal="time", row=found)
+        match(ME, ATTENTION, equal="time", row=result)
 
 
 def test_slower_at_every_size(times: Callable[[Formula], Times]) -> None:
     times(affine(60, 100, 1.0))
-    found = clock(ME, ATTENTION, "ffn", TRAINING)
-    assert min(found.sizes) == 1
+    result = clock(ME, ATTENTION, "ffn", TRAINING)
+    assert min(result.sizes) == 1
     with pytest.raises(ValueError, match=r"^me is slower than attention even at ffn 1: .* 68\.333% above the "):
-        match(ME, ATTENTION, equal="time", row=found)
+        match(ME, ATTENTION, equal="time", row=result)
 
 
 def test_quicker_at_every_size_that_has_room(
@@ -130,20 +130,20 @@ def test_quicker_at_every_size_that_has_room(
 
 def test_nothing_is_timed_in_vain(times: Callable[[Formula], Times]) -> None:
     fake = times(affine(60, 50, 1.0))
-    for config, repeats, said in ((ME, 0, "repeats must be"), (decoder({"kind": "me"}, context=9), 5, "context")):
-        with pytest.raises(ValueError, match=said):
+    for config, repeats, message in ((ME, 0, "repeats must be"), (decoder({"kind": "me"}, context=9), 5, "context")):
+        with pytest.raises(ValueError, match=message):
             clock(config, ATTENTION, "ffn", TRAINING, repeats=repeats)
     assert fake.raced == []
 
 
 def test_real_steps_leave_complete_times() -> None:
     before = torch.get_rng_state()
-    found = clock(ME, ATTENTION, "ffn", TRAINING, repeats=1)
+    result = clock(ME, ATTENTION, "ffn", TRAINING, repeats=1)
     assert torch.equal(torch.get_rng_state(), before)
-    assert {1, 64} <= set(found.sizes)
-    assert all(min(size.seconds.times) > 0 for size in found.sizes.values())
-    assert len(found.other.times) >= 2
-    found.require(ME, ATTENTION, "ffn")
+    assert {1, 64} <= set(result.sizes)
+    assert all(min(size.seconds.times) > 0 for size in result.sizes.values())
+    assert len(result.other.times) >= 2
+    result.require(ME, ATTENTION, "ffn")
 
 
 def test_a_step_trains_on_noise() -> None:

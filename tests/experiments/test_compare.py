@@ -31,9 +31,9 @@ def test_all_read_the_same_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     real = Windows.batch
 
     def noted(self: Windows, step: int, batch: int):
-        found = real(self, step, batch)
-        seen.append([step, *found.flatten().tolist()])
-        return found
+        result = real(self, step, batch)
+        seen.append([step, *result.flatten().tolist()])
+        return result
 
     monkeypatch.setattr(Windows, "batch", noted)
     compare(THREE, "tiny", SMALL, tmp_path)
@@ -57,8 +57,8 @@ def test_a_compressed_memory_is_shown_filled(tmp_path: Path) -> None:
     """Its views are of a context and all that is remembered, next to the context of 16 of the other."""
     mixer = contender("compressive:heads=2,memory=8,compressed=4,rate=2")
     changes = [*SMALL, "model.position=none", "training.batches=2"]
-    found = compare([mixer, contender("attention:heads=2")], "tiny", changes, tmp_path)
-    views = {each.kind: {view.name: view.values for view in each.views} for each in found.contenders}
+    result = compare([mixer, contender("attention:heads=2")], "tiny", changes, tmp_path)
+    views = {each.kind: {view.name: view.values for view in each.views} for each in result.contenders}
     ours, other = views["compressive"], views["attention"]
     for region in ("compressed", "memory", "sequence"):
         assert len(ours[f"attention to the {region}"]) == 16 + 8 + 2 * 4

@@ -33,11 +33,11 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.experiments.decoding.latency", lambda model, state, tokens: 0.002)
 
 
-def test_every_kind_is_a_contender_of_its_own_defaults() -> None:
-    found = everyone(["mamba:state_dim=4", "rwkv", "attention:heads=32"])
-    assert [each.name for each in found] == [*CAUSAL, "attention-heads=32", "mamba-state_dim=4"]
+def test_every_kind_is_a_contender_with_its_defaults() -> None:
+    result = everyone(["mamba:state_dim=4", "rwkv", "attention:heads=32"])
+    assert [each.name for each in result] == [*CAUSAL, "attention-heads=32", "mamba-state_dim=4"]
     assert "identity" in CAUSAL, "which sees no other token"
-    for each in found[: len(CAUSAL)]:
+    for each in result[: len(CAUSAL)]:
         config = resolve("paper/small", [*SOURCE, *each.changes])  # which has attention with 32 heads
         assert config.model.mixers[0] == kinds()[each.name]()
 
@@ -75,9 +75,9 @@ def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
         out, probes = tmp_path / "all", ["parity"]
         return compare(two, "tiny", SMALL, out, left_out=left_out, lengths=[16, 8], probes=probes, probe_batches=2)
 
-    said = every({"none": "no room"})
-    good, wild = said.contenders
-    names = [column.name for column in said.columns]
+    rows = every({"none": "no room"})
+    good, wild = rows.contenders
+    names = [column.name for column in rows.columns]
     assert names[-5:] == [
         *("ms a token at 8", "ms a token at 16", "state bytes at 8", "state bytes at 16", "parity right"),
     ]
@@ -89,19 +89,19 @@ def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
     assert good.row["ms a token at 16"] == 2.0
     assert good.row["state bytes at 16"] == 2 * good.row["state bytes at 8"]
     assert 0 <= good.row["parity right"] <= 1
-    assert said.probe_batches == 2
-    assert "trained on it alone for 2 batches at most" in said.columns[-1].meaning
+    assert rows.probe_batches == 2
+    assert "trained on it alone for 2 batches at most" in rows.columns[-1].meaning
     assert good.limitations == ["keep a state of one size: it grows with the text"]
     assert wild.limitations[0].startswith("be trained so: stopped at step")
     assert wild.limitations[-1].startswith("do parity: stopped at step")
-    assert [(each.name, each.why) for each in said.left_out] == [("none", "no room")]
+    assert [(each.name, each.why) for each in rows.left_out] == [("none", "no room")]
     page = write(tmp_path / "all").read_text(encoding="utf-8")
     assert "be trained so: stopped at step" in page
     assert "left out: no room." in page
     real = experiment.train
     monkeypatch.setattr(experiment, "train", lambda config, folder, **n: real(config, only(folder, "wild"), **n))
     again = every({})
-    assert [each.row for each in again.contenders] == [each.row for each in said.contenders]
+    assert [each.row for each in again.contenders] == [each.row for each in rows.contenders]
 
 
 def only(folder: Path, but: str) -> Path:
@@ -117,9 +117,9 @@ def test_where_nobody_can_be_trained_there_is_no_comparison(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
-    said = compare([contender("me")], "tiny", SMALL, tmp_path)
+    comparison = compare([contender("me")], "tiny", SMALL, tmp_path)
     assert "left_out" not in json.loads((tmp_path / "comparison.json").read_text())
-    assert said.probe_batches is None
+    assert comparison.probe_batches is None
     assert not (tmp_path / "probes").exists()
     assert not list(tmp_path.rglob("decoding-*"))
 
@@ -145,9 +145,9 @@ def test_a_probe_that_a_mixer_cannot_take_has_no_value() -> None:
     ],
 )
 def test_what_a_mixer_cannot(kind: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = limitations(resolve("tiny", [*SOURCE, f"model.mixer={{kind: {kind}}}"]).model)
-    assert len(found) == len(words)
-    assert all(word in phrase for word, phrase in zip(words, found, strict=True))
+    result = limitations(resolve("tiny", [*SOURCE, f"model.mixer={{kind: {kind}}}"]).model)
+    assert len(result) == len(words)
+    assert all(word in phrase for word, phrase in zip(words, result, strict=True))
 
 
 @pytest.mark.usefixtures("stopped_clocks")
@@ -160,9 +160,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert [line.split()[0] for line in out.splitlines() if line.startswith("me ")] == ["me", "me"]
     assert "linear is left out: dim 6 is not divisible by heads 4" in out
     assert "copying right" in out
-    said = json.loads((tmp_path / "comparison.json").read_text())
-    assert [each["name"] for each in said["contenders"]] == ["me"]
-    assert [each["name"] for each in said["left_out"]] == ["attention", "linear", "attention-heads=32"]
+    written = json.loads((tmp_path / "comparison.json").read_text())
+    assert [each["name"] for each in written["contenders"]] == ["me"]
+    assert [each["name"] for each in written["left_out"]] == ["attention", "linear", "attention-heads=32"]
     assert command([*words, "--no-probes"]) == 0
     assert "copying right" not in capsys.readouterr().out
 

@@ -18,9 +18,9 @@ from tests.experiments.comparing import SMALL, compare, unclocked
 
 def test_a_contender_is_a_kind_with_settings() -> None:
     assert contender("she") == Contender("she", ("model.mixer.kind=she",))
-    found = contender("extractor:groups=4,in_proj=true")
-    assert found.name == "extractor-groups=4-in_proj=true"
-    assert found.changes == ("model.mixer.kind=extractor", "model.mixer.groups=4", "model.mixer.in_proj=true")
+    result = contender("extractor:groups=4,in_proj=true")
+    assert result.name == "extractor-groups=4-in_proj=true"
+    assert result.changes == ("model.mixer.kind=extractor", "model.mixer.groups=4", "model.mixer.in_proj=true")
 
 
 @pytest.mark.parametrize("text", ["", ":heads=2", "attention:heads"])
@@ -29,18 +29,18 @@ def test_what_is_no_contender(text: str) -> None:
         contender(text)
 
 
-def test_a_kind_stands_in_all_layers_of_a_recipe_whose_layers_differ() -> None:
+def test_a_kind_replaces_all_layers_of_a_recipe_whose_layers_differ() -> None:
     values = preset_values("paper/reformer_performer", contender("attention:heads=2").changes)
     assert values["model"]["mixer"] == {"kind": "attention", "heads": 2}
 
 
 @pytest.mark.parametrize("equal", first(1, ["params", "mul"]))
 @pytest.mark.usefixtures("stopped_clocks")
-def test_a_model_of_equal_size_stands_beside_each(tmp_path: Path, equal: Any) -> None:
+def test_each_contender_has_a_model_of_equal_size(tmp_path: Path, equal: Any) -> None:
     peer = contender("attention:heads=2")
-    said = compare([peer, contender("she")], "tiny", SMALL, tmp_path, match=Match(equal, peer))
-    made = next(each for each in said.contenders if each.matched_to)
-    assert len(said.contenders) == 3, "nothing is matched to the peer itself"
+    comparison = compare([peer, contender("she")], "tiny", SMALL, tmp_path, match=Match(equal, peer))
+    made = next(each for each in comparison.contenders if each.matched_to)
+    assert len(comparison.contenders) == 3, "nothing is matched to the peer itself"
     assert made.name == f"attention-heads=2.{equal}-of-she"
     assert made.matched_to == "she"
     assert re.match(r"attention: (ffn 64|dim 32|depth 1) → ", made.matched)
@@ -80,7 +80,7 @@ def test_the_size_that_moves_least_moves() -> None:
         assert quantity(config, "params") == pytest.approx(quantity(she.model, "params"), rel=0.01)
 
 
-def test_what_cannot_be_matched_says_why(tmp_path: Path) -> None:
+def test_what_cannot_be_matched_has_a_reason(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cannot be sized for me: no ffn brings"):
         compare(
             [contender("me")],

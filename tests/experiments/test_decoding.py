@@ -49,18 +49,18 @@ def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_a_state_that_is_told_what_it_read_is_like_one_that_read_it(kind: str) -> None:
+def test_a_filled_state_equals_one_that_read_the_tokens(kind: str) -> None:
     reader = model(kind)
-    true, told = long_context(reader, N, room=TOKENS), long_context(reader, N, room=TOKENS, limit=0.0)
-    assert (true.read, told.read) == (N, 16)
+    true, expected = long_context(reader, N, room=TOKENS), long_context(reader, N, room=TOKENS, limit=0.0)
+    assert (true.read, expected.read) == (N, 16)
     kept = [
         {name: (tensor.shape, tensor.dtype) for name, tensor in flat(reader.trim(each.state)).items()}
-        for each in (true, told)
+        for each in (true, expected)
     ]
     assert kept[0] == kept[1]
-    assert nbytes(reader.trim(true.state)) == nbytes(reader.trim(told.state))
-    assert all(int(tensor) == N for name, tensor in flat(told.state).items() if name.endswith("length"))
-    assert all(bool(tensor.isfinite().all()) for tensor in flat(told.state).values())
+    assert nbytes(reader.trim(true.state)) == nbytes(reader.trim(expected.state))
+    assert all(int(tensor) == N for name, tensor in flat(expected.state).items() if name.endswith("length"))
+    assert all(bool(tensor.isfinite().all()) for tensor in flat(expected.state).values())
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -69,8 +69,8 @@ def test_the_text_is_really_read() -> None:
     state = long_context(reader, N).state
     text = torch.randint(11, (1, N), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        wanted = reader.read(text, reader.start(1))[1]
-    torch.testing.assert_close(flat(state), flat(wanted))
+        expected = reader.read(text, reader.start(1))[1]
+    torch.testing.assert_close(flat(state), flat(expected))
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -91,8 +91,8 @@ class Counted:
     def __init__(self, P: int) -> None:
         self.P, self.r, self.now = P, 0, 0.0
 
-    def at(self, place: int) -> None:
-        self.r = place - 1
+    def at(self, position: int) -> None:
+        self.r = position - 1
 
     def __call__(self, tokens: int) -> None:
         for _ in range(tokens):
@@ -113,22 +113,22 @@ def test_the_mean_over_a_schedule(P: int, most: float, monkeypatch: pytest.Monke
     monkeypatch.setattr(pacing, "_once", clocked)
     monkeypatch.setattr(pacing, "_median", clocked)
     monkeypatch.setattr(pacing, "MOST", most)
-    found = pacing._mean(read, P)  # type: ignore[arg-type]  # a stand-in that counts
+    result = pacing._mean(read, P)  # type: ignore[arg-type]  # a stand-in that counts
     whole = Counted(P)
     whole(P)
-    assert found == pytest.approx(whole.now / P)
+    assert result == pytest.approx(whole.now / P)
     assert read.now < 40 * most or most in (9e9, 0.0), "it took as long as the period that it is to be shorter than"
 
 
 def test_the_schedule_is_the_extractors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every layer is put at the place; the period is that of the context."""
+    """The state of every layer is set to the position; the period is that of the context."""
     reader = model("he", 20)
     read = pacing._Reading(reader, long_context(reader, 20).state)
     read(1)
     assert longest(20) == 32
-    for place in (1, 8, 32):
-        read.at(place)
-        assert [int(length + 1 - origin) for origin, length in read.origins] == [place]
+    for position in (1, 8, 32):
+        read.at(position)
+        assert [int(length + 1 - origin) for origin, length in read.origins] == [position]
     asked: list[int] = []
     monkeypatch.setattr(pacing, "_mean", lambda read, P: asked.append(P) or 1.0)
     latency(reader, long_context(reader, 20).state, 20)
@@ -136,12 +136,12 @@ def test_the_schedule_is_the_extractors(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("kind", ["attention", "aft_full", "mamba"])
-def test_tokens_are_read_at_the_same_place_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, places = model(kind, N + TOKENS), []
+def test_repeats_read_at_the_same_position(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, positions = model(kind, N + TOKENS), []
     step = reader.step
 
     def noted(ids: Any, state: Any, *, reuse: bool) -> Any:
-        places.append(int(state.extra["length"]))
+        positions.append(int(state.extra["length"]))
         assert reuse
         return step(ids, state, reuse=reuse)
 
@@ -149,8 +149,8 @@ def test_tokens_are_read_at_the_same_place_again(kind: str, monkeypatch: pytest.
     monkeypatch.setattr(reader, "step", noted)
     monkeypatch.setattr(pacing, "MOST", 0.0)
     assert latency(reader, state, N) > 0
-    assert set(places[2:]) == {N}
-    assert min(places) == N
+    assert set(positions[2:]) == {N}
+    assert min(positions) == N
 
 
 def rows(kinds: list[str], lengths: list[int], out: Path) -> list[Token]:
@@ -161,27 +161,27 @@ def rows(kinds: list[str], lengths: list[int], out: Path) -> list[Token]:
 
 @pytest.mark.usefixtures("no_clock")
 def test_rows_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rows(["attention", "s5"], [8, 16], tmp_path)
-    assert [(row.contender, row.tokens) for row in found] == [
+    result = rows(["attention", "s5"], [8, 16], tmp_path)
+    assert [(row.contender, row.tokens) for row in result] == [
         *(("attention", 8), ("attention", 16), ("s5", 8), ("s5", 16)),
     ]
-    assert [row.state_bytes for row in found[:2]] == [2 * 8 * tokens * 4 for tokens in (8, 16)]
-    assert found[2].state_bytes == found[3].state_bytes
-    assert all((row.ms_per_token, row.why, row.tokens_read) == (2.0, None, row.tokens) for row in found)
+    assert [row.state_bytes for row in result[:2]] == [2 * 8 * tokens * 4 for tokens in (8, 16)]
+    assert result[2].state_bytes == result[3].state_bytes
+    assert all((row.ms_per_token, row.why, row.tokens_read) == (2.0, None, row.tokens) for row in result)
     measured: list[int] = []
     real = Decoding._measured
     monkeypatch.setattr(Decoding, "_measured", lambda cell: measured.append(cell.tokens) or real(cell))
-    assert rows(["attention", "s5"], [8, 16, 32], tmp_path)[0] == found[0]
+    assert rows(["attention", "s5"], [8, 16, 32], tmp_path)[0] == result[0]
     assert measured == [32, 32]
 
 
 @pytest.mark.parametrize("kind", ["aft_full", "attention", "he"])
 @pytest.mark.usefixtures("no_clock")
-def test_who_reads_no_further_than_its_context_gets_a_few_places_more(kind: str, tmp_path: Path) -> None:
+def test_a_model_limited_to_its_context_gets_a_few_positions_more(kind: str, tmp_path: Path) -> None:
     config = configs(kind)[kind]
-    found = module._model(config.model, N, torch.device("cpu"))
-    assert found.config.context == N + TOKENS * (kind == "aft_full")
-    assert found.position is None
+    result = module._model(config.model, N, torch.device("cpu"))
+    assert result.config.context == N + TOKENS * (kind == "aft_full")
+    assert result.position is None
 
 
 @pytest.mark.parametrize(

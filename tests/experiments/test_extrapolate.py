@@ -71,17 +71,17 @@ def test_the_loss_of_tokens_beyond_the_trained_length() -> None:
     ends = np.cumsum([len(part) for part in parts])
     text = Tokens(np.concatenate(parts).astype("<u2"), np.append(0, ends[:-1]), np.ones(3, np.int64))
     longer = at_length(model_of("attention", "alibi", heads=2), 10)
-    found = score(longer, text, context=10)
+    scored = score(longer, text, context=10)
     nats = []
     for part in parts:
         document = [EOS, *map(int, part)]
-        for place in range(1, len(document)):
-            start = (place - 1) // 10 * 10
-            if place - start > CONTEXT:
+        for position in range(1, len(document)):
+            start = (position - 1) // 10 * 10
+            if position - start > CONTEXT:
                 with torch.no_grad():
-                    p = torch.softmax(longer(torch.tensor([document[start:place]]))[0, -1].double(), 0)
-                nats.append(-math.log(float(p[document[place]])))
-    assert beyond(found, text, 10, CONTEXT) == pytest.approx(sum(nats) / len(nats), rel=1e-5)
+                    p = torch.softmax(longer(torch.tensor([document[start:position]]))[0, -1].double(), 0)
+                nats.append(-math.log(float(p[document[position]])))
+    assert beyond(scored, text, 10, CONTEXT) == pytest.approx(sum(nats) / len(nats), rel=1e-5)
     assert beyond(score(longer, text, context=6), text, 6, CONTEXT) is None
 
 
@@ -103,8 +103,8 @@ def test_the_study(
     text = tmp_path / "held.txt"
     text.write_text("The fox saw the old boat by the river and went home. " * 12)
     assert extrapolate(runs, out, "16,32", str(text)) == 0
-    said = capsys.readouterr().out
-    assert "learned: learned positions reach 16 tokens" in said
+    output = capsys.readouterr().out
+    assert "learned: learned positions reach 16 tokens" in output
     rows = {(row["run"], row["length"]): row for row in read(out)}
     assert len(rows) == 6
     assert rows["learned", 16]["loss"] is not None

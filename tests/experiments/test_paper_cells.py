@@ -98,13 +98,15 @@ def test_which_mixers(grids: MakeGrid) -> None:
     assert {"she, no positions", "he, no output projection", "we, no adjustment"} <= set(series["controls"])
 
 
-def test_controls_leave_out_what_they_say(grids: MakeGrid) -> None:
+def test_controls_leave_out_what_their_names_state(grids: MakeGrid) -> None:
     grid = grids("small")
-    found = {line.series: grid.config(line.model).model for line in STUDIES["controls"](grid).lines}
-    assert found["she"].position.kind == "learned"
-    assert found["she, no positions"].position.kind == found["attention-heads=32, no positions"].position.kind == "none"
-    assert found["he, no output projection"].mixer.model_dump() == {"kind": "he", "out_proj": False}
-    bare = found["he, no adjustment"].mixer.model_dump()
+    result = {line.series: grid.config(line.model).model for line in STUDIES["controls"](grid).lines}
+    assert result["she"].position.kind == "learned"
+    assert (
+        result["she, no positions"].position.kind == result["attention-heads=32, no positions"].position.kind == "none"
+    )
+    assert result["he, no output projection"].mixer.model_dump() == {"kind": "he", "out_proj": False}
+    bare = result["he, no adjustment"].mixer.model_dump()
     assert bare == {"kind": "extractor", "groups": 128, "in_proj": True, "adjust": False, "out_proj": True}
 
 
@@ -196,9 +198,9 @@ def test_seed_by_seed_and_only(grids: MakeGrid) -> None:
         study.only(["rwkv"])
 
 
-def test_what_differs_is_said(grids: MakeGrid, tmp_path: Path) -> None:
-    said = differences(grids("small"), STUDIES["fig8"](grids("small")))
-    assert said == (
+def test_differences_are_listed(grids: MakeGrid, tmp_path: Path) -> None:
+    differing = differences(grids("small"), STUDIES["fig8"](grids("small")))
+    assert differing == (
         "depth 2 (paper: 18), context 32 (paper: 128), batches 3,000 (paper: 60,000), vocabulary 300 (paper: 5,000)"
     )
     sweep = differences(grids("small"), STUDIES["fig10"](grids("small")))

@@ -44,14 +44,14 @@ def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = data(html_of(html))["charts"]["fig8-training"]["tables"]["rows"].splitlines()
     numbers = next(csv.reader(row for row in rows if row.startswith("attention-heads=32")))
     first = sorted(seed.medians[0][2] for seed in study.lines[0].seeds)
-    assert tuple(float(each) for each in numbers[2:]) == pytest.approx((sum(first) / 2, *first), rel=1e-4)
+    assert tuple(float(number) for number in numbers[2:]) == pytest.approx((sum(first) / 2, *first), rel=1e-4)
     assert paper("fig8", "fig9", "--scale", "tiny", "--out", tmp_path, "--seeds", 2, *TWO) == 0
     again = capsys.readouterr()
     assert "4 runs of 48 batches in all, 4 finished" in again.out
     assert "parameters; in" not in again.err, "nothing is trained again"
 
 
-def test_learning_rates_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_learning_rates_are_separate_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("lr", "--scale", "tiny", "--out", tmp_path, "--only", "me") == 0
     assert re.findall(r"^me +([\d.]+) ", capsys.readouterr().out, re.M)[-2:] == ["0.0005", "0.001"]
     assert ">0.0005<" in (tmp_path / "lr.html").read_text()
@@ -59,9 +59,9 @@ def test_learning_rates_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("fig10", "--scale", "tiny", "--out", tmp_path / "new", "--plan", "--only", "me") == 0
-    said = capsys.readouterr().out
-    assert re.search(r"me\.context=8 +1 +0 +12 +[\d,]+ .* +3 steps now", said)
-    assert "2 runs of 24 batches in all" in said
+    output = capsys.readouterr().out
+    assert re.search(r"me\.context=8 +1 +0 +12 +[\d,]+ .* +3 steps now", output)
+    assert "2 runs of 24 batches in all" in output
     assert not (tmp_path / "new").exists()
 
 
@@ -89,7 +89,7 @@ def test_unfinished_cells_are_shown_as_unfinished(tmp_path: Path) -> None:
     assert "she (unfinished)" not in (tmp_path / "fig8.html").read_text(), "a curve without a point is not drawn"
 
 
-def test_a_half_done_curve_says_so(tmp_path: Path) -> None:
+def test_an_unfinished_curve_is_marked(tmp_path: Path) -> None:
     assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--only", "me", "--batches", 6) == 0
     assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--only", "we", "--batches", 12) == 0
     from seqloom.experiments.paper.rows import write
@@ -106,10 +106,10 @@ def test_a_half_done_curve_says_so(tmp_path: Path) -> None:
 
 def test_matched_attention_is_raced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("equal-params", "--scale", "tiny", "--out", tmp_path, "--only", "he") == 0
-    said = capsys.readouterr().out
-    assert "ms a step, raced" in said
-    assert "attention as he: attention: ffn 64 → 56" in said
-    assert "attention as she" not in said
+    output = capsys.readouterr().out
+    assert "ms a step, raced" in output
+    assert "attention as he: attention: ffn 64 → 56" in output
+    assert "attention as she" not in output
     times = [row for row in results.read(tmp_path) if row["cell"] == "races/equal-params"]
     assert {row["contender"] for row in times} == {"he", "attention-heads=32.ffn=56"}
     assert "ms per training step, all by turns" in (tmp_path / "equal-params.html").read_text()
@@ -159,7 +159,7 @@ def test_what_the_command_refuses(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)  # as where it is not installed
     assert paper(*words, "--out", tmp_path / "new") == 2
-    said = capsys.readouterr()
-    assert says in said.err
-    assert said.err.count("\nseqloom: ") + said.err.startswith("seqloom: ") == 1
+    output = capsys.readouterr()
+    assert says in output.err
+    assert output.err.count("\nseqloom: ") + output.err.startswith("seqloom: ") == 1
     assert not (tmp_path / "new" / "cells").exists()

@@ -1,4 +1,4 @@
-"""Cells are trained once, go on where they stopped, and are shown as far as they are; what they show is their rows."""
+"""Cells are trained once and resume where they stopped; unfinished ones are shown too, all from their rows."""
 
 import json
 import os
@@ -41,8 +41,8 @@ def trained(grid: Grid, study: Study, seeds: int = 1) -> Results:
 
 def left(grid: Grid, study: Study, seeds: int = 1) -> list[str]:
     """The runs that are not done."""
-    found = known(Paper(grid, [(study, seeds)], raced=False).study, grid.out)
-    return [cell.name for cell in study.cells(seeds) if f"cells/{cell.name}" not in found.rows]
+    result = known(Paper(grid, [(study, seeds)], raced=False).study, grid.out)
+    return [cell.name for cell in study.cells(seeds) if f"cells/{cell.name}" not in result.rows]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -51,10 +51,10 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def test_medians_over_whole_stretches() -> None:
     losses = [(step, float(loss)) for step, loss in enumerate([9, 1, 5, 2, 8, 3, 7], 1)]
-    found = Progress(7, losses, [], None)
-    assert found.medians(3) == [(1, 3, 5.0), (4, 6, 3.0)]
-    assert found.medians(7) == [(1, 7, 5.0)]
-    assert found.medians(8) == []
+    result = Progress(7, losses, [], None)
+    assert result.medians(3) == [(1, 3, 5.0), (4, 6, 3.0)]
+    assert result.medians(7) == [(1, 7, 5.0)]
+    assert result.medians(8) == []
 
 
 def test_progress(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_progress(tmp_path: Path) -> None:
         progress(tmp_path, 3)
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(encode({"step": 4, "held_out": 3.5}))
-    found = progress(tmp_path, 4)
-    assert found.finished
-    assert (found.batches, found.held_out, found.seconds) == (4, [(4, 3.5)], 2.5)
+    result = progress(tmp_path, 4)
+    assert result.finished
+    assert (result.batches, result.held_out, result.seconds) == (4, [(4, 3.5)], 2.5)
     assert not progress(tmp_path, 5).finished
 
 
@@ -78,26 +78,26 @@ def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None
     assert trained(grid, study, 2).failed == {}
     before = {cell: (grid.folder(cell) / "metrics.jsonl").read_bytes() for cell in cells}
     assert left(grid, study, 2) == []
-    figure, *found = write(grid, study, 2, command="seqloom paper fig8")
-    assert rows(grid.out / "fig8.jsonl") == [figure, *found]
+    figure, *actual = write(grid, study, 2, command="seqloom paper fig8")
+    assert rows(grid.out / "fig8.jsonl") == [figure, *actual]
     assert (figure["scale"], figure["seeds"], figure["batches"], figure["stretch"]) == ("tiny", 2, 12, 1)
     assert figure["paired"] is False, "seeds draw weights and dropout alone"
     assert 0 < figure["floor"] < figure["unigram"]
     assert "dim 32 (paper: 128)" in figure["differs"]
     for cell in cells:
         own = rows(grid.folder(cell) / "metrics.jsonl")
-        said = [row for row in found if row["cell"] == cell.name]
-        told = next(row for row in said if row["row"] == "cell")
+        of_cell = [row for row in actual if row["cell"] == cell.name]
+        expected = next(row for row in of_cell if row["row"] == "cell")
         losses = [row["loss"] for row in own if "loss" in row]
-        assert [row["loss"] for row in said if row["row"] == "median"] == losses
-        assert [(row["step"], row["loss"]) for row in said if row["row"] == "held-out"] == [
+        assert [row["loss"] for row in of_cell if row["row"] == "median"] == losses
+        assert [(row["step"], row["loss"]) for row in of_cell if row["row"] == "held-out"] == [
             (row["step"], row["held_out"]) for row in own if "held_out" in row
         ]
-        assert told["finished"]
-        assert told["held_out"] == own[-1]["held_out"]
-        assert told["training"] == losses[-1]
-        assert told["seconds"] == statistics.median(row["seconds"] for row in own if "seconds" in row)
-        assert told["parameters"] == {"she": 42828, "attention-heads=32": 28492}[told["series"]]
+        assert expected["finished"]
+        assert expected["held_out"] == own[-1]["held_out"]
+        assert expected["training"] == losses[-1]
+        assert expected["seconds"] == statistics.median(row["seconds"] for row in own if "seconds" in row)
+        assert expected["parameters"] == {"she": 42828, "attention-heads=32": 28492}[expected["series"]]
     assert {cell: (grid.folder(cell) / "metrics.jsonl").read_bytes() for cell in cells} == before
 
 
@@ -122,10 +122,10 @@ def test_a_signal_stops_it_and_it_goes_on(grid: Grid, tmp_path: Path, monkeypatc
     monkeypatch.setattr(Metrics, "append", append)
     she = Cell(grid.model("she"), 0)
     assert left(grid, study) == ["she.seed-0"]
-    _, *found = write(grid, study, 1)
-    told = {row["series"]: row for row in found if row["row"] == "cell"}
-    assert (told["she"]["batches"], told["she"]["finished"], told["she"]["held_out"]) == (5, False, None)
-    assert told["attention-heads=32"]["finished"]
+    _, *actual = write(grid, study, 1)
+    expected = {row["series"]: row for row in actual if row["row"] == "cell"}
+    assert (expected["she"]["batches"], expected["she"]["finished"], expected["she"]["held_out"]) == (5, False, None)
+    assert expected["attention-heads=32"]["finished"]
     trained(grid, study.only(["she"]))
     other = Grid(scale_of("tiny"), tmp_path / "whole")
     trained(other, study.only(["she"]))
@@ -143,15 +143,15 @@ def test_a_run_that_fails_is_a_row_and_the_others_go_on(grid: Grid, capsys: pyte
     assert "config.json" in failed["attention-heads=32.seed-0"]
     assert "cells/attention-heads=32.seed-0 failed: " in capsys.readouterr().err
     assert left(grid, study) == ["attention-heads=32.seed-0"]
-    _, *found = write(grid, study, 1, failed=failed)
-    assert [row["failed"] for row in found if row["row"] == "cell"] == [failed["attention-heads=32.seed-0"], None]
+    _, *result = write(grid, study, 1, failed=failed)
+    assert [row["failed"] for row in result if row["row"] == "cell"] == [failed["attention-heads=32.seed-0"], None]
 
 
 def test_every_batch_of_figure_9(grid: Grid) -> None:
     study = STUDIES["fig9"](grid).only(["she"])
     trained(grid, study, 3)
-    _, *found = write(grid, study, 3)
-    every = [row for row in found if row["row"] == "batches"]
+    _, *result = write(grid, study, 3)
+    every = [row for row in result if row["row"] == "batches"]
     assert len(every) == 1, "one seed alone"
     assert every[0]["steps"] == list(range(1, 13))
     assert every[0]["losses"] == [loss for _, loss in progress(grid.folder(Cell(grid.model("she"), 0)), 12).losses]
@@ -167,12 +167,12 @@ def test_the_plan_reads_or_times(grid: Grid, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(planning, "training_step", step)
     monkeypatch.setattr(planning, "seconds", lambda run, repeats: Timing((3600.0,)))
     study = STUDIES["fig8"](grid).only(TWO)
-    found = plan(Paper(grid, [(study, 1)]).study, grid.out)
+    result = plan(Paper(grid, [(study, 1)]).study, grid.out)
     assert stepped == ["attention", "she"]
     scoring = 2 * len(grid.corpus.held) / (4 * 16) / 3
-    assert found.hours == pytest.approx(2 * (12 + scoring))
-    assert "2 runs of 24 batches in all, 0 finished" in str(found)
-    assert [part.parameters for part in found.parts] == [28492, 42828]
+    assert result.hours == pytest.approx(2 * (12 + scoring))
+    assert "2 runs of 24 batches in all, 0 finished" in str(result)
+    assert [part.parameters for part in result.parts] == [28492, 42828]
     assert not (grid.out / "cells").exists(), "a plan trains nothing"
     monkeypatch.setattr(planning, "ENOUGH", 5)
     trained(grid, study.only(TWO[1:]))

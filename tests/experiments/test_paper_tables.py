@@ -29,7 +29,7 @@ def test_a_written_formula_is_the_formula(place: tuple[int, str, str]) -> None:
 
 def test_every_formula_and_every_misprint_is_there() -> None:
     assert set(CLOSED) == set(ENTRIES)
-    marked = {(*place, seed, form) for place, found in MISPRINTS.items() for seed, form, _ in found}
+    marked = {(*place, seed, form) for place, result in MISPRINTS.items() for seed, form, _ in result}
     known = {(*place, seed, form) for place, entry in ENTRIES.items() for seed, form in entry.misprints}
     assert known - marked == {(5, "attention", "add", "000", "closed")}, "which is that of the other version"
     assert marked <= known
@@ -39,10 +39,10 @@ def test_every_formula_and_every_misprint_is_there() -> None:
 
 
 @pytest.mark.parametrize("number", [3, 4, 5, 6])
-def test_values_are_what_seqloom_cost_says(number: int) -> None:
-    found = rows(number)
-    assert found
-    assert all(row["value"] == row["cost"] for row in found)
+def test_values_are_those_of_seqloom_cost(number: int) -> None:
+    result = rows(number)
+    assert result
+    assert all(row["value"] == row["cost"] for row in result)
 
 
 def test_table_7_is_the_papers() -> None:

@@ -21,14 +21,14 @@ def test_each_layer_that_is_shown_ends_with_its_reach() -> None:
         assert max(map(max, view["values"])) == 3
 
 
-def test_the_reach_of_a_memory_is_said() -> None:
+def test_the_reach_of_a_memory_is_stated() -> None:
     tokenizer = Tokenizer.train([TEXT], 270)
     mixer = {"kind": "compressive", "heads": 2, "memory": 6, "compressed": 5, "rate": 3}
     sizes = {"vocab": 270, "dim": 8, "depth": 3, "context": 12, "position": {"kind": "none"}}
     shown = views(seqloom.decoder([mixer], **sizes).eval(), tokenizer, tokenizer.encode(TEXT))
-    said = [view["meaning"] for view in shown if view["name"] == "reach"]
-    assert len(said) == 3
-    assert all(each.endswith("A layer reaches 21 tokens back at most, all 3 layers 63 together.") for each in said)
+    meanings = [view["meaning"] for view in shown if view["name"] == "reach"]
+    assert len(meanings) == 3
+    assert all(each.endswith("A layer reaches 21 tokens back at most, all 3 layers 63 together.") for each in meanings)
 
 
 def test_attention_by_region_is_of_a_text_that_fills_both_memories() -> None:

@@ -52,7 +52,7 @@ def asked_of(name: str, seed: int = 0) -> tuple[Decoder, ProbeObjective]:
     return Decoder(config), ProbeObjective(task, 16, 4, seed)
 
 
-def test_every_cell_is_kept_and_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cell_is_stored_and_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = recall(TWO, ["mqar", "parity:length=6"], [2], tmp_path, seeds=2, **TINY)
     whole = [row for row in rows if row.distance is None]
     assert len(whole) == 2 * 2 * 2
@@ -184,12 +184,12 @@ def test_a_perfect_model_is_scored_so(name: str, monkeypatch: pytest.MonkeyPatch
         asked = task.questions(1, HELD_OUT + step, 4)
         known |= {row.tobytes(): right for row, right in zip(asked.tokens, asked.targets, strict=True)}
 
-    def told(ids: torch.Tensor, shift: torch.Tensor | int = 0) -> torch.Tensor:
+    def expected(ids: torch.Tensor, shift: torch.Tensor | int = 0) -> torch.Tensor:
         right = torch.stack([torch.from_numpy(known[row.numpy().tobytes()]) for row in ids])
         return torch.nn.functional.one_hot((right + shift) % task.vocab, task.vocab).float()
 
     def score(shift: torch.Tensor | int) -> dict[str, Any]:
-        monkeypatch.setattr(objective, "answers", lambda model, ids: (told(ids, shift), Extras()))
+        monkeypatch.setattr(objective, "answers", lambda model, ids: (expected(ids, shift), Extras()))
         return objective.score(model, None)
 
     good = score(0)
@@ -198,12 +198,14 @@ def test_a_perfect_model_is_scored_so(name: str, monkeypatch: pytest.MonkeyPatch
     assert good["held_out"] == pytest.approx(math.log1p((task.vocab - 1) / math.e))
     assert score(1)["accuracy"] == 0.0
     scored = torch.from_numpy(task.questions(1, HELD_OUT, 4).scored)
-    if len({tuple(row) for row in scored.tolist()}) == 1:  # the same places in each row: right where nothing is asked
+    if (
+        len({tuple(row) for row in scored.tolist()}) == 1
+    ):  # the same positions in each row: right where nothing is asked
         assert score(scored.long())["accuracy"] == 0.0
 
 
 def test_a_summary_is_all_that_is_read() -> None:
-    """What stands after the sign changes nothing, and every answer comes through the one place."""
+    """Tokens after the sign change nothing, and every answer comes through the one position."""
     model, objective = asked_of("compression")
     task = objective.probe
     ids = objective.batch(0, 0, model)["ids"]
@@ -226,10 +228,10 @@ def test_only_questions_cost() -> None:
     batch = objective.batch(0, 0, model)
     logits = model(batch["ids"])
     asked = torch.from_numpy(objective.probe.questions(0, 0, 4).scored)
-    wanted = -logits.log_softmax(2)[asked].gather(1, batch["targets"][asked][:, None]).mean()
-    found = objective.losses(model, batch, {})
-    torch.testing.assert_close(found.losses, {"loss": wanted})
-    assert found.carried == {}
+    expected = -logits.log_softmax(2)[asked].gather(1, batch["targets"][asked][:, None]).mean()
+    actual = objective.losses(model, batch, {})
+    torch.testing.assert_close(actual.losses, {"loss": expected})
+    assert actual.carried == {}
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,9 +273,9 @@ def test_what_the_command_refuses(
     tmp_path: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["study", "recall", "--out", str(tmp_path / "x"), *words]) == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
     assert not (tmp_path / "x").exists()
 
 

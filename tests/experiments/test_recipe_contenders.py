@@ -21,9 +21,9 @@ TINY = [
 
 def test_a_recipe_is_a_contender() -> None:
     assert contender("llama/small") == Contender("llama-small", ("model=llama/small",))
-    found = contender("llama/small:heads=2,kv_heads=1")
-    assert found.name == "llama-small-heads=2-kv_heads=1"
-    assert found.changes == ("model=llama/small", "model.mixer.heads=2", "model.mixer.kv_heads=1")
+    result = contender("llama/small:heads=2,kv_heads=1")
+    assert result.name == "llama-small-heads=2-kv_heads=1"
+    assert result.changes == ("model=llama/small", "model.mixer.heads=2", "model.mixer.kv_heads=1")
     assert contender("their/own.yaml") == Contender("own", ("model=their/own.yaml",))
 
 
@@ -48,7 +48,7 @@ def test_the_first_recipe_named_is_the_preset(texts: list[str], preset: str) -> 
         ("llama/small:kv_heads=0", "kv_"),
     ],
 )
-def test_a_mistake_is_found_before_torch_is_loaded(text: str, words: str) -> None:
+def test_a_mistake_is_reported_before_torch_is_loaded(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         require_contenders([text], "llama/small")
 

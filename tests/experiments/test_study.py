@@ -20,11 +20,11 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "EVERY", 0.02)
 
 
-def numbers(found: Results) -> dict[str, int]:
-    return {name: rows[0].value for name, rows in found.rows.items() if isinstance(rows[0], Number)}
+def numbers(actual: Results) -> dict[str, int]:
+    return {name: rows[0].value for name, rows in actual.rows.items() if isinstance(rows[0], Number)}
 
 
-def test_a_cell_runs_once_and_its_rows_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_runs_once_and_its_rows_are_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cells = [Square("two", 2), Square("deep/three", 3)]
     assert numbers(run(study(cells), tmp_path, command="seqloom study squares")) == {"two": 4, "deep/three": 9}
     assert "run 2 of 2, deep/three: done" in capsys.readouterr().err
@@ -39,9 +39,9 @@ def test_a_cell_runs_once_and_its_rows_are_kept(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_later_stage_reads_the_rows_of_an_earlier_one(tmp_path: Path) -> None:
-    def stages(found: Results) -> Iterator[Sequence[Cell]]:
+    def stages(actual: Results) -> Iterator[Sequence[Cell]]:
         yield [Square("one", 3)]
-        yield [Square("next", row.value) for row in found.of(Number)]
+        yield [Square("next", row.value) for row in actual.of(Number)]
 
     whole = Study("squares", {}, stages)
     assert [cell.name for cell in preview(whole, tmp_path)] == ["one"], "the second is not known yet"
@@ -61,10 +61,10 @@ def test_a_later_stage_reads_the_rows_of_an_earlier_one(tmp_path: Path) -> None:
 )
 def test_a_cell_that_fails_is_a_row_and_the_others_go_on(tmp_path: Path, error: str, why: str) -> None:
     cells = [Square("bad", 2, error), Square("good", 3)]
-    found = run(study(cells), tmp_path)
-    assert numbers(found) == {"good": 9}
-    assert why in found.failed["bad"]
-    assert "\n" not in found.failed["bad"]
+    result = run(study(cells), tmp_path)
+    assert numbers(result) == {"good": 9}
+    assert why in result.failed["bad"]
+    assert "\n" not in result.failed["bad"]
     assert why in next(line["failed"] for line in read(tmp_path) if line["cell"] == "bad")
     assert (tmp_path / "logs" / "bad.log").is_file() == (error == "fault"), "a fault of ours leaves its traceback"
     again = run(study([Square("bad", 2), cells[1]]), tmp_path)
@@ -77,10 +77,10 @@ def test_a_process_that_is_killed_is_a_row_and_a_race_is_alone(tmp_path: Path, m
     real = runner._run_here
     monkeypatch.setattr(runner, "_run_here", lambda cell, *more: here.append(cell.name) or real(cell, *more))
     cells = [Timed("race", 5), Square("bad", 2, "killed"), Square("wrong", 2, "value"), Square("good", 3)]
-    found = run(study(cells), tmp_path, Workers(jobs=2))
-    assert numbers(found) == {"good": 9, "race": 25}
-    assert "killed by SIGKILL: the system does so when the memory is not enough" in found.failed["bad"]
-    assert found.failed["wrong"] == "too odd to be squared"
+    result = run(study(cells), tmp_path, Workers(jobs=2))
+    assert numbers(result) == {"good": 9, "race": 25}
+    assert "killed by SIGKILL: the system does so when the memory is not enough" in result.failed["bad"]
+    assert result.failed["wrong"] == "too odd to be squared"
     assert here == ["race"], "in this process, with all cores, after the others"
 
 
@@ -104,16 +104,16 @@ def test_a_folder_of_another_study(tmp_path: Path) -> None:
     assert not (tmp_path / "two").exists()
 
 
-def test_rows_of_other_settings_are_found_again(tmp_path: Path) -> None:
+def test_rows_of_other_settings_are_measured_again(tmp_path: Path) -> None:
     run(study([Square("one", 1)]), tmp_path)
     assert numbers(run(study([Square("one", 5)]), tmp_path)) == {"one": 25}
 
 
 def document(path: Path, **changes: Any) -> None:
     """A rows.json with changes, under a right digest."""
-    found = {**json.loads(path.read_text()), **changes}
-    found.pop("sha256")
-    path.write_bytes(sealed(found))
+    content = {**json.loads(path.read_text()), **changes}
+    content.pop("sha256")
+    path.write_bytes(sealed(content))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.cli.comparing import printed
+from seqloom.cli.comparison import printed
 from seqloom.core.statistics import differences, mean_of
 from seqloom.experiments.columns import STATISTICS
 from seqloom.experiments.compare import Compare
@@ -23,12 +23,12 @@ from tests.experiments.comparing import SMALL, THREE, compare
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
-    said = compare(THREE, "tiny", SMALL, tmp_path, seeds=2)
-    found = said.contenders
-    assert {each.name for each in found} == {each.name for each in THREE}
-    assert [each.row["held-out loss"] for each in found] == sorted(each.row["held-out loss"] for each in found)
+    comparison = compare(THREE, "tiny", SMALL, tmp_path, seeds=2)
+    result = comparison.contenders
+    assert {each.name for each in result} == {each.name for each in THREE}
+    assert [each.row["held-out loss"] for each in result] == sorted(each.row["held-out loss"] for each in result)
     everything = {}
-    for each in found:
+    for each in result:
         runs = [read(tmp_path / folder / "metrics.jsonl") for folder in each.runs]
         assert each.runs == [f"{each.name}/seed-{seed}" for seed in (0, 1)]
         held = [run[-1]["held_out"] for run in runs]
@@ -38,11 +38,11 @@ def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:
         losses = [[step["loss"] for step in run if "loss" in step] for run in runs]
         assert [len(run) for run in losses] == [6, 6]
         assert each.row["training loss"] == pytest.approx(statistics.mean(run[-1] for run in losses))
-        assert [len(places) for places in each.by_position] == [16, 16]
+        assert [len(positions) for positions in each.by_position] == [16, 16]
         everything[each.name] = dict(enumerate(held))
-    assert (said.baseline, said.paired, said.stretch) == ("attention-heads=2", False, 1)
-    apart = differences(everything, dict.fromkeys(everything, said.baseline))
-    for each in found:
+    assert (comparison.baseline, comparison.paired, comparison.stretch) == ("attention-heads=2", False, 1)
+    apart = differences(everything, dict.fromkeys(everything, comparison.baseline))
+    for each in result:
         own, one = everything[each.name], apart.get(each.name)
         assert each.row["± held-out"] == mean_of(list(own.values())).half
         assert each.row["to baseline"] == (one and one.estimate.mean)
@@ -63,40 +63,40 @@ def test_a_training_loss_is_of_the_last_tenth(batches: int, last: int, tmp_path:
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_the_baseline_is_the_first_with_attention(tmp_path: Path) -> None:
-    said = compare([THREE[1], THREE[0]], "tiny", SMALL, tmp_path)
-    assert (said.baseline, said.paired) == (THREE[0].name, False)
+    comparison = compare([THREE[1], THREE[0]], "tiny", SMALL, tmp_path)
+    assert (comparison.baseline, comparison.paired) == (THREE[0].name, False)
     assert compare([THREE[1]], "tiny", SMALL, tmp_path).baseline == "she"
 
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_one_seed_has_no_interval(tmp_path: Path) -> None:
-    said = compare(THREE[:2], "tiny", SMALL, tmp_path)
-    shown = [column.name for column in said.columns]
+    comparison = compare(THREE[:2], "tiny", SMALL, tmp_path)
+    shown = [column.name for column in comparison.columns]
     assert [name for name in STATISTICS if name in shown] == ["to baseline"]
-    assert all(each.row["± held-out"] is None for each in said.contenders)
-    assert "No difference to attention-heads=2 could be settled here: each was observed once." in printed(said)
+    assert all(contender.row["± held-out"] is None for contender in comparison.contenders)
+    assert "No difference to attention-heads=2 could be settled here: each was observed once." in printed(comparison)
 
 
-def test_what_is_kept(tmp_path: Path) -> None:
-    said = compare(THREE, "tiny", SMALL, tmp_path, prompts=["The king", "Once"], command="seqloom compare she")
+def test_the_stored_comparison(tmp_path: Path) -> None:
+    comparison = compare(THREE, "tiny", SMALL, tmp_path, prompts=["The king", "Once"], command="seqloom compare she")
     document = json.loads((tmp_path / "comparison.json").read_text())
-    assert Comparison.model_validate(document) == said
-    assert said.origin.command == "seqloom compare she"
-    assert said.text.floor < said.text.unigram
-    names = [column.name for column in said.columns]
+    assert Comparison.model_validate(document) == comparison
+    assert comparison.origin.command == "seqloom compare she"
+    assert comparison.text.floor < comparison.text.unigram
+    names = [column.name for column in comparison.columns]
     assert names[0] == "held-out loss"
-    for each in said.contenders:
-        assert set(names) <= set(each.row)
+    for contender in comparison.contenders:
+        assert set(names) <= set(contender.row)
         for name in ("ms a step", "peak MB a step", "ms a generated token", "state bytes", "operations a token"):
-            assert each.row[name] > 0, name
-        assert 0 <= each.row["agreeing"] <= each.row["grammatical"] <= 1
-        assert [(one.prompt, one.seed) for one in each.samples] == [
+            assert contender.row[name] > 0, name
+        assert 0 <= contender.row["agreeing"] <= contender.row["grammatical"] <= 1
+        assert [(one.prompt, one.seed) for one in contender.samples] == [
             *(("The king", 0), ("The king", 1)),
             *(("Once", 0), ("Once", 1)),
         ]
-        assert all(0 < p <= 1 for one in each.samples for _, p in one.tokens)
-        assert each.operations_a_batch == pytest.approx(each.row["operations a token"] * 64, rel=0.01)
-    attention = next(each for each in said.contenders if each.kind == "attention")
+        assert all(0 < p <= 1 for one in contender.samples for _, p in one.tokens)
+        assert contender.operations_a_batch == pytest.approx(contender.row["operations a token"] * 64, rel=0.01)
+    attention = next(contender for contender in comparison.contenders if contender.kind == "attention")
     assert [view.name for view in attention.views] == [
         "mean weights of 2 heads",
         "weights of head 0",
@@ -104,16 +104,16 @@ def test_what_is_kept(tmp_path: Path) -> None:
         "reach",
     ]
     assert len(attention.views[0].labels) == len(attention.views[0].values) == 16
-    she = next(each for each in said.contenders if each.kind == "she")
+    she = next(contender for contender in comparison.contenders if contender.kind == "she")
     assert [len(row) for row in she.views[0].values] == [32] * 16
 
 
 def test_a_sample_has_the_models_probabilities(tmp_path: Path) -> None:
-    said = compare(THREE[:1], "tiny", SMALL, tmp_path, prompts=["Once upon"])
+    comparison = compare(THREE[:1], "tiny", SMALL, tmp_path, prompts=["Once upon"])
     model = seqloom.load(tmp_path / THREE[0].name / "seed-0")
     prompt = model.tokenizer.encode("Once upon")
-    told = said.contenders[0].samples[0].tokens
+    expected = comparison.contenders[0].samples[0].tokens
     ids = list(generate(model, prompt, max_tokens=20, hop=4, top_p=0.6, seed=0))
-    assert "".join(piece for piece, _ in told) == model.tokenizer.decode(ids)
+    assert "".join(piece for piece, _ in expected) == model.tokenizer.decode(ids)
     first = model(torch.tensor([prompt])).detach()[0, -1].softmax(0)[ids[0]]
-    assert told[0][1] == pytest.approx(float(first), abs=1e-4)
+    assert expected[0][1] == pytest.approx(float(first), abs=1e-4)

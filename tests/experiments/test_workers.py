@@ -45,8 +45,8 @@ def two(out: Path, **settings: Any) -> list[FigureCell]:
 @pytest.mark.slow
 def test_processes_train_as_one_does(tmp_path: Path) -> None:
     cells = two(tmp_path)
-    found = run(study(cells), tmp_path, Workers(jobs=2))
-    assert found.failed == {}
+    result = run(study(cells), tmp_path, Workers(jobs=2))
+    assert result.failed == {}
     run(study(cells[1:]), tmp_path / "alone")
     losses = [progress(out / cells[1].name, 12).losses for out in (tmp_path, tmp_path / "alone")]
     assert losses[0] == losses[1]
@@ -135,7 +135,7 @@ def test_no_more_than_some_at_once(tmp_path: Path) -> None:
     assert max(pool.working) == 2
 
 
-def test_a_signal_asks_each_worker_once(tmp_path: Path) -> None:
+def test_a_signal_is_sent_to_each_worker_once(tmp_path: Path) -> None:
     cells, pool, results = [Square(str(n), n) for n in range(6)], Pool(looks=6), Results(tmp_path)
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()
@@ -184,12 +184,12 @@ SQUARES = [Square("two", 2), Square("three", 3)]
 
 
 def test_jobs_of_a_cluster(tmp_path: Path, submitit: Cluster) -> None:
-    found = run(study(SQUARES), tmp_path, Workers(4, "slurm", ("slurm_partition=gpu", "timeout_min=90")))
+    result = run(study(SQUARES), tmp_path, Workers(4, "slurm", ("slurm_partition=gpu", "timeout_min=90")))
     assert submitit.settings == {
         "folder": tmp_path / "jobs", "cluster": "slurm", "name": "seqloom", "timeout_min": 90,
         "slurm_partition": "gpu", "slurm_array_parallelism": 4,
     }  # fmt: skip
-    assert submitit.submissions == list(found.rows) == ["two", "three"]
+    assert submitit.submissions == list(result.rows) == ["two", "three"]
     assert json.loads((tmp_path / "jobs" / "ids.json").read_text()) == {"two": "0", "three": "1"}
 
 
@@ -200,9 +200,9 @@ def test_a_job_that_still_waits_is_not_submitted_again(tmp_path: Path, submitit:
     submitit.SlurmJob = lambda folder, job_id: SimpleNamespace(
         job_id=job_id, done=lambda: next(ended), stderr=lambda: "no such node\n", state="FAILED"
     )
-    found = run(study(SQUARES), tmp_path, Workers(cluster="slurm"))
+    result = run(study(SQUARES), tmp_path, Workers(cluster="slurm"))
     assert submitit.submissions == ["three"]
-    assert found.failed == {"two": "job 17_0 failed: no such node"}
+    assert result.failed == {"two": "job 17_0 failed: no such node"}
 
 
 @pytest.mark.parametrize(

@@ -169,16 +169,16 @@ def test_predictions_along_tokens_that_are_taken_back(kind: str) -> None:
                 for _ in range(int(draw.integers(0, 4))):
                     ahead.predict(ids, len(ids))
                     ids = [*ids, int(draw.integers(VOCAB))]
-                found = ahead.predict(ids)
+                actual = ahead.predict(ids)
                 if isinstance(ahead, Streamed):
-                    wanted = model(torch.tensor([now + ids]))[0, len(now) - 1 :]
-                    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+                    expected = model(torch.tensor([now + ids]))[0, len(now) - 1 :]
+                    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
                 else:
                     reading = reader(model, "slide", 2, len(text), 60)
                     logits = reading.prompt(torch.tensor([text]))
                     for id in (now + ids)[len(text) :]:
                         logits = reading.token(torch.tensor([id]))
-                    torch.testing.assert_close(found[-1:], logits, rtol=0, atol=1e-10)
+                    torch.testing.assert_close(actual[-1:], logits, rtol=0, atol=1e-10)
                 stay = int(draw.integers(0, len(ids) + 1))
                 new = [*ids[:stay], int(draw.integers(VOCAB))]
                 ahead.keep(new)
@@ -186,7 +186,7 @@ def test_predictions_along_tokens_that_are_taken_back(kind: str) -> None:
 
 
 def test_big_little_by_hand() -> None:
-    """Two tables: where the small one is sure it goes on, and what the large one finds unlikely is taken back."""
+    """Two tables: the small one drafts while it is sure, and drafts that the large one finds unlikely are rejected."""
     small, large = Markov(0), Markov(0)
     sure, unsure = [9.0, 0.0, 0.0, 0.0], [0.1, 0.0, 0.0, 0.0]
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Early exits: which layers are left out, states that go on, and what is written."""
+"""Early exits: the layers that are left out, the states of later tokens, and the generated text."""
 
 import math
 from typing import Any
@@ -50,9 +50,9 @@ def test_without_an_exit_it_is_a_step(name: str) -> None:
         state = other = model.start(2)
         for token in ids().unbind(1):
             logits, state, layers = model.step_until(token, state, lambda before, stream: False)
-            wanted, other = model.step(token, other)
+            expected, other = model.step(token, other)
             assert layers == 4
-            assert torch.equal(logits, wanted)
+            assert torch.equal(logits, expected)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -90,13 +90,13 @@ def test_later_tokens_read_what_an_exit_left(name: str) -> None:
     model = built("attention") if name == "attention" else built("attention", mixer={"kind": "gru"})
     layers = [4, 1, 2, 4, 3, 1, 4]
     with torch.no_grad():
-        wanted = propagated(model, ids(7)[0], layers)
-        state, found = model.start(1), []
+        expected = propagated(model, ids(7)[0], layers)
+        state, actual = model.start(1), []
         for token, count in zip(ids(7)[:1].unbind(1), layers, strict=True):
             logits, state, used = model.step_until(token, state, after(count))
             assert used == count
-            found.append(logits[0])
-    torch.testing.assert_close(torch.stack(found), wanted, rtol=0, atol=1e-11)
+            actual.append(logits[0])
+    torch.testing.assert_close(torch.stack(actual), expected, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -111,8 +111,8 @@ def test_a_row_with_exits_is_its_steps(name: str) -> None:
             layer = int(layers[0, position])
             logits, state, used = model.step_until(token, state, after(layer))
             assert used == layer
-            wanted = model.exit_logits(x[:, position : position + 1], layer)[:, 0]
-            torch.testing.assert_close(logits, wanted, rtol=0, atol=1e-11)
+            expected = model.exit_logits(x[:, position : position + 1], layer)[:, 0]
+            torch.testing.assert_close(logits, expected, rtol=0, atol=1e-11)
         same, _ = model.exits_at(ids(), torch.full((2, 9), 4))
         torch.testing.assert_close(same, model.features(ids()), rtol=0, atol=1e-12)
 
@@ -126,21 +126,21 @@ def test_a_row_with_exits_and_dropped_tokens() -> None:
     torch.testing.assert_close(x[keep][None], alone, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
-def test_output_layers_of_their_own(place: str) -> None:
+@pytest.mark.parametrize("position", ["before", "after"])
+def test_output_layers_of_their_own(position: str) -> None:
     """By hand, in `exit_logits` and after an exit; the whole model, its price and its weights."""
-    model, shared = built("attention", norm_place=place, exit_heads="own"), built("attention", norm_place=place)
+    model, shared = built("attention", norm_place=position, exit_heads="own"), built("attention", norm_place=position)
     assert len(model.exit_heads) == 3
     streams, _ = model.exits(ids())
     for layer, x in enumerate(streams[:-1], 1):
         head = model.exit_heads[layer - 1]
-        z = torch.nn.functional.layer_norm(x, (8,)) if place == "before" else x
-        wanted = z @ head.head.weight.T + head.head.bias
-        torch.testing.assert_close(model.exit_logits(x, layer), wanted, rtol=0, atol=1e-12)
+        z = torch.nn.functional.layer_norm(x, (8,)) if position == "before" else x
+        expected = z @ head.head.weight.T + head.head.bias
+        torch.testing.assert_close(model.exit_logits(x, layer), expected, rtol=0, atol=1e-12)
         with torch.no_grad():
             _, state = model.extend(ids()[:, :8], model.start(2))
             logits, _, _ = model.step_until(ids()[:, 8], state, after(layer))
-        torch.testing.assert_close(logits, wanted[:, 8].detach(), rtol=0, atol=1e-11)
+        torch.testing.assert_close(logits, expected[:, 8].detach(), rtol=0, atol=1e-11)
     torch.testing.assert_close(model.exit_logits(streams[-1], 4), model(ids()), rtol=0, atol=1e-12)
     torch.testing.assert_close(shared.exit_logits(streams[0], 1), shared.logits(streams[0]), rtol=0, atol=0)
     torch.testing.assert_close(model(ids()), shared(ids()), rtol=0, atol=0)  # the other weights are drawn alike

@@ -52,12 +52,12 @@ def plain(model: Decoder, prompt: list[int], tokens: int, beams: Beams, eos: int
     return sorted(results, key=lambda each: -each.score)[: beams.best]
 
 
-def same(results: list[Hypothesis], wanted: list[Hypothesis]) -> None:
+def same(results: list[Hypothesis], expected: list[Hypothesis]) -> None:
     """In the order of their scores; equal ones, as where each token follows from the last alone, in any order."""
-    assert [each.score for each in results] == pytest.approx([each.score for each in wanted], abs=1e-9)
-    results, wanted = (sorted(each, key=lambda one: (one.ids, one.ended)) for each in (results, wanted))
-    assert [(each.ids, each.ended) for each in results] == [(each.ids, each.ended) for each in wanted]
-    for one, other in zip(results, wanted, strict=True):
+    assert [result.score for result in results] == pytest.approx([each.score for each in expected], abs=1e-9)
+    results, expected = (sorted(each, key=lambda one: (one.ids, one.ended)) for each in (results, expected))
+    assert [(result.ids, result.ended) for result in results] == [(each.ids, each.ended) for each in expected]
+    for one, other in zip(results, expected, strict=True):
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-9)
         assert one.score == pytest.approx(other.score, abs=1e-9)
 
@@ -70,8 +70,8 @@ def test_the_state_is_reordered(decoder: Build, mixer: dict[str, Any], mode: Any
     if mode == "stream" and not model.traits.streams:
         return
     texts, beams = prompts(3), Beams(beams=3, best=3)
-    found = beam_search(model, texts, max_tokens=4, beams=beams, mode=mode, eos=EOS)
-    for results, text in zip(found, texts.tolist(), strict=True):
+    result = beam_search(model, texts, max_tokens=4, beams=beams, mode=mode, eos=EOS)
+    for results, text in zip(result, texts.tolist(), strict=True):
         same(results, plain(model, text, 4, beams, EOS))
 
 
@@ -90,8 +90,8 @@ def test_as_wide_as_the_vocabulary_it_finds_the_best_of_all_texts(
         ended = ids[-1] == eos
         every.append(Hypothesis(list(ids[:-1] if ended else ids), log_p, log_p / penalty(len(ids), alpha), ended))
     beams = Beams(beams=4, best=4, length_penalty=alpha)
-    (found,) = beam_search(model, torch.tensor([prompt]), max_tokens=2, beams=beams, eos=eos)
-    same(found, sorted(every, key=lambda each: -each.score)[:4])
+    (result,) = beam_search(model, torch.tensor([prompt]), max_tokens=2, beams=beams, eos=eos)
+    same(result, sorted(every, key=lambda each: -each.score)[:4])
 
 
 def test_past_the_window_and_over_the_end_of_the_text(decoder: Build) -> None:
@@ -99,16 +99,16 @@ def test_past_the_window_and_over_the_end_of_the_text(decoder: Build) -> None:
     model = decoder("she").eval()
     beams = Beams(beams=3, best=2, length_penalty=1.0)
     for hop in (1, 3):
-        (found,) = beam_search(model, prompts(4, 1), max_tokens=9, beams=beams, hop=hop)
-        assert [len(each.ids) for each in found] == [9, 9]
-        assert found[0].score > found[1].score
+        (result,) = beam_search(model, prompts(4, 1), max_tokens=9, beams=beams, hop=hop)
+        assert [len(each.ids) for each in result] == [9, 9]
+        assert result[0].score > result[1].score
 
 
 def test_one_beam_is_greedy(decoder: Build) -> None:
     model, texts = decoder("mamba").eval(), prompts(4, 3)
     greedy = generate_ids(model, texts, max_tokens=7, sampling=Sampling(temperature=0))
-    found = beam_search(model, texts, max_tokens=7, beams=Beams(beams=1))
-    assert [results[0].ids for results in found] == greedy
+    result = beam_search(model, texts, max_tokens=7, beams=Beams(beams=1))
+    assert [results[0].ids for results in result] == greedy
 
 
 def test_it_stops_once_nothing_can_come_among_the_results(decoder: Build, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,8 +117,8 @@ def test_it_stops_once_nothing_can_come_among_the_results(decoder: Build, monkey
         model.head.bias[EOS] = 60.0  # type: ignore[index]
     steps, step = [], model.step
     monkeypatch.setattr(model, "step", lambda *args, **kwargs: steps.append(0) or step(*args, **kwargs))
-    (found,) = beam_search(model, prompts(2, 1), max_tokens=50, beams=Beams(beams=2), mode="stream", eos=EOS)
-    assert found[0].ids == []
+    (result,) = beam_search(model, prompts(2, 1), max_tokens=50, beams=Beams(beams=2), mode="stream", eos=EOS)
+    assert result[0].ids == []
     assert len(steps) <= 1
 
 

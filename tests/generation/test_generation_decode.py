@@ -29,10 +29,10 @@ def longest(model: Decoder, **settings: Any) -> str:
 )
 def test_text_is_the_text_of_the_ids(model: Decoder, letters: Any, settings: dict[str, Any]) -> None:
     ids = list(generate(model, letters.encode("ab c"), max_tokens=40, ignore_eos=True, seed=3, **settings))
-    found = list(generate(model, "ab c", max_tokens=40, ignore_eos=True, seed=3, **settings))
+    result = list(generate(model, "ab c", max_tokens=40, ignore_eos=True, seed=3, **settings))
     assert len(ids) == 40
-    assert "".join(found) == letters.decode(ids)
-    assert all(found)
+    assert "".join(result) == letters.decode(ids)
+    assert all(result)
 
 
 def test_greedy_is_the_argmax(model: Decoder) -> None:
@@ -64,7 +64,7 @@ def test_eos_ends_the_text_unless_ignored(model: Decoder) -> None:
 
 
 @pytest.mark.parametrize("mode", ["slide", "stream"])
-def test_rows_of_a_batch_end_on_their_own(model: Decoder, mode: Any) -> None:
+def test_rows_of_a_batch_end_independently(model: Decoder, mode: Any) -> None:
     prompts = torch.tensor([[1, 2], [3, 4], [5, 6]])
     whole = generate_ids(model, prompts, max_tokens=30, mode=mode, seed=1)
     assert [len(row) for row in whole] == [30] * 3

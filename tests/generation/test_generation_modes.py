@@ -57,8 +57,8 @@ def windows(prompt: int, count: int, hop: int) -> list[int]:
     return sizes
 
 
-def close(found: Tensor, want: Tensor) -> None:
-    torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-9)
+def close(actual: Tensor, want: Tensor) -> None:
+    torch.testing.assert_close(actual, want, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
@@ -169,4 +169,4 @@ def test_stream_stays_within_learned_positions(decoder: Build, prompt: int, coun
 def test_stream_goes_as_far_as_learned_positions_reach(decoder: Build) -> None:
     model = decoder(position="learned")
     slide, stream = (run(model, texts(4), 3, mode=mode)[1] for mode in ("slide", "stream"))
-    close(stream, slide)  # the last token is written at place 7, and never read
+    close(stream, slide)  # the last token is written at position 7, and never read

@@ -59,8 +59,8 @@ def test_the_price_is_what_is_spent(
                 with pytest.raises(ValueError, match="use mode 'slide'"):
                     price(model, prompt, count, mode, hop)
                 continue
-            said = price(model, prompt, count, mode, hop)
-            assert said == spent(model, patch, prompt, count, mode, hop), (prompt, count)
+            cost = price(model, prompt, count, mode, hop)
+            assert cost == spent(model, patch, prompt, count, mode, hop), (prompt, count)
 
 
 @pytest.mark.parametrize(("mode", "hop"), CASES)
@@ -68,10 +68,10 @@ def test_what_follows_the_mixers_is_in_the_price(
     decoder: Callable[..., Decoder], mode: Any, hop: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = decoder("rwkv", channel="channel_mix", embed_norm=True)
-    said = price(model, 3, 20, mode, hop)
-    assert said == spent(model, monkeypatch, 3, 20, mode, hop)
+    cost = price(model, 3, 20, mode, hop)
+    assert cost == spent(model, monkeypatch, 3, 20, mode, hop)
     less = price(decoder("rwkv"), 3, 20, mode, hop).state_bytes
-    assert said.state_bytes == less + (2 * 8 * 8 if less else 0), "the last token of each layer"
+    assert cost.state_bytes == less + (2 * 8 * 8 if less else 0), "the last token of each layer"
 
 
 @pytest.mark.parametrize("hop", [1, 3, 6])

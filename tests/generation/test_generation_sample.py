@@ -28,9 +28,9 @@ def by_definition(logits: list[float], temperature: float, top_k: int | None, to
 @pytest.mark.parametrize("top_p", [None, 1e-9, 0.5, 0.9, 1.0])
 def test_the_law_is_its_definition(temperature: float, top_k: int | None, top_p: float | None) -> None:
     logits = torch.randn(5, 7, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2
-    found = probabilities(logits, Sampling(temperature=temperature, top_k=top_k, top_p=top_p))
+    result = probabilities(logits, Sampling(temperature=temperature, top_k=top_k, top_p=top_p))
     want = torch.tensor([by_definition(row, temperature, top_k, top_p) for row in logits.tolist()], dtype=torch.float64)
-    torch.testing.assert_close(found, want, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(result, want, rtol=1e-12, atol=1e-15)
 
 
 ln = math.log
@@ -114,7 +114,7 @@ def test_the_logits_stay_and_so_does_the_global_randomness(settings: dict[str, f
 
 @pytest.mark.parametrize("row", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_broken_logits_are_said(row: list[float], temperature: float) -> None:
+def test_broken_logits_are_an_error(row: list[float], temperature: float) -> None:
     with pytest.raises(ValueError, match=r"^the model's logits are not finite.*checkpoint$"):
         probabilities(torch.tensor([[0.0, 1.0], row]), Sampling(temperature=temperature))
 

@@ -82,9 +82,9 @@ def by_character(text: str, stop: list[str]) -> str:
 
 @given(words=st.lists(st.text("ab ", max_size=4), max_size=8), stop=st.lists(st.text("ab ", min_size=1, max_size=4)))
 def test_stops_do_not_depend_on_the_cut(words: list[str], stop: list[str]) -> None:
-    found = spoken(words, stop)
-    assert "".join(found) == by_character("".join(words), stop)
-    assert all(found)
+    result = spoken(words, stop)
+    assert "".join(result) == by_character("".join(words), stop)
+    assert all(result)
 
 
 def test_pieces_come_as_soon_as_they_are_sure() -> None:

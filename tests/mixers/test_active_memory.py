@@ -28,7 +28,7 @@ def draw(*shape: int) -> Tensor:
 
 def as_written(mixer: GatedConvolution, x: np.ndarray, causal: bool) -> np.ndarray:
     """The sums for one row (n, D)."""
-    given = {name: each.detach().numpy() for name, each in mixer.named_parameters()}
+    given = {name: parameter.detach().numpy() for name, parameter in mixer.named_parameters()}
     ahead = 0 if causal else mixer.kernel // 2
 
     def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -61,8 +61,8 @@ def test_it_is_the_convolutional_gru_of_torchs_convolutions(causal: bool) -> Non
 
     update = torch.sigmoid(convolved(x, mixer.w_g, mixer.b_g))
     reset = torch.sigmoid(convolved(x, mixer.w_r, mixer.b_r))
-    wanted = update * x + (1 - update) * torch.tanh(convolved(reset * x, mixer.w, mixer.b))
-    torch.testing.assert_close(mixer(x.mT), wanted.mT, rtol=0, atol=1e-12)
+    expected = update * x + (1 - update) * torch.tanh(convolved(reset * x, mixer.w, mixer.b))
+    torch.testing.assert_close(mixer(x.mT), expected.mT, rtol=0, atol=1e-12)
 
 
 def test_an_even_kernel_has_no_middle() -> None:

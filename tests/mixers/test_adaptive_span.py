@@ -95,8 +95,8 @@ def test_the_mean_span_is_a_loss_that_moves_spans_and_the_range_holds() -> None:
 def test_the_mean_of_dynamic_spans_is_that_of_kept_tokens() -> None:
     mixer, x = build(dynamic=True), draw(2, T, D)
     keep = torch.rand(2, T, generator=torch.Generator().manual_seed(0)) < 0.7
-    wanted = mixer.spans(x).transpose(1, 2)[keep].mean()
-    torch.testing.assert_close(mixer.forward_with_extras(x, keep)[1].losses["span"], wanted)
+    expected = mixer.spans(x).transpose(1, 2)[keep].mean()
+    torch.testing.assert_close(mixer.forward_with_extras(x, keep)[1].losses["span"], expected)
 
 
 def test_spans_are_a_view() -> None:

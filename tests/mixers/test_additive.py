@@ -61,9 +61,9 @@ def test_blocks_of_queries_change_nothing(monkeypatch: pytest.MonkeyPatch, causa
         y = additive(q, k, v, w, causal=causal, window=window)
         return y, *torch.autograd.grad((y * draw(*y.shape)).sum(), (q, k, v, w))
 
-    wanted = run()
+    expected = run()
     monkeypatch.setattr(blocks, "NUMBERS", 2 * H * T * 4 * 2)
-    torch.testing.assert_close(run(), wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(run(), expected, rtol=0, atol=1e-12)
 
 
 def test_a_query_without_a_key_gives_0() -> None:

@@ -70,10 +70,10 @@ def equation(name: str, w: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
 def test_outputs(name: str, T: int) -> None:
     mixer, x = mixer_of(name), numbers(2, T, D)
     weights = {part: tensor.detach().numpy() for part, tensor in mixer.named_parameters()}
-    wanted = np.stack([equation(name, weights, row.numpy()) for row in x])
+    expected = np.stack([equation(name, weights, row.numpy()) for row in x])
     for backend in ("blocks", "reference"):
         with use(biased_average=backend):
-            np.testing.assert_allclose(mixer(x).detach().numpy(), wanted, atol=1e-12)
+            np.testing.assert_allclose(mixer(x).detach().numpy(), expected, atol=1e-12)
 
 
 @every_kind
@@ -111,8 +111,8 @@ def test_a_convolution_begins_as_the_plain_average() -> None:
     mixer, x = mixer_config({"kind": "aft_conv", "heads": D, "window": 3}).build(D, None).double(), numbers(2, 9, D)
     e = mixer.w_k(x).exp()
     plain = (e * mixer.w_v(x)).cumsum(1) / e.cumsum(1)
-    wanted = mixer.w_out(torch.sigmoid(mixer.w_q(x)) * plain)
-    torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-12)
+    expected = mixer.w_out(torch.sigmoid(mixer.w_q(x)) * plain)
+    torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-12)
 
 
 @every_kind
@@ -135,15 +135,15 @@ def test_huge_inputs_late_and_early(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("kind", ["aft_full", "aft_local"])
-def test_more_tokens_than_places_are_refused(kind: str) -> None:
+def test_more_tokens_than_positions_are_an_error(kind: str) -> None:
     mixer = mixer_config({"kind": kind}).build(D, 4)
-    said = f"{kind} has weights for 4 positions, not for 5"
+    message = f"{kind} has weights for 4 positions, not for 5"
     assert mixer.traits.longest == 4
     for read in (mixer, mixer.views, lambda x: mixer.extend(x, mixer.start(1))):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             read(torch.randn(1, 5, D))
     _, state = mixer.extend(torch.randn(2, 4, D), mixer.start(2), torch.tensor([[True] * 4, [False] * 4]))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         mixer.step(torch.randn(2, D), state)
     with pytest.raises(ValueError, match="needs a context"):
         mixer_config({"kind": kind}).build(D, None)

@@ -37,9 +37,9 @@ def defined(mixer: Any, x: Tensor, causal: bool = True) -> Tensor:
     for i in range(T):
         for h in range(H):
             g = h * G // H
-            places = range(i + 1 if causal else T)
-            a = torch.stack([q[i, h] @ k[j, g] / math.sqrt(K) for j in places]).softmax(0)
-            y[i, h] = sum(a[n] * v[j, g] for n, j in enumerate(places))
+            positions = range(i + 1 if causal else T)
+            a = torch.stack([q[i, h] @ k[j, g] / math.sqrt(K) for j in positions]).softmax(0)
+            y[i, h] = sum(a[n] * v[j, g] for n, j in enumerate(positions))
     return y.flatten(1) @ mixer.w_out.weight.T + (0.0 if mixer.w_out.bias is None else mixer.w_out.bias)
 
 

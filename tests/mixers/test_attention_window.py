@@ -31,9 +31,9 @@ def defined(mixer: Attention, x: Tensor, window: int) -> Tensor:
     for i in range(len(x)):
         heads = []
         for h in range(mixer.heads):
-            places = range(max(0, i - window + 1), i + 1)
-            e = torch.stack([torch.exp(q[i, h] @ k[j, h] / math.sqrt(q.shape[-1])) for j in places])
-            heads.append(sum(a * v[j, h] for a, j in zip(e / e.sum(), places, strict=True)))
+            positions = range(max(0, i - window + 1), i + 1)
+            e = torch.stack([torch.exp(q[i, h] @ k[j, h] / math.sqrt(q.shape[-1])) for j in positions])
+            heads.append(sum(a * v[j, h] for a, j in zip(e / e.sum(), positions, strict=True)))
         rows.append(torch.cat(heads))
     return mixer.w_out(torch.stack(rows))
 
@@ -60,10 +60,10 @@ def test_it_is_a_smaller_context_in_a_state_of_one_size(T: int) -> None:
     state = mixer.start(2, capacity=50)
     assert mixer.traits.state == "window"
     assert other.traits.state == Attention.traits.state == "grows"
-    for place in range(T):
-        y, state = mixer.step(x[:, place], state, reuse=place % 2 == 0)
-        torch.testing.assert_close(y, other(x)[:, place], rtol=0, atol=1e-12)
-        assert nbytes(state) == nbytes(mixer.trim(state)) == 2 * 2 * 3 * D * 8 == 2 * 8 * mixer.cost(place + 1).state
+    for position in range(T):
+        y, state = mixer.step(x[:, position], state, reuse=position % 2 == 0)
+        torch.testing.assert_close(y, other(x)[:, position], rtol=0, atol=1e-12)
+        assert nbytes(state) == nbytes(mixer.trim(state)) == 2 * 2 * 3 * D * 8 == 2 * 8 * mixer.cost(position + 1).state
 
 
 @torch.no_grad()
@@ -74,11 +74,11 @@ def test_rows_of_different_lengths() -> None:
     y, state = mixer.extend(x[:, 6:11], state)
     z, _ = mixer.step(x[:, 11], state)
     for row, read in enumerate((6, 1, 0)):
-        wanted = mixer(torch.cat([x[row, :read], x[row, 6:]])[None])[0, -6:]
-        torch.testing.assert_close(torch.cat([y[row], z[row, None]]), wanted, rtol=0, atol=1e-12)
+        expected = mixer(torch.cat([x[row, :read], x[row, 6:]])[None])[0, -6:]
+        torch.testing.assert_close(torch.cat([y[row], z[row, None]]), expected, rtol=0, atol=1e-12)
 
 
-def test_it_is_said_where_it_is_set() -> None:
+def test_the_window_is_in_the_settings_only_where_it_is_set() -> None:
     assert mixer_config({"kind": "attention"}).model_dump() == {"kind": "attention", "heads": 4}
     assert mixer_config({"kind": "attention", "window": 5}).model_dump()["window"] == 5
     with pytest.raises(ValueError, match="window"):

@@ -52,8 +52,8 @@ def test_outputs(kind: str, equation, backend: str, T: int) -> None:
     mixer, x = mixer_of(kind), np.random.default_rng(T).normal(size=(2, T, D))
     p = {name: parameter.detach().numpy() for name, parameter in mixer.named_parameters()}
     with use(wkv_average=backend):
-        found = mixer(torch.from_numpy(x)).detach().numpy()
-    np.testing.assert_allclose(found, np.stack([equation(row, p) for row in x]), rtol=0, atol=1e-12)
+        result = mixer(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(result, np.stack([equation(row, p) for row in x]), rtol=0, atol=1e-12)
 
 
 def test_what_rwkv_begins_as() -> None:
@@ -68,10 +68,10 @@ def test_what_rwkv_begins_as() -> None:
         ),
         (0, 1): ([-5, -5 + 8 * 0.5**0.7, 3], [0, 1 / 3, 2 / 3], [0, 1 / 3, 2 / 3], [0, (1 / 3) ** 0.5, (2 / 3) ** 0.5]),
     }
-    for (layer, depth), wanted in ways.items():
+    for (layer, depth), expected in ways.items():
         mixer = mixer_config({"kind": "rwkv"}).build(3, None, layer=layer, depth=depth)
-        for found, numbers in zip((mixer.log_rate, mixer.mu_k, mixer.mu_v, mixer.mu_r), wanted, strict=True):
-            np.testing.assert_allclose(found.detach().numpy(), numbers, atol=1e-6)
+        for actual, numbers in zip((mixer.log_rate, mixer.mu_k, mixer.mu_v, mixer.mu_r), expected, strict=True):
+            np.testing.assert_allclose(actual.detach().numpy(), numbers, atol=1e-6)
         np.testing.assert_allclose(mixer.bonus.detach().numpy(), math.log(0.3) + np.array([0, 0.5, -0.5]), atol=1e-6)
     for parameter in mixer_config({"kind": "rwkv"}).build(1, None).parameters():
         assert bool(parameter.isfinite().all())
@@ -107,9 +107,9 @@ def test_views_are_the_weights_that_it_reads_with() -> None:
         mixer.mu_v.fill_(1.0)
         mixer.mu_r.fill_(1.0)
         k, v, r = mixer.w_k(x)[0], mixer.w_v(x)[0], mixer.w_r(x)[0]
-        weights = decay.flip(0) * k.exp()  # of the last place
-        wanted = mixer.w_out(torch.sigmoid(r[-1]) * (weights * v).sum(0) / weights.sum(0))
-        torch.testing.assert_close(mixer(x)[0, -1], wanted, rtol=0, atol=1e-12)
+        weights = decay.flip(0) * k.exp()  # of the last position
+        expected = mixer.w_out(torch.sigmoid(r[-1]) * (weights * v).sum(0) / weights.sum(0))
+        torch.testing.assert_close(mixer(x)[0, -1], expected, rtol=0, atol=1e-12)
         aft_simple = mixer_of("aft_simple")
         mean = aft_simple.views(x)[0].values
         a = torch.stack([aft_simple.w_k(x[0, : t + 1]).softmax(0).mean(1) for t in range(6)][-1:])

@@ -51,16 +51,16 @@ def as_written(mixer: BidirectionalAttention, x: np.ndarray, reach: int) -> np.n
 )
 def test_it_is_the_equation(context: int | None, window: int | None, reach: int) -> None:
     mixer, x = built(context, window), torch.randn(2, T, D, dtype=torch.float64)
-    wanted = np.stack([as_written(mixer, row.numpy(), reach) for row in x])
-    np.testing.assert_allclose(mixer(x).detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
+    expected = np.stack([as_written(mixer, row.numpy(), reach) for row in x])
+    np.testing.assert_allclose(mixer(x).detach().numpy(), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_a_long_window_is_the_equation_and_is_read_in_tiles() -> None:
     """Dropped tokens are no keys; up to `sparse.SHORT` tokens the window is a mask."""
     length, window = 3 * SHORT, 5
     mixer, x = built(window=window), torch.randn(2, length, D, dtype=torch.float64)
-    wanted = as_written(mixer, x[0].numpy(), window)
-    np.testing.assert_allclose(mixer(x)[0].detach().numpy(), wanted, rtol=1e-10, atol=1e-12)
+    expected = as_written(mixer, x[0].numpy(), window)
+    np.testing.assert_allclose(mixer(x)[0].detach().numpy(), expected, rtol=1e-10, atol=1e-12)
     keep = torch.arange(length) % 3 != torch.tensor([[0], [5]])  # one row with dropped tokens, one without
     kept = mixer(x, keep)[0, keep[0]].detach().numpy()
     np.testing.assert_allclose(kept, as_written(mixer, x[0, keep[0]].numpy(), window), rtol=1e-10, atol=1e-12)
@@ -76,7 +76,7 @@ def test_a_later_token_moves_every_output_in_reach() -> None:
     changed[:, 4] += 1.0
     for mixer, moved in ((built(), set(range(T))), (built(window=2), {3, 4, 5})):
         gaps = (mixer(changed) - mixer(x)).abs().amax((0, 2))
-        assert {int(place) for place in gaps.nonzero()} == moved
+        assert {int(position) for position in gaps.nonzero()} == moved
 
 
 def test_the_same_weights_in_both_forms() -> None:
@@ -132,8 +132,8 @@ def test_weights_are_viewed_on_both_sides() -> None:
 
 def test_one_of_a_user_is_verified_in_the_form_that_it_has() -> None:
     subject = subject_of("tests.mixers.test_build:Whole", dim=8)
-    found = causality(subject)
-    assert (found.verdict, found.detail) == ("holds", "it is bidirectional: output 0 depends on input 1")
+    result = causality(subject)
+    assert (result.verdict, result.detail) == ("holds", "it is bidirectional: output 0 depends on input 1")
 
 
 @torch.no_grad()
@@ -152,8 +152,8 @@ def test_extractors_sum_over_both_sides(kind: str, context: int, T: int) -> None
                 tap = mixer.w_ext[i - j + context - 1]
                 e[:, i] += z[:, j] @ tap if tap.ndim == 2 else z[:, j] * tap
     y = e if mixer.w_adj is None else mixer.w_adj(x) * e
-    wanted = y if mixer.w_out is None else mixer.w_out(y)
-    torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-11)
+    expected = y if mixer.w_out is None else mixer.w_out(y)
+    torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-11)
 
 
 def test_a_sum_over_both_sides_has_an_odd_number_of_taps() -> None:

@@ -64,12 +64,12 @@ def test_torchs_bidirectional_lstm() -> None:
     x = stream().requires_grad_()
     again = x.detach().clone().requires_grad_()
     h = peer(again)[0].chunk(2, -1)
-    wanted = torch.cat([part @ w.mT for part, w in zip(h, written, strict=True)], -1) @ mixer.w_out.weight.mT
+    expected = torch.cat([part @ w.mT for part, w in zip(h, written, strict=True)], -1) @ mixer.w_out.weight.mT
     y = mixer(x)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     dy = torch.randn_like(y)
     y.backward(dy)
-    wanted.backward(dy)
+    expected.backward(dy)
     torch.testing.assert_close(x.grad, again.grad, rtol=0, atol=1e-11)
 
 
@@ -84,11 +84,11 @@ def test_the_states_of_both_directions_in_a_loop() -> None:
     gain = (decay - 1) / eigenvalues
 
     def states(rows: Tensor) -> Tensor:
-        h, found = torch.zeros(2, 3, dtype=torch.complex128), []
+        h, result = torch.zeros(2, 3, dtype=torch.complex128), []
         for u in rows.unbind(1):
             h = decay * h + gain * (u.to(b) @ b.mT)
-            found.append(h)
-        return torch.stack(found, 1)
+            result.append(h)
+        return torch.stack(result, 1)
 
     both = torch.cat([states(x), states(x.flip(1)).flip(1)], -1)
     z = gelu(2 * (both @ c.mT).real + mixer.d * x)

@@ -25,7 +25,7 @@ class Whole(MixerConfig):
 
 
 @pytest.mark.parametrize("kind", [kind for kind, config in kinds().items() if config.traits.causal == "always"])
-def test_who_has_no_bidirectional_form_says_so(kind: str) -> None:
+def test_without_a_bidirectional_form_there_is_an_error(kind: str) -> None:
     config = kinds()[kind]()
     with pytest.raises(ValueError, match=rf"^{kind} is causal: it has no bidirectional form; these have: .+$"):
         config.build(8, 6, causal=False)
@@ -49,7 +49,7 @@ def test_no_settings_choose_the_form() -> None:
     assert [kind for kind, config in kinds().items() if "causal" in config.model_fields] == []
 
 
-def test_it_is_told_what_it_is_built_for() -> None:
+def test_a_mixer_receives_its_layer_when_it_is_built() -> None:
     assert Whole().build(8, 6, causal=False).asked == Layer(8, 6, False, 0, 1)
     assert Whole().build(8, None, False, layer=2, depth=3).asked == Layer(8, None, False, 2, 3)
 

@@ -105,9 +105,9 @@ def test_pieces_are_two_queues(way: dict[str, Any], pieces: list[int]) -> None:
     for piece in x.split(pieces, 1):
         y, state = mixer.extend(piece, state)
         parts.append(y)
-    wanted = by_the_paper(mixer, x[0], 6 if "dilation" in way else M)
-    torch.testing.assert_close(torch.cat(parts, 1)[0], wanted, rtol=0, atol=1e-11)
-    torch.testing.assert_close(mixer(x)[0], wanted, rtol=0, atol=1e-11)
+    expected = by_the_paper(mixer, x[0], 6 if "dilation" in way else M)
+    torch.testing.assert_close(torch.cat(parts, 1)[0], expected, rtol=0, atol=1e-11)
+    torch.testing.assert_close(mixer(x)[0], expected, rtol=0, atol=1e-11)
 
 
 def blocks_of(begin: int, end: int) -> list[list[int]]:
@@ -197,8 +197,10 @@ def test_losses_reach_nothing_but_the_compression(loss: str) -> None:
     logits, _, extras = model.extend_with_extras(ids[:, 8:], state)
     assert len(extras.losses) == 2, "one of each layer"
     named = dict(model.named_parameters())
-    found = torch.autograd.grad(sum(extras.losses.values()), list(named.values()), retain_graph=True, allow_unused=True)
-    reached = {name for name, slope in zip(named, found, strict=True) if slope is not None and bool(slope.any())}
+    gradients = torch.autograd.grad(
+        sum(extras.losses.values()), list(named.values()), retain_graph=True, allow_unused=True
+    )
+    reached = {name for name, slope in zip(named, gradients, strict=True) if slope is not None and bool(slope.any())}
     parts = ("w_c", "w_g") if loss == "autoencoding" else ("w_c",)
     assert reached == {name for name in named if name.endswith(tuple(f"compression.{part}.weight" for part in parts))}
     assert len(reached) == 2 * len(parts)
@@ -233,8 +235,8 @@ def test_memory_is_inputs_and_what_became_of_older_ones() -> None:
     mixer, x = built(), draw(1, T, D)
     _, state = mixer.extend(x[:, :9], mixer.start(1))
     assert torch.equal(state["x"].sort(1).values, x[:, 5:9].sort(1).values)
-    wanted = torch.stack([compressed(mixer, x[0], block, {}) for block in ([2, 3], [4, 5])])
-    torch.testing.assert_close(state["slots"][0].sort(0).values, wanted.sort(0).values, rtol=0, atol=1e-12)
+    expected = torch.stack([compressed(mixer, x[0], block, {}) for block in ([2, 3], [4, 5])])
+    torch.testing.assert_close(state["slots"][0].sort(0).values, expected.sort(0).values, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -288,7 +290,7 @@ def test_another_memory_is_of_whole_blocks_too(window: int, says: str) -> None:
 
 
 @torch.no_grad()
-def test_a_step_executes_its_price_and_projects_what_is_kept_and_earlier_distances_again() -> None:
+def test_a_step_executes_its_price_and_projects_the_memory_and_earlier_distances_again() -> None:
     """A block is compressed by the step that its first token leaves with, and read, so priced, by the next one."""
     mixer, state, after = built(), built().start(1), []
 
@@ -296,7 +298,7 @@ def test_a_step_executes_its_price_and_projects_what_is_kept_and_earlier_distanc
         return max(0, math.ceil((time - M) / C))
 
     def distances(time: int) -> int:
-        """Of the token at this place, counted from 1, and those before."""
+        """Of the token at this position, counted from 1, and those before."""
         return min(time, M + 1) + min(blocks(time - 1), S)
 
     def made(number: int) -> Cost:

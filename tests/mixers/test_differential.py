@@ -33,8 +33,8 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 @pytest.mark.parametrize("layer", [0, 1, 5])
 def test_a_layer_begins_with_the_share_of_its_number(layer: int) -> None:
     mixer, x = built(1, layer=layer, depth=6), draw(7, D)
-    wanted = differential(x.numpy(), papers(mixer, "differential"), H, 1, start=0.8 - 0.6 * math.exp(-0.3 * layer))
-    torch.testing.assert_close(mixer(x[None])[0], torch.from_numpy(wanted), rtol=0, atol=1e-10)
+    expected = differential(x.numpy(), papers(mixer, "differential"), H, 1, start=0.8 - 0.6 * math.exp(-0.3 * layer))
+    torch.testing.assert_close(mixer(x[None])[0], torch.from_numpy(expected), rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -79,12 +79,12 @@ def test_lambda_begins_near_its_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"heads": 8}, "dim 8 is not divisible by 8 pairs of heads"),
         ({"heads": 3, "version": 2}, "dim 8 is not divisible by heads 3"),
     ],
 )
-def test_heads_that_do_not_divide(settings: dict[str, int], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_heads_that_do_not_divide(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "differential", **settings}).build(D, None)

@@ -89,14 +89,14 @@ def test_it_is_the_papers_equations(name: str, T: int) -> None:
     y, handed = mixer.forward_handed(x, None, {f"global_{settings['segment']}": g})
     (after,) = handed.values()
     rows = [printed(mixer, x[b], g[b], settings) for b in range(2)]
-    wanted, wanted_after = (torch.stack(parts) for parts in zip(*rows, strict=True))
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    expected, wanted_after = (torch.stack(parts) for parts in zip(*rows, strict=True))
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(after, wanted_after, rtol=0, atol=1e-12)
     dy, dg = draw(2, T, D, seed=3), draw(2, S, D, seed=4)
-    leaves = [x, g, *(each for name, each in mixer.named_parameters() if not name.startswith("shared"))]
-    found = torch.autograd.grad((y * dy).sum() + (after * dg).sum(), leaves)
-    by_hand = torch.autograd.grad((wanted * dy).sum() + (wanted_after * dg).sum(), leaves)
-    for one, other in zip(found, by_hand, strict=True):
+    leaves = [x, g, *(parameter for name, parameter in mixer.named_parameters() if not name.startswith("shared"))]
+    gradients = torch.autograd.grad((y * dy).sum() + (after * dg).sum(), leaves)
+    by_hand = torch.autograd.grad((expected * dy).sum() + (wanted_after * dg).sum(), leaves)
+    for one, other in zip(gradients, by_hand, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 
@@ -115,10 +115,10 @@ def test_a_dropped_token_is_as_if_it_were_not_there(name: str) -> None:
             x = x + y
         return x
 
-    found = layers(x, keep)
+    result = layers(x, keep)
     for row in range(2):
-        torch.testing.assert_close(found[row, keep[row]], layers(x[row, keep[row]][None], None)[0], rtol=0, atol=1e-12)
-    assert torch.equal(found[2], x[2])
+        torch.testing.assert_close(result[row, keep[row]], layers(x[row, keep[row]][None], None)[0], rtol=0, atol=1e-12)
+    assert torch.equal(result[2], x[2])
 
 
 @torch.no_grad()
@@ -156,15 +156,17 @@ def test_with_a_wide_window_and_no_labels_it_is_attention_over_both_inputs() -> 
         labels.zero_()
     x, g = draw(1, 14, D), draw(1, 4, D, seed=2)
     y, handed = mixer.forward_handed(x, None, {"global_4": g})
-    wanted = attention(torch.cat([x, mixer.norm(g)], 1))
-    torch.testing.assert_close(torch.cat([y, handed["global_4"] - g], 1), wanted, rtol=0, atol=1e-12)
+    expected = attention(torch.cat([x, mixer.norm(g)], 1))
+    torch.testing.assert_close(torch.cat([y, handed["global_4"] - g], 1), expected, rtol=0, atol=1e-12)
 
 
 def test_the_last_layer_does_not_change_global_tokens() -> None:
     mixer, g = build(1, 2, **SETTINGS["separate"]), draw(1, 2, D)
     y, handed = mixer.forward_handed(draw(1, 9, D), None, {"global_5": g})
     assert handed["global_5"] is g
-    gradients = torch.autograd.grad(y.sum(), [each for n, each in mixer.named_parameters() if n != "shared.weight"])
+    gradients = torch.autograd.grad(
+        y.sum(), [parameter for n, parameter in mixer.named_parameters() if n != "shared.weight"]
+    )
     assert all(bool(gradient.abs().sum() > 0) for gradient in gradients)
 
 

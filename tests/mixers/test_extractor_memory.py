@@ -16,11 +16,11 @@ T, D, ROWS = 64, 32, 8
 
 def kept(mixer: Mixer, rows: int) -> int:
     """Bytes, each tensor once however often it is kept."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        found[storage.data_ptr()] = storage.nbytes()
+        result[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     x = torch.randn(rows, T, D, requires_grad=True)
@@ -28,7 +28,7 @@ def kept(mixer: Mixer, rows: int) -> int:
         y = mixer(x)
     y.sum().backward()
     assert x.grad is not None
-    return sum(found.values())
+    return sum(result.values())
 
 
 @pytest.mark.parametrize("kind", MOST)

@@ -37,8 +37,8 @@ def as_written(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("scaled", [False, True])
 def test_it_is_the_sums(T: int, D: int, scaled: bool) -> None:
     x = draw(2, T, D)
-    wanted = torch.stack([as_written(row) for row in x]) / (math.sqrt(T * D) if scaled else 1)
-    torch.testing.assert_close(build(D, scaled=scaled)(x), wanted, rtol=0, atol=1e-12)
+    expected = torch.stack([as_written(row) for row in x]) / (math.sqrt(T * D) if scaled else 1)
+    torch.testing.assert_close(build(D, scaled=scaled)(x), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -46,9 +46,9 @@ def test_the_tokens_of_a_row_are_its_kept_ones(scaled: bool) -> None:
     x, mixer = draw(3, 7, 6), build(6, scaled=scaled)
     keep = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0, 0]]).bool()
     y = mixer(x, keep)
-    for row, kept, found in zip(x, keep, y, strict=True):
-        torch.testing.assert_close(found[kept], mixer(row[kept][None])[0], rtol=0, atol=1e-12)
-        assert not found[~kept].any()
+    for row, kept, result in zip(x, keep, y, strict=True):
+        torch.testing.assert_close(result[kept], mixer(row[kept][None])[0], rtol=0, atol=1e-12)
+        assert not result[~kept].any()
 
 
 def test_outputs_are_as_large_as_inputs_where_they_are_scaled() -> None:
@@ -73,9 +73,9 @@ def test_outputs_and_gradients_are_those_of_transformers() -> None:
         y = run(x)
         (slope,) = torch.autograd.grad((y * draw(2, 5, 6)).sum(), x)
         if isinstance(run, Mixer):
-            wanted = (y, slope)
+            expected = (y, slope)
         else:
-            torch.testing.assert_close((y, slope), wanted, rtol=0, atol=1e-12)
+            torch.testing.assert_close((y, slope), expected, rtol=0, atol=1e-12)
 
 
 def test_transformers_reads_padding_as_tokens() -> None:

@@ -42,9 +42,9 @@ def test_float32_is_the_equation_after_thousands_of_gates(rate: float, window: i
     """Scores are off by what float32 rounds sums of a block to; counted from the beginning, by 16 times as much."""
     q, k, v = (draw(1, H, 2048, 4, dtype=torch.float32, seed=n) for n in range(3))
     g = -rate * draw(1, H, 2048, dtype=torch.float32).abs()
-    found = forgetting(q, k, v, g, window=window)
+    result = forgetting(q, k, v, g, window=window)
     of_a_block = torch.finfo(torch.float32).eps * BLOCK * rate
-    torch.testing.assert_close(found.double(), defined(q, k, v, g, window), rtol=0, atol=4e-6 + of_a_block)
+    torch.testing.assert_close(result.double(), defined(q, k, v, g, window), rtol=0, atol=4e-6 + of_a_block)
 
 
 @torch.no_grad()
@@ -64,9 +64,9 @@ def test_gradients_of_the_gates_are_the_equations() -> None:
     given = [draw(1, H, 200, 4, seed=n).requires_grad_() for n in range(3)]
     g = (-draw(1, H, 200).abs()).requires_grad_()
     weights = draw(1, H, 200, 4)
-    found = torch.autograd.grad((forgetting(*given, g) * weights).sum(), [*given, g])
-    wanted = torch.autograd.grad((defined(*given, g) * weights).sum(), [*given, g])
-    for one, other in zip(found, wanted, strict=True):
+    gradients = torch.autograd.grad((forgetting(*given, g) * weights).sum(), [*given, g])
+    expected = torch.autograd.grad((defined(*given, g) * weights).sum(), [*given, g])
+    for one, other in zip(gradients, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 

@@ -35,7 +35,7 @@ def draw(*shape: int) -> Tensor:
 
 def as_written(mixer: SpatialGate, x: np.ndarray, causal: bool) -> np.ndarray:
     """The equation for one row (n, D)."""
-    given = {name: each.detach().numpy() for name, each in mixer.named_parameters()}
+    given = {name: parameter.detach().numpy() for name, parameter in mixer.named_parameters()}
     z = x @ given["w_in.weight"].T + given["w_in.bias"]
     z = z / 2 * (1 + np.vectorize(math.erf)(z / math.sqrt(2)))
     u, v = np.split(z, 2, 1)
@@ -63,8 +63,8 @@ def test_it_is_the_equation_of_the_kept_tokens(settings: dict[str, Any], causal:
     keep = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1]]).bool()
     for row, kept, y in zip(x, keep, mixer(x, keep).detach(), strict=True):
         np.testing.assert_allclose(y[kept], as_written(mixer, row[kept].numpy(), causal), rtol=0, atol=1e-11)
-    wanted = np.stack([as_written(mixer, row.numpy(), causal) for row in x])
-    np.testing.assert_allclose(mixer(x).detach(), wanted, rtol=0, atol=1e-11)
+    expected = np.stack([as_written(mixer, row.numpy(), causal) for row in x])
+    np.testing.assert_allclose(mixer(x).detach(), expected, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("toeplitz", [False, True])
@@ -91,10 +91,10 @@ def test_the_toeplitz_gate_is_me() -> None:
 @pytest.mark.parametrize("attention", [0, A])
 def test_weights_above_the_triangle_are_not_read(attention: int) -> None:
     mixer, x = drawn(True, attention=attention), draw(2, L, D)
-    wanted = mixer(x)
+    expected = mixer(x)
     with torch.no_grad():
         mixer.w[torch.ones(L, L).triu(1).bool()] = torch.nan
-    assert torch.equal(mixer(x), wanted)
+    assert torch.equal(mixer(x), expected)
 
 
 @pytest.mark.parametrize(

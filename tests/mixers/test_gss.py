@@ -42,7 +42,7 @@ def matrix(layer: torch.nn.Linear) -> np.ndarray:
     return layer.weight.detach().numpy().T
 
 
-def test_widths_are_the_papers_unless_said() -> None:
+def test_widths_are_the_papers_by_default() -> None:
     mixer = GSSConfig().build(1024, None)
     assert (mixer.channels, mixer.width, mixer.state_dim) == (256, 4096, 512)
     mixer = GSSConfig(channels=3, width=5, state_dim=2).build(8, None)
@@ -54,9 +54,9 @@ def test_widths_are_the_papers_unless_said() -> None:
 
 def test_the_kernel_is_made_of_powers() -> None:
     mixer = built(channels=3, state_dim=5)
-    wanted = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
+    expected = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
     view = next(view for view in mixer.views(drawn(1, 20, 4)) if view.name == "kernel")
-    np.testing.assert_allclose(view.values.detach(), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(view.values.detach(), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("states", [3, 70])
@@ -71,8 +71,8 @@ def test_the_equation(states: int) -> None:
     u = u * mixer.norm.weight.detach().numpy() + mixer.norm.bias.detach().numpy()
     K = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(19)])
     y = np.stack([sum(K[lag] * u[t - lag] for lag in range(t + 1)) for t in range(19)]) + u * mixer.d.detach().numpy()
-    wanted = ((y @ matrix(mixer.w_y)) * v) @ matrix(mixer.w_out)
-    np.testing.assert_allclose(mixer(x)[0].detach(), wanted, rtol=0, atol=1e-11)
+    expected = ((y @ matrix(mixer.w_y)) * v) @ matrix(mixer.w_out)
+    np.testing.assert_allclose(mixer(x)[0].detach(), expected, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("states", first(1, [4, 70]))
@@ -91,7 +91,7 @@ def test_sixteen_times_the_length(dtype: torch.dtype, states: int) -> None:
     assert float((whole - stepped).abs().max()) < close * float(stepped.abs().max())
 
 
-def test_reset_draws_its_own_parameters_anew() -> None:
+def test_reset_draws_its_parameters_again() -> None:
     mixer = built(channels=3, state_dim=400)
     with torch.no_grad():
         for parameter in mixer.parameters():

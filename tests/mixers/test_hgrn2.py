@@ -30,7 +30,7 @@ def built(layer: int, dtype: torch.dtype = torch.float64) -> Mixer:
 def test_a_layer_is_its_recurrence(layer: int, T: int) -> None:
     mixer, x = built(layer), np.random.default_rng(T).normal(size=(T, D))
     w = papers(mixer, "hgrn2")
-    wanted = hgrn2(x, w, 2, bound(mixer.state_dict()["shared.table"].numpy(), layer))
+    expected = hgrn2(x, w, 2, bound(mixer.state_dict()["shared.table"].numpy(), layer))
     with torch.no_grad():
         whole = mixer(torch.from_numpy(x)[None])[0]
         y, state = mixer.extend(torch.from_numpy(x[None, : T // 2]), mixer.start(1))
@@ -38,8 +38,8 @@ def test_a_layer_is_its_recurrence(layer: int, T: int) -> None:
         for token in torch.from_numpy(x[T // 2 :]):
             y, state = mixer.step(token[None], state)
             parts.append(y[:, None])
-    np.testing.assert_allclose(whole.numpy(), wanted, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(torch.cat(parts, 1)[0].numpy(), wanted, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(whole.numpy(), expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(torch.cat(parts, 1)[0].numpy(), expected, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -47,10 +47,10 @@ def test_a_layer_is_its_recurrence(layer: int, T: int) -> None:
 def test_a_later_layers_price_is_the_count(T: int) -> None:
     mixer, x = built(2), torch.randn(1, T, D, dtype=torch.float64)
     with backends.use(linear_decay="reference", projection="reference"):
-        found = count(lambda: mixer(x))
+        result = count(lambda: mixer(x))
     price = mixer.cost(T)
     for name in ("mul", "add", "div", "exp", "other"):
-        assert getattr(price, name) == getattr(found, name), name
+        assert getattr(price, name) == getattr(result, name), name
 
 
 def test_the_layers_of_a_model_share_one_table() -> None:

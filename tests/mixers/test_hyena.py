@@ -45,9 +45,9 @@ def tap(mixer: Hyena, n: int, t: int, c: int) -> float:
             math.sin(w * (sum(a * b for a, b in zip(row, y, strict=True)) + shift))
             for w, row, shift in zip(omega, rows, shifts, strict=True)
         ]
-    found = sum(a * b for a, b in zip(mixer.filter_out.weight[n * D + c].tolist(), y, strict=True))
+    result = sum(a * b for a, b in zip(mixer.filter_out.weight[n * D + c].tolist(), y, strict=True))
     alpha = math.log(100) * (1 / shape.slow + c / (D - 1) * (1 / shape.fast - 1 / shape.slow))
-    return found * (math.exp(-alpha * t / max(shape.context - 1, 1)) + shape.floor)
+    return result * (math.exp(-alpha * t / max(shape.context - 1, 1)) + shape.floor)
 
 
 def defined(mixer: Hyena, x: Tensor) -> Tensor:
@@ -95,8 +95,8 @@ def test_the_definition(settings: dict, backend: str) -> None:
 
 def tokens(mixer: Hyena, x: Tensor, reuse: bool = True) -> Tensor:
     state, outputs = mixer.start(len(x)), []
-    for place in range(x.shape[1]):
-        y, state = mixer.step(x[:, place], state, reuse=reuse)
+    for position in range(x.shape[1]):
+        y, state = mixer.step(x[:, position], state, reuse=reuse)
         outputs.append(y)
     return torch.stack(outputs, 1)
 
@@ -120,8 +120,8 @@ def test_rows_of_different_lengths_read_on(backend: str) -> None:
         y, _ = mixer.step(x[:, 12], state)
         for row, read in enumerate((9, 2, 0)):
             alone = torch.cat([x[row, :read], x[row, 9:13]])[None]
-            wanted = mixer(alone)[0, -4:]
-            torch.testing.assert_close(torch.cat([piece[row], y[row, None]]), wanted, rtol=0, atol=1e-10)
+            expected = mixer(alone)[0, -4:]
+            torch.testing.assert_close(torch.cat([piece[row], y[row, None]]), expected, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -198,8 +198,8 @@ def test_filters_kept_in_inference_mode_are_added_to_outside_of_it() -> None:
     with torch.inference_mode():
         _, state = mixer.step(x[:, 0], mixer.start(1))
     with torch.no_grad():
-        for place in range(1, L):
-            y, state = mixer.step(x[:, place], state)
+        for position in range(1, L):
+            y, state = mixer.step(x[:, position], state)
         torch.testing.assert_close(y, mixer(x)[:, -1], rtol=0, atol=1e-12)
     with torch.inference_mode():
         torch.testing.assert_close(mixer.step(x[:, 0], mixer.start(1))[0], mixer(x)[:, 0], rtol=0, atol=1e-12)
@@ -208,16 +208,16 @@ def test_filters_kept_in_inference_mode_are_added_to_outside_of_it() -> None:
 def test_gradients_reach_every_parameter_through_pieces_and_tokens() -> None:
     mixer, x = build(), draw(1, 9, D)
     names = [name for name, _ in mixer.named_parameters()]
-    wanted = torch.autograd.grad(mixer(x).square().sum(), list(mixer.parameters()))
+    expected = torch.autograd.grad(mixer(x).square().sum(), list(mixer.parameters()))
     with torch.no_grad():
-        tokens(mixer, x)  # what is kept must not stand in for what gradients flow through
+        tokens(mixer, x)  # cached filters must not replace those that gradients flow through
     first, state = mixer.extend(x[:, :5], mixer.start(1))
     outputs = [first]
-    for place in range(5, 9):
-        y, state = mixer.step(x[:, place], state)
+    for position in range(5, 9):
+        y, state = mixer.step(x[:, position], state)
         outputs.append(y[:, None])
-    found = torch.autograd.grad(torch.cat(outputs, 1).square().sum(), list(mixer.parameters()))
-    for name, one, other in zip(names, found, wanted, strict=True):
+    gradients = torch.autograd.grad(torch.cat(outputs, 1).square().sum(), list(mixer.parameters()))
+    for name, one, other in zip(names, gradients, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8, msg=name)
 
 

@@ -36,8 +36,10 @@ def landmarks(x: np.ndarray, mixture: np.ndarray | None, how: str, head: int, pa
         return np.array([sum(row[t] * x[t] for t in range(n)) for row in mixing])
     stretches = [x[a : a + W] for a in range(0, n, W)]
     if how == "conv":
-        return np.array([sum(tap[part] * row for tap, row in zip(mixture, each, strict=False)) for each in stretches])
-    return np.array([each.mean(0) if how == "mean" else each.max(0) for each in stretches])
+        return np.array(
+            [sum(tap[part] * row for tap, row in zip(mixture, stretch, strict=False)) for stretch in stretches]
+        )
+    return np.array([stretch.mean(0) if how == "mean" else stretch.max(0) for stretch in stretches])
 
 
 def as_written(mixer: Linformer, x: np.ndarray, how: str) -> np.ndarray:
@@ -62,8 +64,8 @@ def test_it_is_the_equation_of_the_kept_tokens(share: str, how: str) -> None:
     mixer, x = build(share=share, projection=how), draw(3, T, D)
     keep = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 1, 0], [1, 0, 0, 0, 0, 0, 0]]).bool()
     y, whole = mixer(x, keep).detach(), mixer(x).detach()
-    for row, kept, found in zip(x, keep, y, strict=True):
-        np.testing.assert_allclose(found[kept], as_written(mixer, row[kept].numpy(), how), rtol=0, atol=1e-12)
+    for row, kept, result in zip(x, keep, y, strict=True):
+        np.testing.assert_allclose(result[kept], as_written(mixer, row[kept].numpy(), how), rtol=0, atol=1e-12)
     np.testing.assert_allclose(whole[1], as_written(mixer, x[1].numpy(), how), rtol=0, atol=1e-12)
 
 

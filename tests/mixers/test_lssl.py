@@ -38,12 +38,12 @@ def test_forward_and_steps_are_the_recurrence(measure: str, learn: bool, outputs
                 h[:, c] = torch.linalg.solve(eye - half, right).T
             y = torch.einsum("bdn,dmn->bdm", h, mixer.c) + mixer.d * x[:, t, :, None]
             seen.append(mixer.w_out(gelu(y).reshape(2, -1)))
-        wanted = torch.stack(seen, 1)
-        torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-10)
+        expected = torch.stack(seen, 1)
+        torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-10)
         state = mixer.start(2)
         for t in range(11):
             y, state = mixer.step(x[:, t], state)
-            torch.testing.assert_close(y, wanted[:, t], rtol=0, atol=1e-10)
+            torch.testing.assert_close(y, expected[:, t], rtol=0, atol=1e-10)
         torch.testing.assert_close(state["h"], h, rtol=0, atol=1e-10)
 
 

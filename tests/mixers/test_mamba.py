@@ -32,7 +32,7 @@ def made(name: str, dim: int = D) -> Mixer:
 
 def paper(mixer: Mixer, x: np.ndarray) -> np.ndarray:
     """The recurrence with this mixer's weights; the parts of W_x in their order: Δ's, B, C."""
-    w = {NAMES[name]: each.detach().numpy() for name, each in mixer.named_parameters()}
+    w = {NAMES[name]: parameter.detach().numpy() for name, parameter in mixer.named_parameters()}
     w = {name: each.T if name in ("w_in", "w_x", "w_delta", "w_out") else each for name, each in w.items()}
     if "w_in" in w:
         return mamba(x, w)
@@ -44,15 +44,15 @@ def paper(mixer: Mixer, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("T", [1, 2, 9])
 def test_the_papers_recurrence(name: str, T: int) -> None:
     mixer, x = made(name), np.random.default_rng(T).normal(size=(T, D))
-    wanted, tokens = paper(mixer, x), torch.from_numpy(x)[None]
+    expected, tokens = paper(mixer, x), torch.from_numpy(x)[None]
     with torch.no_grad():
-        np.testing.assert_allclose(mixer(tokens)[0].numpy(), wanted, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(mixer(tokens)[0].numpy(), expected, rtol=0, atol=1e-12)
         for reuse in (False, True):
-            state, found = mixer.start(1), []
+            state, actual = mixer.start(1), []
             for t in range(T):
                 y, state = mixer.step(tokens[:, t], state, reuse=reuse)
-                found.append(y[0].numpy())
-            np.testing.assert_allclose(np.stack(found), wanted, rtol=0, atol=1e-12)
+                actual.append(y[0].numpy())
+            np.testing.assert_allclose(np.stack(actual), expected, rtol=0, atol=1e-12)
 
 
 @every_case
@@ -126,6 +126,6 @@ def test_long_and_large(kind: str) -> None:
     mixer = mixer_config({"kind": kind, "state_dim": 2}).build(4, None)
     x = torch.randn(1, 16_384, 4)
     y = mixer(x)
-    wanted = mixer.double()(x.double())
-    assert float((y - wanted).norm() / wanted.norm()) < 1e-5
+    expected = mixer.double()(x.double())
+    assert float((y - expected).norm() / expected.norm()) < 1e-5
     assert bool(mixer.float()(1e4 * x[:, :99]).isfinite().all())

@@ -63,9 +63,9 @@ def written_out(mixer: Any, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("backend", ["formed", "reference"])
 def test_outputs(T: int, sizes: tuple[int, int, int], backend: str) -> None:
     mixer, x = built(*sizes), draw(T)
-    wanted = np.stack([written_out(mixer, row) for row in x.numpy()])
+    expected = np.stack([written_out(mixer, row) for row in x.numpy()])
     with use(recall=backend):
-        np.testing.assert_allclose(mixer(x).detach().numpy(), wanted, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(mixer(x).detach().numpy(), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("cuts", [(7, 13), (1, 1, 18), (4, 4, 4, 8)])

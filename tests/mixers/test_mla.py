@@ -59,13 +59,13 @@ def test_a_step_executes_the_absorbed_form(T: int) -> None:
     mixer, x = built(rotary=False), draw(1, T, D)
     state = mixer.extend(x[:, :-1], mixer.start(1))[1] if T > 1 else mixer.start(1)
     with backends.use(attention="reference", projection="reference"):
-        found = count(lambda: mixer.step(x[:, -1], state))
+        result = count(lambda: mixer.step(x[:, -1], state))
     K = D // H
     projections = D * RANK + D * R + D * H * (K + R) + D * D
     absorbed = H * K * RANK + H * RANK * K
     norm = 3 * RANK
-    assert found.mul == projections + norm + absorbed + T * H * (RANK + R) + T * H + T * H * RANK
-    assert found.exp == T * H
+    assert result.mul == projections + norm + absorbed + T * H * (RANK + R) + T * H + T * H * RANK
+    assert result.exp == T * H
 
 
 @torch.no_grad()
@@ -85,7 +85,7 @@ def test_inputs_of_ten_thousand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"heads": 3}, "dim 8 is not divisible by heads 3"),
         ({"rank": 9}, "rank 9 is above the width 8"),
@@ -93,6 +93,6 @@ def test_inputs_of_ten_thousand() -> None:
         ({"rotary_width": 3}, "rotary_width 3 is odd"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, int], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_settings_that_do_not_fit(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "mla", **settings}).build(D, None)

@@ -51,8 +51,8 @@ def as_written(mixer: TokenMLP, x: np.ndarray, expand: int | None) -> np.ndarray
 @pytest.mark.parametrize("expand", [1, 3])
 def test_the_causal_form_is_the_sums(expand: int) -> None:
     mixer, x = build(True, expand=expand), draw(2, T, D)
-    wanted = np.stack([as_written(mixer, row.numpy(), expand) for row in x])
-    np.testing.assert_allclose(mixer(x).detach(), wanted, rtol=0, atol=1e-12)
+    expected = np.stack([as_written(mixer, row.numpy(), expand) for row in x])
+    np.testing.assert_allclose(mixer(x).detach(), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("settings", [{}, {"expand": 2}, {"hidden": 4}])
@@ -65,13 +65,13 @@ def test_the_bidirectional_form_is_the_sums_over_kept_tokens(settings: dict[str,
 
 def test_weights_above_the_triangles_are_not_read() -> None:
     mixer, x = build(True, expand=2), draw(2, L, D)
-    wanted = mixer(x)
+    expected = mixer(x)
     with torch.no_grad():
         unit = torch.arange(2 * L) // 2
         position = torch.arange(L)
         mixer.w_1[position > unit[:, None]] = torch.nan
         mixer.w_2[unit > position[:, None]] = torch.nan
-    assert torch.equal(mixer(x), wanted)
+    assert torch.equal(mixer(x), expected)
 
 
 def test_one_triangle_alone_leaks() -> None:

@@ -119,7 +119,7 @@ def test_the_extraction_begins_as_loud_as_its_input(taps: str) -> None:
     assert 0.8 < np.mean(energy) < 1.2
 
 
-def test_reset_draws_the_waves_anew_whatever_std() -> None:
+def test_reset_draws_the_waves_again_whatever_std() -> None:
     mixer = loud()
     mixer.reset(1e-3)
     assert not mixer.frequency.any()
@@ -152,7 +152,7 @@ def test_it_forgets_for_good() -> None:
 def test_decay_spares_the_waves() -> None:
     mixer = built()
     groups = {group.get("weight_decay"): group["params"] for group in mixer.param_groups()}
-    assert [id(each) for each in groups[0.0]] == [id(mixer.log_rate), id(mixer.frequency)]
+    assert [id(group) for group in groups[0.0]] == [id(mixer.log_rate), id(mixer.frequency)]
     assert sum(len(group) for group in groups.values()) == len(list(mixer.parameters()))
 
 

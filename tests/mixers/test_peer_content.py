@@ -37,10 +37,10 @@ def test_linformer(share: str, length: int) -> None:
         ours.mixtures.of_values.copy_(values[1].T[None])
     x, dy = draw(2, length, D), draw(2, length, D, seed=2)
     inputs = [x.clone().requires_grad_() for _ in range(2)]
-    y, wanted = ours(inputs[0]), theirs(inputs[1])
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    y, expected = ours(inputs[0]), theirs(inputs[1])
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     (y * dy).sum().backward()
-    (wanted * dy).sum().backward()
+    (expected * dy).sum().backward()
     torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=1e-12)
     torch.testing.assert_close(ours.w_q.weight.grad, theirs.to_q.weight.grad, rtol=0, atol=1e-12)
     if not both:
@@ -69,9 +69,9 @@ def test_routing(causal: bool) -> None:
     clusters = clustered(ours.scores(q), torch.arange(T).expand(2, -1)).tokens
     few = torch.stack([(clusters == t).sum((2, 3)) <= 1 for t in range(T)], 2)  # (B, H, T)
     assert 0.4 < few.double().mean() < 1
-    wanted = theirs(q, q, v)[0] * (1 + 1e-5)
+    expected = theirs(q, q, v)[0] * (1 + 1e-5)
     y = ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
-    torch.testing.assert_close(y[few], wanted[few], rtol=0, atol=1e-12)
+    torch.testing.assert_close(y[few], expected[few], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("cut", [None, 2])
@@ -99,9 +99,9 @@ def test_sinkhorn(cut: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     if cut is not None:
         theirs.bucket_size = T
-    wanted = theirs(q, k, k)
+    expected = theirs(q, k, k)
     y = ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
 
 
 def test_causal_sinkhorn() -> None:
@@ -119,5 +119,5 @@ def test_causal_sinkhorn() -> None:
     before = torch.ones(1, 1, N, N, dtype=torch.bool).tril(-1)
     weights = nn.functional.pad(balanced(ours.past_scores(k), before, 1, columns=False), (1, 0))
     theirs.sort_net.forward = lambda q, k, topk: weights.flatten(0, 1)
-    wanted, y = theirs(q, k, v), ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
-    torch.testing.assert_close(y[:, : H // 2, width:], wanted[:, : H // 2, width:], rtol=0, atol=1e-12)
+    expected, y = theirs(q, k, v), ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
+    torch.testing.assert_close(y[:, : H // 2, width:], expected[:, : H // 2, width:], rtol=0, atol=1e-12)

@@ -60,14 +60,14 @@ def mixer_like(kind: str, module: nn.Module) -> Mixer:
 def test_the_mixer_is_the_peers(kind: str, T: int) -> None:
     module = peer(kind, 1).layers[0].mixer
     mixer = mixer_like(kind, module)
-    x, out, found = torch.randn(2, T, D), torch.randn(2, T, D), []
+    x, out, actual = torch.randn(2, T, D), torch.randn(2, T, D), []
     for part, read in ((mixer, mixer), (module, module)):
         tokens = x.clone().requires_grad_()
         y = read(tokens)
         (y * out).sum().backward()
-        found.append((y, tokens.grad, {name: parameter.grad for name, parameter in part.named_parameters()}))
-    (y, grad, ours), (wanted, their_grad, theirs) = found
-    torch.testing.assert_close(y, wanted, rtol=1e-5, atol=1e-5)
+        actual.append((y, tokens.grad, {name: parameter.grad for name, parameter in part.named_parameters()}))
+    (y, grad, ours), (expected, their_grad, theirs) = actual
+    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(grad, their_grad, rtol=1e-4, atol=1e-5)
     for name in PARTS:
         scale = float(theirs[PARTS[name]].abs().max())
@@ -86,8 +86,8 @@ def test_the_model_is_the_peers_and_so_are_its_cached_steps(kind: str) -> None:
     cache = None
     for first, last in ((0, 3), *((t, t + 1) for t in range(3, 9))):
         given = ids[:, first:last]
-        said = model(input_ids=given, cache_params=cache, use_cache=True)
-        cache, x = said.cache_params, model.embeddings(given)
+        output = model(input_ids=given, cache_params=cache, use_cache=True)
+        cache, x = output.cache_params, model.embeddings(given)
         for n, (layer, mixer) in enumerate(zip(model.layers, mixers, strict=True)):
             normed = layer.norm(x)
             if last - first > 1:
@@ -95,7 +95,7 @@ def test_the_model_is_the_peers_and_so_are_its_cached_steps(kind: str) -> None:
             else:
                 y, states[n] = mixer.step(normed[:, 0], states[n], reuse=True)
             x = x + (y if y.ndim == 3 else y[:, None])
-        torch.testing.assert_close(model.norm_f(x), said.last_hidden_state, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(model.norm_f(x), output.last_hidden_state, rtol=1e-4, atol=1e-5)
     x = model.embeddings(ids)
     for layer, mixer in zip(model.layers, mixers, strict=True):
         x = x + mixer(layer.norm(x))

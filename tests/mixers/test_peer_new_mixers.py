@@ -302,10 +302,10 @@ def made(make: Make) -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
     return peer, mixer, weights
 
 
-def near(found: Tensor, wanted: Tensor, of_largest: float, least: float = 0.0) -> None:
+def near(actual: Tensor, expected: Tensor, of_largest: float, least: float = 0.0) -> None:
     """Within a share of the largest number, or of `least` where that is larger."""
-    largest = max(float(wanted.detach().abs().max()), least)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=of_largest * largest)
+    largest = max(float(expected.detach().abs().max()), least)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=of_largest * largest)
 
 
 @every_peer
@@ -314,17 +314,17 @@ def test_outputs_and_gradients_are_the_peers(make: Make, T: int) -> None:
     peer, mixer, weights = made(make)
     x, out = torch.randn(2, T, D), torch.randn(2, T, D)
     given, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
-    y, wanted = mixer(given), peer(theirs)
-    near(y, wanted, BOUNDS.get(make, 2e-6))
-    found = torch.autograd.grad((y * out).sum(), [given, *mixer.parameters()])
+    y, expected = mixer(given), peer(theirs)
+    near(y, expected, BOUNDS.get(make, 2e-6))
+    actual = torch.autograd.grad((y * out).sum(), [given, *mixer.parameters()])
     parts = list(peer.parameters())
-    input_gradient, *gradients = torch.autograd.grad((wanted * out).sum(), [theirs, *parts])
-    near(found[0], input_gradient, 1e-5)
+    input_gradient, *gradients = torch.autograd.grad((expected * out).sum(), [theirs, *parts])
+    near(actual[0], input_gradient, 1e-5)
     ours = [weights[name] for name, _ in mixer.named_parameters()]
     # float32 leaves 2e-7 to 4e-7 in every gradient of the peer, and as much in ours, against float64 (T 1, the largest
     # gradient 4): more than 2e-5 of those below 0.01, and all there is of those that are 0 (a softmax over one key).
     least = 0.01 * max(float(gradient.abs().max()) for gradient in (input_gradient, *gradients))
-    for reached, gradient in zip(torch.autograd.grad(ours, parts, found[1:]), gradients, strict=True):
+    for reached, gradient in zip(torch.autograd.grad(ours, parts, actual[1:]), gradients, strict=True):
         near(reached, gradient, 2e-5, least)  # the mixer's gradients, handed on to what its weights were copied from
 
 
@@ -335,9 +335,9 @@ def test_cached_tokens_are_the_peers(make: Make) -> None:
     x, state = torch.randn(2, 9, D), mixer.start(2)
     cache = transformers.DynamicCache(config=peer.settings)
     for first, last in ((0, 4), *((t, t + 1) for t in range(4, 9))):
-        wanted = peer(x[:, first:last], cache_params=cache)
+        expected = peer(x[:, first:last], cache_params=cache)
         y, state = mixer.extend(x[:, first:last], state)
-        near(y, wanted, 2e-6)
+        near(y, expected, 2e-6)
 
 
 def test_a_mixer_of_other_weights_is_not_the_peer() -> None:

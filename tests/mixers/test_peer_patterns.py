@@ -21,10 +21,10 @@ def same(ours: nn.Module, theirs: Any, x: Tensor, weights: list[tuple[Tensor, Te
     """Outputs, and gradients of the input and of each (ours, theirs) pair of weights, which may be a part of one."""
     dy = draw(*x.shape).flip(1)
     inputs = [x.clone().requires_grad_() for _ in range(2)]
-    y, wanted = ours(inputs[0]), theirs(inputs[1])
-    torch.testing.assert_close(y, wanted, rtol=0, atol=bound)
+    y, expected = ours(inputs[0]), theirs(inputs[1])
+    torch.testing.assert_close(y, expected, rtol=0, atol=bound)
     (y * dy).sum().backward()
-    (wanted * dy).sum().backward()
+    (expected * dy).sum().backward()
     torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=bound)
     for one, other in weights:
         torch.testing.assert_close(one.grad, torch.cat([part.weight.grad for part in other]), rtol=0, atol=bound)

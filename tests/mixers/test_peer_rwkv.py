@@ -37,32 +37,32 @@ def peer(block: str) -> nn.Module:
 def weights(module: nn.Module) -> dict[str, np.ndarray]:
     """The peer's parameters by the paper's letters."""
     ours = {"key": "k", "value": "v", "receptance": "r"}
-    found = {}
+    result = {}
     for name, tensor in module.named_parameters():
         array = tensor.detach().numpy()
         if name.startswith("time_mix_"):
-            found[f"mu_{ours[name.removeprefix('time_mix_')]}"] = array.reshape(-1)
+            result[f"mu_{ours[name.removeprefix('time_mix_')]}"] = array.reshape(-1)
         elif name == "output.weight":
-            found["w_out"] = array.T
+            result["w_out"] = array.T
         elif name.endswith(".weight"):
-            found[f"w_{ours[name.removesuffix('.weight')]}"] = array.T
-    if "w_out" in found:
-        found |= {"decay": np.exp(module.time_decay.detach().numpy()), "bonus": module.time_first.detach().numpy()}
-    return found
+            result[f"w_{ours[name.removesuffix('.weight')]}"] = array.T
+    if "w_out" in result:
+        result |= {"decay": np.exp(module.time_decay.detach().numpy()), "bonus": module.time_first.detach().numpy()}
+    return result
 
 
 @pytest.mark.parametrize("T", [1, 2, 7, 20])
 def test_the_recurrence_is_the_peers_time_mixing(T: int) -> None:
     module, x = peer("RwkvSelfAttention"), coarse(1, T, D, of=8)
-    wanted = module(x)[0][0].detach().numpy()
-    np.testing.assert_allclose(time_mixing(x[0].numpy(), weights(module)), wanted, rtol=0, atol=1e-12)
+    expected = module(x)[0][0].detach().numpy()
+    np.testing.assert_allclose(time_mixing(x[0].numpy(), weights(module)), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("T", [1, 2, 7, 20])
 def test_the_recurrence_is_the_peers_channel_mixing(T: int) -> None:
     module, x = peer("RwkvFeedForward"), coarse(1, T, D, of=8)
-    wanted = module(x)[0][0].detach().numpy()
-    np.testing.assert_allclose(channel_mixing(x[0].numpy(), weights(module)), wanted, rtol=0, atol=1e-12)
+    expected = module(x)[0][0].detach().numpy()
+    np.testing.assert_allclose(channel_mixing(x[0].numpy(), weights(module)), expected, rtol=0, atol=1e-12)
 
 
 PARTS = {
@@ -93,12 +93,12 @@ def test_the_mixer_is_the_peers_time_mixing(T: int) -> None:
         y = read(tokens)
         (y * out).sum().backward()
         grads.append((y, tokens.grad, dict(part.named_parameters())))
-    (y, grad, ours), (wanted, their_grad, theirs) = grads
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    (y, grad, ours), (expected, their_grad, theirs) = grads
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(grad, their_grad, rtol=1e-6, atol=1e-6)
     assert set(ours) == set(PARTS)
     for name, parameter in ours.items():
-        found, wanted_grad = (
+        actual, wanted_grad = (
             (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in (parameter, theirs[PARTS[name]])
         )
-        torch.testing.assert_close(found, wanted_grad, rtol=1e-6, atol=1e-6, msg=name)
+        torch.testing.assert_close(actual, wanted_grad, rtol=1e-6, atol=1e-6, msg=name)

@@ -17,7 +17,7 @@ def test_the_scan_is_the_peers(backend: str, T: int) -> None:
     peer = transformers.models.recurrent_gemma.modeling_recurrent_gemma.RecurrentGemmaRglru(config)
     torch.manual_seed(0)
     a, b, state = torch.rand(2, T, 6), torch.randn(2, T, 6), torch.randn(2, 6)
-    found = []
+    result = []
     for ours in (True, False):
         given = [each.clone().requires_grad_() for each in (a, b, state)]
         if ours:
@@ -26,6 +26,6 @@ def test_the_scan_is_the_peers(backend: str, T: int) -> None:
         else:
             reset = torch.zeros(2, T, 1, dtype=torch.bool)
             h, after = peer._rnn_scan(given[1], given[0], reset, given[2])
-        found.append([h, after, *torch.autograd.grad(h.square().sum() + after.sum(), given)])
-    for one, other in zip(*found, strict=True):
+        result.append([h, after, *torch.autograd.grad(h.square().sum() + after.sum(), given)])
+    for one, other in zip(*result, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

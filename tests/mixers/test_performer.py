@@ -42,7 +42,7 @@ def feature(kernel: str, x: Tensor, w: Tensor) -> Tensor:
 
 
 def quadratic(mixer: Mixer, x: Tensor, kernel: str) -> Tensor:
-    """Every weight of one row x (T, D) by itself."""
+    """Every weight of one row x (T, D), computed one at a time."""
     q, k, v = ((x @ w.weight.T).unflatten(1, (H, K)) for w in (mixer.w_q, mixer.w_k, mixer.w_v))
     outputs = []
     for t in range(len(x)):
@@ -66,12 +66,12 @@ def test_outputs_and_gradients_are_those_of_the_quadratic_form(kernel: str, feat
         y = read(x)
         (y * numbers(2, 9, D, seed=6)).sum().backward()
         results.append([y.detach(), x.grad, *(parameter.grad for parameter in mixer.parameters())])
-    for found, wanted in zip(*results, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(("heads", "rows"), [(1, 351), (4, 60), (10, 17), (80, 1)])
-def test_as_many_directions_as_k_ln_k_unless_told(heads: int, rows: int) -> None:
+def test_k_ln_k_directions_by_default(heads: int, rows: int) -> None:
     mixer = mixer_config({"kind": "performer", "heads": heads}).build(80, None)
     assert mixer.directions.shape == (heads, rows, 80 // heads)
 
@@ -103,9 +103,9 @@ def test_with_many_directions_it_is_attention(kernel: str) -> None:
     assert abs(slope + 1) < 3 * error, f"the slope is {slope:.3f} ± {error:.3f}"
     assert error < 0.1, "too few draws to say anything"
     with torch.no_grad():
-        wanted = attention(x)
+        expected = attention(x)
         attention.w_qkv.weight[:D].zero_()
-        flat = float((attention(x) - wanted).square().mean())
+        flat = float((attention(x) - expected).square().mean())
     assert 2 ** logs[-1] < 0.1 * flat, "no nearer to attention than to a plain mean of the values"
 
 
@@ -214,10 +214,10 @@ def test_either_backend_reads_on_from_the_other(kernel: str, backend: str) -> No
 def test_autocast_keeps_the_exponents(kernel: str) -> None:
     mixer, x = performer(kernel).float(), numbers(2, 30, D).float()
     with torch.no_grad():
-        wanted = mixer(x)
+        expected = mixer(x)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = mixer(x)
-    assert float((found.float() - wanted).norm() / wanted.norm()) < 2e-2
+            actual = mixer(x)
+    assert float((actual.float() - expected).norm() / expected.norm()) < 2e-2
 
 
 @every_kernel

@@ -39,7 +39,7 @@ def averaged(q: Array, k: Array, v: Array) -> Array:
 
 
 def test_001_eq_6_gives_a_token_one_key() -> None:
-    """Printed: k_m is a scalar. AFT's K is a matrix: each channel weighs the tokens by itself."""
+    """Printed: k_m is a scalar. AFT's K is a matrix: each channel weights the tokens separately."""
     right = ungated(K, V, BIASES)
     assert not any(near(printed.aft_001_eq_6(K[:, c], V, BIASES.T), right) for c in range(D))
     for c in range(D):
@@ -62,12 +62,12 @@ def test_001_eq_8_has_a_key_of_no_token() -> None:
 
 
 def test_001_eq_8_gives_a_token_one_key() -> None:
-    """Printed: k_m is a scalar, as in Eq. 6. RWKV's keys are vectors: each channel weighs the tokens by itself."""
+    """Printed: k_m is a scalar, as in Eq. 6. RWKV's keys are vectors: each channel weights the tokens separately."""
     right = rwkv.wkv_as_a_sum(K, V, np.full(D, 0.5), np.full(D, 0.3))
     for c in range(D):
-        found = printed.rwkv_001_eq_8_9(K[:, c], V, 0.5, 0.5 - 0.3, lambda n, m: m)
-        assert near(found[:, c], right[:, c])
-        assert not near(found, right)
+        result = printed.rwkv_001_eq_8_9(K[:, c], V, 0.5, 0.5 - 0.3, lambda n, m: m)
+        assert near(result[:, c], right[:, c])
+        assert not near(result, right)
 
 
 def test_001_eq_9_needs_the_decay_in_alpha() -> None:
@@ -88,13 +88,13 @@ def test_001_eq_9_has_one_decay_for_all_channels() -> None:
         assert not near(every, right)
 
 
-def test_001_conclusion_says_that_inference_of_rwkv_grows() -> None:
+def test_001_conclusion_claims_that_inference_of_rwkv_grows() -> None:
     """Two sums a channel are enough for the next token, at any length; AFT-full reads what it kept of all of them."""
     decay, bonus = np.array([0.1, 0.5, 1.0, 2.0]), np.array([0.3, -0.2, 0.1, 0.0])
     assert near(rwkv.wkv_as_a_recurrence(K, V, decay, bonus), rwkv.wkv_as_a_sum(K, V, decay, bonus))
     for kind, grows in (("rwkv", False), ("aft_full", True)):
         mixer = mixer_config({"kind": kind}).build(dim=8, context=1000)
-        near_, far = (mixer.cost(place, per="token") for place in (10, 1000))
+        near_, far = (mixer.cost(position, per="token") for position in (10, 1000))
         assert ((far.total > near_.total), (far.state > near_.state)) == (grows, grows)
 
 
@@ -106,17 +106,17 @@ def test_001_eq_10_is_normalised_by_the_future() -> None:
 
     same, later = np.ones((T, D)), K.copy()
     later[-1] += 1
-    found = printed.kernel_001_eq_10(Q, K, same, sim)
-    assert not near(found, same)
-    assert near(found[-1], same[-1])
-    assert not near(printed.kernel_001_eq_10(Q, later, same, sim)[0], found[0])
+    result = printed.kernel_001_eq_10(Q, K, same, sim)
+    assert not near(result, same)
+    assert near(result[-1], same[-1])
+    assert not near(printed.kernel_001_eq_10(Q, later, same, sim)[0], result[0])
     assert near(averaged(Q, K, same), same)
 
 
 def test_001_eq_11_asks_with_the_wrong_query() -> None:
     """Printed: z[q_m]. A token's own query then does not change what it reads: it must be z[q_n]."""
-    found, other = printed.kernel_001_eq_11(Q, K, V, linear.phi), Q.copy()
-    assert not near(found, averaged(Q, K, V))
+    result, other = printed.kernel_001_eq_11(Q, K, V, linear.phi), Q.copy()
+    assert not near(result, averaged(Q, K, V))
     other[-1] = -other[-1]
     before = averaged(Q, K, V)
     assert not near(averaged(other, K, V)[-1], before[-1])
@@ -146,9 +146,9 @@ def test_001_eq_22_multiplies_in_the_wrong_order() -> None:
     """Printed: a_n q_n. With a = Σ kᵀv it is q_n a_n; the other product is Σ (v·q) k."""
     right = printed.retention_001_eq_20(Q, K, V, 0.9)
     assert near(printed.retention_001_eq_22(Q, K, V, np.float64(0.9), ordered=True), right)
-    found = printed.retention_001_eq_22(Q, K, V, np.float64(0.9), ordered=False)
-    assert not near(found, right)
-    assert near(found, printed.retention_001_eq_20(Q, V, K, 0.9))
+    result = printed.retention_001_eq_22(Q, K, V, np.float64(0.9), ordered=False)
+    assert not near(result, right)
+    assert near(result, printed.retention_001_eq_20(Q, V, K, 0.9))
 
 
 @pytest.mark.parametrize(("kind", "term", "total"), [(np.float16, 350, 240), (np.float32, 2795, 2686)])
@@ -158,8 +158,8 @@ def test_001_eq_22_overflows(kind: type[np.floating], term: int, total: int) -> 
     with np.errstate(all="ignore"):
         assert np.isfinite(gamma ** -kind(term - 1))
         assert not np.isfinite(gamma ** -kind(term))
-        found = printed.retention_001_eq_22(one, one, one, gamma, ordered=True)[:, 0]
-    assert np.isfinite(found).argmin() + 1 == pytest.approx(total, abs=2)
+        result = printed.retention_001_eq_22(one, one, one, gamma, ordered=True)[:, 0]
+    assert np.isfinite(result).argmin() + 1 == pytest.approx(total, abs=2)
     state = kind(0)
     for _ in range(term):
         state = gamma * state + kind(1)
@@ -206,19 +206,19 @@ def test_004_eq_16_reads_the_future() -> None:
     """Printed: sums to T. As a language model it would see the token that it is to foretell."""
     w = {"w_q": np.eye(3 * D)[:, :D], "w_k": np.eye(3 * D)[:, D : 2 * D], "w_v": np.eye(3 * D)[:, 2 * D :]}
     right = aft.aft_full(np.concatenate([Q, K, V], 1), w | {"biases": BIASES})
-    found, later = printed.aft_004_eq_16(Q, K, V, BIASES), V.copy()
+    result, later = printed.aft_004_eq_16(Q, K, V, BIASES), V.copy()
     later[-1] += 1
-    assert near(found[-1], right[-1])
-    assert not near(printed.aft_004_eq_16(Q, K, later, BIASES)[0], found[0])
+    assert near(result[-1], right[-1])
+    assert not near(printed.aft_004_eq_16(Q, K, later, BIASES)[0], result[0])
     assert near(aft.aft_full(np.concatenate([Q, K, later], 1), w | {"biases": BIASES})[:-1], right[:-1])
 
 
 def test_004_eq_19_grows_with_distance() -> None:
     """Printed: -(t-1-j) w_tj with w_tj = -(t-j) w. From step 3 on old tokens gain: their weights leave the numbers."""
     k, v, w, u = K[:, 0], V[:, 0], 0.5, 0.3
-    right, found = wkv(k, v, w, u), printed.rwkv_004_eq_18_19(k, v, w, u, lambda t: t)
-    assert near(found[:2], right[:2])
-    assert not np.isclose(found[2:], right[2:], rtol=0, atol=1e-3).any()
+    right, result = wkv(k, v, w, u), printed.rwkv_004_eq_18_19(k, v, w, u, lambda t: t)
+    assert near(result[:2], right[:2])
+    assert not np.isclose(result[2:], right[2:], rtol=0, atol=1e-3).any()
     marks = np.array([1.0, *np.zeros(19)])
     assert printed.rwkv_004_eq_18_19(np.zeros(20), marks, w, u, lambda t: t)[-1] > 0.999
     assert wkv(np.zeros(20), marks, w, u)[-1] < 1e-4
@@ -228,11 +228,11 @@ def test_004_eq_19_grows_with_distance() -> None:
 
 
 def test_004_eq_19_gives_the_bonus_to_no_token() -> None:
-    """Printed: e^{k_j + u_t} beside the sum, where nothing binds j. It is the token's own key; u has no time."""
+    """Printed: e^{k_j + u_t} outside the sum, where j is unbound. It is the token's own key; u has no time."""
     k, v = K[:, 0], V[:, 0]
-    right, found = wkv(k, v, 0.5, 0.3), printed.rwkv_004_eq_18_19(k, v, 0.5, 0.3, lambda t: max(t - 1, 1))
-    assert np.isclose(found[0], right[0])
-    assert not np.isclose(found[1], right[1], rtol=0, atol=1e-3)
+    right, result = wkv(k, v, 0.5, 0.3), printed.rwkv_004_eq_18_19(k, v, 0.5, 0.3, lambda t: max(t - 1, 1))
+    assert np.isclose(result[0], right[0])
+    assert not np.isclose(result[1], right[1], rtol=0, atol=1e-3)
 
 
 def test_004_eq_19_has_a_bonus_for_each_step() -> None:
@@ -241,7 +241,7 @@ def test_004_eq_19_has_a_bonus_for_each_step() -> None:
     right = rwkv.wkv_as_a_sum(K[:, :2], V[:, :2], np.full(2, w), bonus)
     for c in range(2):
         of_steps = [printed.rwkv_004_eq_18_19(K[:2, i], V[:2, i], w, np.full(2, bonus[c]), lambda t: t) for i in (0, 1)]
-        assert [near(found, right[:2, i]) for i, found in enumerate(of_steps)] == [c == 0, c == 1]
+        assert [near(result, right[:2, i]) for i, result in enumerate(of_steps)] == [c == 0, c == 1]
 
 
 def test_004_eq_21_adds_a_key_to_an_exponential() -> None:
@@ -263,10 +263,10 @@ def channel_weights() -> dict[str, Array]:
 def test_004_eq_22_reads_no_token_but_its_own() -> None:
     """Printed: W x_t. The inputs are shifted, as Eq. 17 has it; the print is the case μ = 1."""
     w, mu = channel_weights(), np.full(D, 0.4)
-    found = printed.channel_mixing_004_eq_22(V, w)
-    assert near(found, rwkv.channel_mixing(V, w | {"mu_r": np.ones(D), "mu_k": np.ones(D)}))
+    result = printed.channel_mixing_004_eq_22(V, w)
+    assert near(result, rwkv.channel_mixing(V, w | {"mu_r": np.ones(D), "mu_k": np.ones(D)}))
     right = rwkv.channel_mixing(V, w | {"mu_r": mu, "mu_k": mu})
-    assert not np.isclose(found, right, rtol=0, atol=1e-3).all(1).any()
+    assert not np.isclose(result, right, rtol=0, atol=1e-3).all(1).any()
 
 
 def test_004_eq_23_loses_both_residuals() -> None:

@@ -59,15 +59,15 @@ def test_002_scales_a_head_by_the_width_of_all() -> None:
     with torch.no_grad():
         mixer.w_qkv.weight[: 2 * D].copy_(torch.randn(2 * D, D))
         q, k, v = (each[0].numpy() for each in mixer.w_qkv(x).chunk(3, -1))
-        found = mixer(x)[0].numpy()
+        result = mixer(x)[0].numpy()
 
     def heads(width: float) -> Array:
         parts = [slice(h * D // H, (h + 1) * D // H) for h in range(H)]
         each = [mean(q[:, p], k[:, p], v[:, p], lambda a, b: math.exp(dot(a, b) / math.sqrt(width))) for p in parts]
         return np.concatenate(each, 1) @ mixer.w_out.weight.detach().numpy().T
 
-    assert near(found, heads(D / H))
-    assert not near(found, heads(D))
+    assert near(result, heads(D / H))
+    assert not near(result, heads(D))
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -92,7 +92,7 @@ def test_002_calls_attention_invariant_to_permutations() -> None:
     assert near(after, before[order])
 
 
-def test_004_says_that_the_mask_is_of_the_encoder() -> None:
+def test_004_ascribes_the_mask_to_the_encoder() -> None:
     """Said: masked so that "the encoder" sees no future token. The mask is the decoder's: ours has none without it."""
     q, k = (torch.tensor(x)[None, None] for x in (Q, K))
     assert bool((weights(q, k).triu(1) == 0).all())
@@ -115,10 +115,10 @@ def turned(x: Array, first: int = 0) -> Array:
     return rotate(torch.tensor(x), cos, sin).numpy()
 
 
-def printed_rotation(place: int, repaired: bool) -> Array:
+def printed_rotation(position: int, repaired: bool) -> Array:
     """Seed 002's matrix for d = 4: its fourth row has θ_1 where θ_2 belongs."""
     one, two = angles(4).tolist()
-    a, b, c = place * one, place * two, place * (two if repaired else one)
+    a, b, c = position * one, position * two, position * (two if repaired else one)
     return np.array(
         [
             [math.cos(a), -math.sin(a), 0, 0],
@@ -132,9 +132,9 @@ def printed_rotation(place: int, repaired: bool) -> Array:
 def test_002_rotation_matrix_repeats_an_angle() -> None:
     """Printed: a fourth row of θ_1. Lengths change, and a product depends on more than the distance."""
     apart = [0, 2, 1, 3]  # neighbours are its pairs; ours are half the width apart
-    for place in range(1, 5):
-        right, wrong = printed_rotation(place, repaired=True), printed_rotation(place, repaired=False)
-        assert near(right[:, apart][apart] @ Q[0], turned(Q[:1], place)[0])
+    for position in range(1, 5):
+        right, wrong = printed_rotation(position, repaired=True), printed_rotation(position, repaired=False)
+        assert near(right[:, apart][apart] @ Q[0], turned(Q[:1], position)[0])
         assert near(right.T @ right, np.eye(D))
         assert not near(wrong.T @ wrong, np.eye(D))
 
@@ -154,14 +154,14 @@ def test_002_turns_values_where_queries_belong() -> None:
 
     assert near(read(0, "qk"), read(40, "qk"))
     assert not near(read(0, "kv"), read(40, "kv"))
-    assert not near(read(0, "qk"), attention(Q, K, V))  # and places matter at all
+    assert not near(read(0, "qk"), attention(Q, K, V))  # and positions matter at all
 
 
 def test_002_rope_product_lacks_a_transpose() -> None:
     """Printed: x_iᵀ W^q R_{j-i} W^k x_j. With q = R_i W^q x_i it is x_iᵀ W^qᵀ R_{j-i} W^k x_j."""
     w_q, w_k = RNG.normal(size=(D, D)), RNG.normal(size=(D, D))
     x, y = Q[0], K[0]
-    i, j = (printed_rotation(place, repaired=True) for place in (2, 5))
+    i, j = (printed_rotation(position, repaired=True) for position in (2, 5))
     assert near(i.T @ j, printed_rotation(3, repaired=True))
     score = dot(i @ w_q @ x, j @ w_k @ y)
     assert math.isclose(score, x @ w_q.T @ printed_rotation(3, repaired=True) @ w_k @ y)
@@ -172,23 +172,23 @@ def test_002_rfa_loses_an_exponential() -> None:
     """Printed: e^{|x|²/2σ²} e^{|y|²/2σ²} (-|x-y|²/2σ²), which is below 0, for e^{x·y/σ²}, which is above."""
     for sigma in (0.7, 1.0, 2.0):
         x, y, twice = Q[0], K[0], 2 * sigma**2
-        right, beside = math.exp(dot(x, y) / sigma**2), math.exp((dot(x, x) + dot(y, y)) / twice)
+        right, others = math.exp(dot(x, y) / sigma**2), math.exp((dot(x, x) + dot(y, y)) / twice)
         distance = -dot(x - y, x - y) / twice
-        assert beside * distance < 0 < right
-        assert math.isclose(beside * math.exp(distance), right)
+        assert others * distance < 0 < right
+        assert math.isclose(others * math.exp(distance), right)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
 def test_002_rfa_draws_with_the_inverse_of_its_width(sigma: float) -> None:
     """Printed: w ~ N(0, σ² I) for e^{-|x-y|²/2σ²}. It takes N(0, I/σ²): the same for σ = 1 alone."""
     x, y = (row / np.sqrt(row @ row) for row in (Q[0], K[0]))
-    wanted = math.exp(-dot(x - y, x - y) / (2 * sigma**2))
+    expected = math.exp(-dot(x - y, x - y) / (2 * sigma**2))
     draws = RNG.normal(size=(200_000, D))
     for scale, right in ((sigma, sigma == 1.0), (1 / sigma, True)):
-        found = float(np.cos(scale * draws @ (x - y)).mean())
-        assert (abs(found - wanted) < 0.01) is right
+        actual = float(np.cos(scale * draws @ (x - y)).mean())
+        assert (abs(actual - expected) < 0.01) is right
     directions = draws[:2000] / sigma
-    assert abs(dot(rfa.phi(x, directions, 0.0), rfa.phi(y, directions, 0.0)) - wanted) < 0.05
+    assert abs(dot(rfa.phi(x, directions, 0.0), rfa.phi(y, directions, 0.0)) - expected) < 0.05
 
 
 def test_002_rfa_needs_keys_of_one_length() -> None:
@@ -236,7 +236,7 @@ def test_002_rfa_has_no_gate() -> None:
 
 
 def test_000_spade_has_local_attention_at_the_bottom_too() -> None:
-    """Said: a state space model in the bottom layer, local attention in the others. Both stand in the bottom layer."""
+    """The text: a state space model in the bottom layer, local attention in the others. The bottom has both."""
     bottom, *others = resolve("paper/spade", ["data.source=stories"]).model.mixers
     assert bottom.kind == "spade"
     assert {other.kind for other in others} == {"attention"}
@@ -289,11 +289,11 @@ def test_002_etc_divides_by_the_keys_of_one_input() -> None:
     q, k, v = mixer.w_long(torch.cat([mixer.norm(g), x], 1))[0].chunk(3, 1)
     z = q[: T // 2] @ k.T / math.sqrt(D)
     of_global, of_long = (z[:, at].softmax(1) @ v[at] for at in (slice(T // 2), slice(T // 2, None)))
-    wanted, printed, added = (mixer.w_out(y).numpy() for y in (z.softmax(1) @ v, of_global, of_global + of_long))
-    found = (after - g)[0].numpy()
-    assert near(found, wanted)
-    assert not near(found, printed)
-    assert not near(found, added)
+    expected, printed, added = (mixer.w_out(y).numpy() for y in (z.softmax(1) @ v, of_global, of_global + of_long))
+    actual = (after - g)[0].numpy()
+    assert near(actual, expected)
+    assert not near(actual, printed)
+    assert not near(actual, added)
 
 
 def test_004_eq_4_and_5_read_themselves_and_the_future() -> None:

@@ -25,16 +25,16 @@ C = RNG.normal(size=D)
 
 def test_004_eq_25_is_one_of_the_generalised() -> None:
     """Said: the generalised bilinear transform. Printed: its case α = 1/2, Tustin's; LSSL's has any α."""
-    for found, right in zip(printed_ssm.bilinear_004_eq_25(A, B, 0.1), ssm.bilinear(A, B, 0.1), strict=True):
-        assert near(found, right)
+    for result, right in zip(printed_ssm.bilinear_004_eq_25(A, B, 0.1), ssm.bilinear(A, B, 0.1), strict=True):
+        assert near(result, right)
     for alpha in (0.0, 0.4, 1.0):
         assert not near(printed_ssm.bilinear_004_eq_25(A, B, 0.1)[1], ssm.generalised_bilinear(A, B, 0.1, alpha)[1])
 
 
 def test_004_eq_26_needs_an_inverse() -> None:
     """Printed: (ΔA)^{-1}. Zero-order hold is an integral, and needs no inverse: ΔB + Δ²/2 AB, if A² = 0."""
-    for found, right in zip(printed_ssm.held_004_eq_26(A, B, 0.1), ssm.zero_order_hold(A, B, 0.1), strict=True):
-        assert near(found, right)
+    for result, right in zip(printed_ssm.held_004_eq_26(A, B, 0.1), ssm.zero_order_hold(A, B, 0.1), strict=True):
+        assert near(result, right)
     chain, b = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([0.0, 1.0])
     with pytest.raises(ZeroDivisionError):
         printed_ssm.held_004_eq_26(chain, b, 0.1)
@@ -89,13 +89,13 @@ def mixed(width: int) -> dict[str, Array]:
 
 
 def test_004_s5_is_a_convolution() -> None:
-    """Said: S5 makes convolution impossible. It is one, with a matrix C Ā^l B̄ for each distance: only dear."""
+    """The text: S5 makes convolution impossible. It is one, with a matrix C Ā^l B̄ per distance; only expensive."""
     w = mixed(D)
     step = np.exp(w["log_delta"])
     kept = np.exp(w["L"] * step)
     new = ((kept - 1) / w["L"])[:, None] * w["B"]
-    found = printed_ssm.convolved_004_eq_30_31(V, np.diag(kept), new, w["C"])
-    assert near(2 * found.real, s5.of_state(V, w))
+    result = printed_ssm.convolved_004_eq_30_31(V, np.diag(kept), new, w["C"])
+    assert near(2 * result.real, s5.of_state(V, w))
 
 
 def test_004_s6_is_s4_with_a_selection() -> None:
@@ -113,8 +113,8 @@ def test_004_s6_is_s4_with_a_selection() -> None:
 def test_004_s6_learns_no_matrix_for_a_step() -> None:
     """Said: L matrices B, C, Δ, learned independently. They are functions of the token: nothing is of a step."""
     w, twice = selective(D), np.concatenate([V, V])
-    for found, again in zip(s6.selected(twice[1], w), s6.selected(twice[1 + T], w), strict=True):
-        assert near(found, again)
+    for result, again in zip(s6.selected(twice[1], w), s6.selected(twice[1 + T], w), strict=True):
+        assert near(result, again)
     rows = [s6.selected(row, w) for row in V]
     tables = {name: np.array([row[i] for row in rows]) for i, name in enumerate(("steps", "inputs", "outputs"))}
     free = dict(w, **tables, D=np.zeros(D))

@@ -46,15 +46,15 @@ def papers(mixer: Mixer, kind: str) -> Weights:
     held = {name: parameter.detach().numpy() for name, parameter in mixer.named_parameters()}
     N = held["w_state.weight"].shape[1]
     names = {"rnn": ("w_x", "w_h", "b"), "lstm": ("w_x{}", "w_h{}", "b_{}"), "gru": ("w_{}", "u_{}", "b_{}")}[kind]
-    found = {"w_out": held["w_out.weight"].T}
+    result = {"w_out": held["w_out.weight"].T}
     for n, gate in enumerate({"rnn": " ", "lstm": "ifgo", "gru": "rzn"}[kind]):
         block = slice(n * N, (n + 1) * N)
         for name, own in zip(names, ("w_in.weight", "w_state.weight", "w_in.bias"), strict=True):
-            found[name.format(gate)] = held[own][block].T
-    return found | ({"inner": held["b_n"]} if "b_n" in held else {})
+            result[name.format(gate)] = held[own][block].T
+    return result | ({"inner": held["b_n"]} if "b_n" in held else {})
 
 
-def wanted(name: str, mixer: Mixer, x: Array) -> Array:
+def expected_output(name: str, mixer: Mixer, x: Array) -> Array:
     kind = CASES[name]["kind"]
     return RECURRENCES[kind](x, papers(mixer, kind))
 
@@ -70,19 +70,19 @@ def test_the_papers_loop(name: str, backend: str) -> None:
     for T in (1, 2, 20):
         x = np.random.default_rng(T).normal(size=(T, D))
         with backends.use(recurrence=backend):
-            found = mixer(torch.from_numpy(x)[None])[0].detach().numpy()
-        np.testing.assert_allclose(found, wanted(name, mixer, x), rtol=0, atol=1e-12)
+            actual = mixer(torch.from_numpy(x)[None])[0].detach().numpy()
+        np.testing.assert_allclose(actual, expected_output(name, mixer, x), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_steps(name: str) -> None:
     mixer = mixer_of(name)
     x = np.random.default_rng(7).normal(size=(7, D))
-    state, found = mixer.start(1), []
+    state, actual = mixer.start(1), []
     for token in torch.from_numpy(x):
         y, state = mixer.step(token[None], state)
-        found.append(y[0].detach().numpy())
-    np.testing.assert_allclose(np.stack(found), wanted(name, mixer, x), rtol=0, atol=1e-12)
+        actual.append(y[0].detach().numpy())
+    np.testing.assert_allclose(np.stack(actual), expected_output(name, mixer, x), rtol=0, atol=1e-12)
 
 
 class Peer(nn.Module):
@@ -108,8 +108,8 @@ class Peer(nn.Module):
     def gradients(self, after: bool) -> dict[str, Tensor]:
         cell, N = self.cell, self.cell.hidden_size
         names = {"w_in.weight": "weight_ih_l0", "w_state.weight": "weight_hh_l0", "w_in.bias": "bias_ih_l0"}
-        found = {own: getattr(cell, name).grad for own, name in names.items()} | {"w_out.weight": self.w_out.grad}
-        return found | ({"b_n": cell.bias_hh_l0.grad[2 * N :]} if after else {})
+        result = {own: getattr(cell, name).grad for own, name in names.items()} | {"w_out.weight": self.w_out.grad}
+        return result | ({"b_n": cell.bias_hh_l0.grad[2 * N :]} if after else {})
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
@@ -123,10 +123,10 @@ def test_torchs_module(name: str, dtype: torch.dtype, bound: float) -> None:
     (peer(x.requires_grad_()) * weigh).square().sum().backward()
     (mixer(own.requires_grad_()) * weigh).square().sum().backward()
     torch.testing.assert_close(mixer(own), peer(x), rtol=0, atol=bound)
-    found = {each: parameter.grad for each, parameter in mixer.named_parameters()}
+    result = {each: parameter.grad for each, parameter in mixer.named_parameters()}
     pairs = {"x": (own.grad, x.grad)}
-    pairs |= {each: (found[each], grad) for each, grad in peer.gradients("gru after" in name).items()}
-    assert pairs.keys() - {"x"} == found.keys()
+    pairs |= {each: (result[each], grad) for each, grad in peer.gradients("gru after" in name).items()}
+    assert pairs.keys() - {"x"} == result.keys()
     for a, b in pairs.values():
         torch.testing.assert_close(a, b, rtol=0, atol=bound * float(b.abs().max()))
 
@@ -143,7 +143,7 @@ def test_the_two_resets_differ() -> None:
 
 
 @pytest.mark.parametrize(("bias", "shown"), [(1.0, 0.731), (-3.0, 0.047)])
-def test_the_forget_gate_begins_where_it_is_told(bias: float, shown: float) -> None:
+def test_the_forget_gate_has_its_initial_bias(bias: float, shown: float) -> None:
     mixer = mixer_config({"kind": "lstm", "forget_bias": bias}).build(D, None)
     for _ in range(2):
         assert mixer.w_in.bias.tolist() == [0.0] * D + [bias] * D + [0.0] * 2 * D

@@ -98,11 +98,11 @@ def test_transformers(causal: bool) -> None:
     hashes = theirs._hash_vectors(theirs.query_key(x).view(2, T, H, -1).transpose(1, 2), 3, None)
     offsets = 6 * torch.arange(3)[:, None]
     ours.buckets = lambda q: hashes.view(2, H, 3, T) - offsets
-    wanted = theirs(inputs[1], buckets=hashes).hidden_states
+    expected = theirs(inputs[1], buckets=hashes).hidden_states
     y = ours(inputs[0])
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     (y * dy).sum().backward()
-    (wanted * dy).sum().backward()
+    (expected * dy).sum().backward()
     torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=1e-11)
     torch.testing.assert_close(ours.w_qk.weight.grad, theirs.query_key.weight.grad, rtol=0, atol=1e-11)
     torch.testing.assert_close(ours.w_v.weight.grad, theirs.value.weight.grad, rtol=0, atol=1e-11)

@@ -78,15 +78,15 @@ def test_the_papers_normalisations_change_nothing_without_eps() -> None:
 
 
 def forms(mixer: Retention, x: Tensor) -> dict[str, Tensor]:
-    found = {}
+    result = {}
     for name in ("parallel", "reference", "chunked"):
         with use(linear_decay=name):
-            found[name] = mixer(x)
+            result[name] = mixer(x)
     state, steps = mixer.start(len(x)), []
-    for place in range(x.shape[1]):
-        y, state = mixer.step(x[:, place], state)
+    for position in range(x.shape[1]):
+        y, state = mixer.step(x[:, position], state)
         steps.append(y)
-    return found | {"recurrent": torch.stack(steps, 1)}
+    return result | {"recurrent": torch.stack(steps, 1)}
 
 
 @torch.no_grad()
@@ -95,36 +95,36 @@ def forms(mixer: Retention, x: Tensor) -> dict[str, Tensor]:
 def test_parallel_chunkwise_and_recurrent_are_one(chunk: int, T: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At chunk sizes that do not divide the length, too."""
     monkeypatch.setitem(OP.backends, "chunked", Backend(partial(chunked.decay, chunk=chunk)))
-    found = forms(build(), draw(2, T, D))
-    for name, y in found.items():
-        assert float((y - found["parallel"]).abs().max()) < 1e-10, name
+    result = forms(build(), draw(2, T, D))
+    for name, y in result.items():
+        assert float((y - result["parallel"]).abs().max()) < 1e-10, name
 
 
 @torch.no_grad()
 def test_the_forms_agree_far_out() -> None:
-    """3,001 tokens, past the length at which γ^-t overflows; and read on at places of their own."""
+    """3,001 tokens, past the length at which γ^-t overflows, and continued with positions per row."""
     mixer, x = build(), draw(1, 3001, D)
-    wanted = mixer(x)
+    expected = mixer(x)
     first, state = mixer.extend(x[:, :1700], mixer.start(1))
     second, state = mixer.extend(x[:, 1700:2990], state)
     tokens = []
-    for place in range(2990, 3001):
-        y, state = mixer.step(x[:, place], state, reuse=True)
+    for position in range(2990, 3001):
+        y, state = mixer.step(x[:, position], state, reuse=True)
         tokens.append(y)
-    found = torch.cat([first, second, torch.stack(tokens, 1)], 1)
-    assert float((found - wanted).abs().max()) < 1e-10
+    actual = torch.cat([first, second, torch.stack(tokens, 1)], 1)
+    assert float((actual - expected).abs().max()) < 1e-10
 
 
 def test_gammas_are_the_papers_and_stay_exact_in_every_number_type() -> None:
-    wanted = [31 / 32, 63 / 64, 127 / 128, 255 / 256, 511 / 512, 1023 / 1024]
+    expected = [31 / 32, 63 / 64, 127 / 128, 255 / 256, 511 / 512, 1023 / 1024]
     mixer = build(6)
     copies = (mixer, copy.deepcopy(mixer).bfloat16(), copy.deepcopy(mixer).bfloat16().float(), mixer.half().double())
     for each in (*copies, pickle.loads(pickle.dumps(mixer))):
-        assert each.log_decay.exp().tolist() == pytest.approx(wanted, rel=1e-15)
+        assert each.log_decay.exp().tolist() == pytest.approx(expected, rel=1e-15)
         assert each.theta.tolist() == [1.0]
     assert set(mixer.state_dict()) == {f"w_{name}.weight" for name in "qkvgo"}
     mixer.reset(0.02)
-    assert mixer.log_decay.exp().tolist() == pytest.approx(wanted, rel=1e-15)
+    assert mixer.log_decay.exp().tolist() == pytest.approx(expected, rel=1e-15)
 
 
 def test_a_mixer_made_on_no_device_has_its_constants_when_it_gets_one() -> None:
@@ -137,7 +137,7 @@ def test_a_mixer_made_on_no_device_has_its_constants_when_it_gets_one() -> None:
 
 @torch.no_grad()
 def test_only_distances_matter() -> None:
-    """A text that begins at place 1,000 is read as one that begins at 0; one with a hole in it is not."""
+    """A text that begins at position 1,000 gives the outputs of one that begins at 0; one with a gap does not."""
     mixer, x = build(), draw(2, 40, D)
     later = {**mixer.start(2), "length": torch.tensor([1000, 7])}
     torch.testing.assert_close(mixer.extend(x, later)[0], mixer(x), rtol=0, atol=1e-10)
@@ -149,10 +149,10 @@ def test_only_distances_matter() -> None:
 @torch.no_grad()
 def test_the_size_of_queries_keys_and_values_does_not_matter() -> None:
     mixer, x = build(eps=1e-20), draw(1, 30, D)
-    wanted = mixer(x)
+    expected = mixer(x)
     for weight, by in ((mixer.w_q.weight, 7.0), (mixer.w_k.weight, 0.3), (mixer.w_v.weight, 100.0)):
         weight *= by
-    torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-9)
+    torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-9)
 
 
 @torch.no_grad()
@@ -171,8 +171,8 @@ def test_the_scores_shown_are_what_it_reads_with() -> None:
     values = mixer.w_v(x)[0].unflatten(-1, (3, -1)).transpose(0, 1)
     y = torch.stack([view.values for view in mixer.views(x)[1:]]) @ values
     normed = torch.nn.functional.layer_norm(y, (8,), eps=mixer.eps).transpose(0, 1).flatten(1)
-    wanted = mixer.w_o(torch.nn.functional.silu(mixer.w_g(x[0])) * normed)
-    torch.testing.assert_close(mixer(x)[0], wanted, rtol=0, atol=1e-12)
+    expected = mixer.w_o(torch.nn.functional.silu(mixer.w_g(x[0])) * normed)
+    torch.testing.assert_close(mixer(x)[0], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("heads", [1, 3])

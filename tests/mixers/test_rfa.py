@@ -49,7 +49,7 @@ def weights(mixer: Mixer, x: Tensor, t: int, h: int) -> tuple[Tensor, Tensor]:
 
 
 def quadratic(mixer: Mixer, x: Tensor) -> Tensor:
-    """Every weight of one row x (T, D) by itself."""
+    """Every weight of one row x (T, D), computed one at a time."""
     v = (x @ mixer.w_v.weight.T).unflatten(1, (H, K))
     outputs = []
     for t in range(len(x)):
@@ -70,8 +70,8 @@ def test_outputs_and_gradients_are_those_of_the_quadratic_form(gate: bool, featu
         y = read(x)
         (y * numbers(2, 9, D, seed=6)).sum().backward()
         results.append([y.detach(), x.grad, *(parameter.grad for parameter in mixer.parameters())])
-    for found, wanted in zip(*results, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
 
 def test_the_floor_under_the_normaliser_is_reached_in_these_tests() -> None:
@@ -135,9 +135,9 @@ def test_the_first_output_is_the_value_read_however_little_the_gate_takes_in(bia
     bound = 1e-10 if dtype == torch.float64 else 1e-4
     with torch.no_grad():
         mixer.sigma.fill_(0.3)
-        wanted = mixer.w_out(mixer.w_v(x))
-        torch.testing.assert_close(mixer(x), wanted, rtol=bound, atol=bound)
-        torch.testing.assert_close(mixer.step(x[:, 0], mixer.start(5))[0], wanted[:, 0], rtol=bound, atol=bound)
+        expected = mixer.w_out(mixer.w_v(x))
+        torch.testing.assert_close(mixer(x), expected, rtol=bound, atol=bound)
+        torch.testing.assert_close(mixer.step(x[:, 0], mixer.start(5))[0], expected[:, 0], rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize("features", [1, 64])
@@ -159,9 +159,9 @@ def test_padding_adds_no_weight(gate: bool) -> None:
         second, state = mixer.extend(x, state, keep)
         for row in range(2):
             real = x[row : row + 1, keep[row]]
-            wanted, after = mixer.extend(torch.cat([real, real], 1), mixer.start(1))
-            found = torch.cat([first[row, keep[row]], second[row, keep[row]]])
-            torch.testing.assert_close(found, wanted[0], rtol=0, atol=1e-10)
+            expected, after = mixer.extend(torch.cat([real, real], 1), mixer.start(1))
+            actual = torch.cat([first[row, keep[row]], second[row, keep[row]]])
+            torch.testing.assert_close(actual, expected[0], rtol=0, atol=1e-10)
             assert state.keys() == after.keys()
             for name, tensor in after.items():
                 torch.testing.assert_close(state[name][row], tensor[0], rtol=0, atol=1e-10)
@@ -190,7 +190,7 @@ def test_new_directions_come_when_they_are_due_and_from_the_checkpoint(gate: boo
     assert torch.equal(never.directions, before)
 
 
-def test_reset_begins_anew_but_for_the_directions() -> None:
+def test_reset_initializes_all_but_the_directions_again() -> None:
     mixer = rfa(True)
     before = mixer.directions.clone()
     mixer.reset(0.02)
@@ -232,10 +232,10 @@ def test_it_is_finite_whatever_it_reads(gate: bool, dtype: torch.dtype, scale: f
 def test_autocast_keeps_the_angles(gate: bool) -> None:
     mixer, x = rfa(gate, features=32).float(), numbers(2, 30, D).float()
     with torch.no_grad():
-        wanted = mixer(x)
+        expected = mixer(x)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = mixer(x)
-    assert float((found.float() - wanted).norm() / wanted.norm()) < 4e-2
+            actual = mixer(x)
+    assert float((actual.float() - expected).norm() / expected.norm()) < 4e-2
 
 
 @every_gate

@@ -27,8 +27,8 @@ def test_the_first_token_is_each_rows_own() -> None:
     rest, _ = mixer.extend(x[:, 4:], state)
     for row, kept in enumerate((0, 1, 3)):
         tokens = torch.cat([x[row, :kept], x[row, 3:]])
-        wanted = mixer(tokens[None])[0, kept:]
-        torch.testing.assert_close(torch.cat([y[row, None], rest[row]]), wanted, rtol=0, atol=1e-12)
+        expected = mixer(tokens[None])[0, kept:]
+        torch.testing.assert_close(torch.cat([y[row, None], rest[row]]), expected, rtol=0, atol=1e-12)
 
 
 def test_it_begins_as_the_authors_program() -> None:

@@ -70,17 +70,17 @@ def test_centroids_follow_the_tokens_near_them() -> None:
     mixer.train()
     _, extras = mixer.forward_with_extras(x, keep)
     q = mixer.projected(x)[0]
-    wanted = mixer.centroids.clone()
+    expected = mixer.centroids.clone()
     for h in range(H):
         real = q[:, h][keep] / (D // H) ** 0.5
         near = (real @ mixer.centroids[h].T).argmax(1)
         for c in range(3):
             if (near == c).any():
                 mean = real[near == c].mean(0)
-                wanted[h, c] = normalize(0.9 * mixer.centroids[h, c] + 0.1 * mean, dim=0)
+                expected[h, c] = normalize(0.9 * mixer.centroids[h, c] + 0.1 * mean, dim=0)
     before = mixer.centroids.clone()
     mixer.after_update(1, extras.statistics)
-    torch.testing.assert_close(mixer.centroids, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(mixer.centroids, expected, rtol=0, atol=1e-12)
     assert not torch.equal(mixer.centroids, before)
     mixer.eval()
     assert not mixer.forward_with_extras(x)[1].statistics

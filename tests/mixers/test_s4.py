@@ -51,12 +51,12 @@ def test_forward_and_steps_are_the_dense_system(state_dim: int, T: int) -> None:
     mixer, x = s4(state_dim=state_dim).double(), draw(2, T, DIM)
     state, steps = mixer.start(2), []
     with torch.no_grad():
-        wanted = dense(mixer, x)
+        expected = dense(mixer, x)
         for t in range(T):
             y, state = mixer.step(x[:, t], state, reuse=t % 2 == 0)
             steps.append(y)
-        torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-10)
-        torch.testing.assert_close(torch.stack(steps, 1), wanted, rtol=0, atol=1e-10)
+        torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-10)
+        torch.testing.assert_close(torch.stack(steps, 1), expected, rtol=0, atol=1e-10)
 
 
 def test_it_begins_as_hippo() -> None:
@@ -66,8 +66,8 @@ def test_it_begins_as_hippo() -> None:
     P = both(mixer.p)
     again = both(mixer.eigenvalues).diag() - torch.outer(P, P.conj())
     for power in range(1, 9):  # equal traces of powers are equal eigenvalues; float32 rounds what it begins with
-        found, wanted = (torch.linalg.matrix_power(x, power).diagonal().sum() for x in (again, A.to(again)))
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+        actual, expected = (torch.linalg.matrix_power(x, power).diagonal().sum() for x in (again, A.to(again)))
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close((both(mixer.b).conj() @ both(mixer.b)).real, B @ B, rtol=1e-6, atol=0)
     steps = s4(dim=4096).log_step.detach().exp()
     assert 1e-3 <= float(steps.min()) < 1.05e-3
@@ -75,7 +75,7 @@ def test_it_begins_as_hippo() -> None:
     assert float(steps.log10().mean()) == pytest.approx(-2, abs=0.03)
 
 
-def test_reset_begins_anew() -> None:
+def test_reset_initializes_again() -> None:
     mixer = s4(state_dim=8)
     begun = {name: value.detach().clone() for name, value in mixer.named_parameters()}
     with torch.no_grad():
@@ -99,7 +99,7 @@ def test_dynamics_have_a_rate_of_their_own_and_no_decay() -> None:
 
 @pytest.mark.parametrize("T", [8192, 10_007])
 def test_long_sequences_in_float32(T: int) -> None:
-    """Any length, a prime too; outputs and gradients are finite, and what was read in pieces goes on."""
+    """Any length, a prime too: outputs and gradients are finite, and reading in pieces equals the whole."""
     mixer, x = s4(dim=4, state_dim=16), draw(1, T, 4).float()
     y = mixer(x)
     y.square().mean().backward()

@@ -44,10 +44,10 @@ def weight(mixer: S4D, c: int, lag: int) -> float:
 
 @pytest.mark.parametrize("init", PUBLISHED)
 def test_states_begin_as_published(init: str) -> None:
-    state_dim, wanted = PUBLISHED[init]
+    state_dim, expected = PUBLISHED[init]
     mixer = built(state_dim=state_dim, init=init)
     for c in range(3):
-        np.testing.assert_allclose(mixer.frequency[c].detach(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(mixer.frequency[c].detach(), expected, rtol=1e-6)
     np.testing.assert_allclose(-mixer.log_rate.exp().detach(), -0.5, rtol=1e-6)
 
 
@@ -55,9 +55,9 @@ def test_legs_begins_with_the_eigenvalues_of_its_normal_part() -> None:
     n = np.arange(16)
     A = -np.sqrt(np.outer(2 * n + 1, 2 * n + 1))
     A = np.where(n[:, None] > n, A, np.diag(-(n + 1.0)))
-    found = np.linalg.eigvals(A + np.outer(np.sqrt(n + 0.5), np.sqrt(n + 0.5)))
-    np.testing.assert_allclose(found.real, -0.5, atol=1e-8)
-    np.testing.assert_allclose(frequencies("legs", 16), np.sort(found.imag[found.imag > 0]), rtol=1e-9)
+    result = np.linalg.eigvals(A + np.outer(np.sqrt(n + 0.5), np.sqrt(n + 0.5)))
+    np.testing.assert_allclose(result.real, -0.5, atol=1e-8)
+    np.testing.assert_allclose(frequencies("legs", 16), np.sort(result.imag[result.imag > 0]), rtol=1e-9)
 
 
 def test_steps_begin_between_a_thousandth_and_a_tenth() -> None:
@@ -74,9 +74,9 @@ def test_steps_begin_between_a_thousandth_and_a_tenth() -> None:
 @pytest.mark.parametrize("init", ["lin", "inv", "legs"])
 def test_the_kernel_is_made_of_powers(init: str, method: str) -> None:
     mixer = built(state_dim=6, init=init, method=method)
-    wanted = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
+    expected = np.array([[weight(mixer, c, lag) for c in range(3)] for lag in range(20)])
     view = next(view for view in mixer.views(drawn(1, 20, 3)) if view.name == "kernel")
-    np.testing.assert_allclose(view.values.detach(), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(view.values.detach(), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["zoh", "bilinear"])
@@ -87,8 +87,8 @@ def test_the_whole_is_a_sum_over_lags(method: str) -> None:
         lags = sum(weight(mixer, c, lag) * float(x[b, t - lag, c]) for lag in range(t + 1))
         total = lags + float(mixer.d[c].detach()) * float(x[b, t, c])
         y[b, t, c] = total * (1 + math.erf(total / math.sqrt(2))) / 2
-    wanted = y @ mixer.w_out.weight.detach().numpy().T + mixer.w_out.bias.detach().numpy()
-    np.testing.assert_allclose(mixer(x).detach(), wanted, rtol=0, atol=1e-12)
+    expected = y @ mixer.w_out.weight.detach().numpy().T + mixer.w_out.bias.detach().numpy()
+    np.testing.assert_allclose(mixer(x).detach(), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", first(1, [torch.float32, torch.float64]))

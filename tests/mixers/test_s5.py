@@ -71,11 +71,11 @@ def test_one_dense_system_of_many_inputs(backend: str, settings: dict[str, float
 
 def test_its_gradients_are_those_of_the_dense_system() -> None:
     mixer, x = mixer_of(True), stream(12)
-    wanted = torch.autograd.grad(dense(mixer, x).square().sum(), list(mixer.parameters()))
-    for found, other in zip(
-        torch.autograd.grad(mixer(x).square().sum(), list(mixer.parameters())), wanted, strict=True
+    expected = torch.autograd.grad(dense(mixer, x).square().sum(), list(mixer.parameters()))
+    for actual, other in zip(
+        torch.autograd.grad(mixer(x).square().sum(), list(mixer.parameters())), expected, strict=True
     ):
-        torch.testing.assert_close(found, other, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(actual, other, rtol=1e-9, atol=1e-9)
 
 
 def hippo_n(N: int) -> np.ndarray:
@@ -93,12 +93,12 @@ def test_it_begins_as_blocks_of_hippo_n(blocks: int) -> None:
     assert isinstance(mixer, S5)
     size, A = 24 // blocks, hippo_n(24 // blocks)
     spectrum = np.linalg.eigvals(A)
-    wanted = sorted(spectrum[spectrum.imag > 0], key=lambda value: value.imag)
+    expected = sorted(spectrum[spectrum.imag > 0], key=lambda value: value.imag)
     V = normal(size)[1].numpy()
     rates, b, c = (torch.view_as_complex(x.detach()).numpy() for x in (mixer.eigenvalues, mixer.b, mixer.c))
     for n in range(blocks):
         part = slice(n * size // 2, (n + 1) * size // 2)
-        np.testing.assert_allclose(rates[part], wanted, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(rates[part], expected, rtol=0, atol=1e-5)
         B, C = 2 * (V @ b[part]).real, 2 * (c[:, part] @ V.conj().T).real
         np.testing.assert_allclose(C @ A @ B, 2 * (c[:, part] * rates[part] @ b[part]).real, rtol=0, atol=1e-5)
         for matrix in (B, C):
@@ -116,7 +116,7 @@ def test_steps_begin_log_uniform() -> None:
     torch.testing.assert_close(narrow.log_step.detach().exp(), torch.full((32,), 0.5))
 
 
-def test_reset_begins_anew() -> None:
+def test_reset_initializes_again() -> None:
     mixer = mixer_of(True, blocks=2)
     mixer.reset(0.5)
     begun = mixer_of(False, blocks=2)
@@ -151,33 +151,33 @@ def test_small_steps_are_exact_in_single_precision() -> None:
     v, step = torch.ones(1, 1, 2, dtype=torch.complex64), torch.full((2,), -13.8)
     values = torch.tensor([[-0.5, 0.0], [-0.5, 3.0]])
     x, _ = held(v, step, values)
-    wanted, _ = held(v.to(torch.complex128), step.double(), values.double())
-    torch.testing.assert_close(x.to(wanted.dtype), wanted, rtol=3e-7, atol=0)
-    torch.testing.assert_close(wanted.abs()[0, 0], step.double().exp(), rtol=1e-5, atol=0)
+    expected, _ = held(v.to(torch.complex128), step.double(), values.double())
+    torch.testing.assert_close(x.to(expected.dtype), expected, rtol=3e-7, atol=0)
+    torch.testing.assert_close(expected.abs()[0, 0], step.double().exp(), rtol=1e-5, atol=0)
 
 
 def test_a_hold_is_the_same_at_each_token_or_for_all() -> None:
     v = torch.randn(2, 6, 3, dtype=torch.complex128)
     step, values = torch.randn(3).double(), torch.randn(3, 2).double()
     lengths = torch.tensor([0, 4])
-    found = []
+    result = []
     for name in BACKENDS:
         with backends.use(scans=name):
-            found.append(held(v, step, values, scale=0.7, lengths=lengths))
-    for x, after in found[1:]:
-        torch.testing.assert_close(x[1, :4], found[0][0][1, :4])
-        torch.testing.assert_close(after, found[0][1])
+            result.append(held(v, step, values, scale=0.7, lengths=lengths))
+    for x, after in result[1:]:
+        torch.testing.assert_close(x[1, :4], result[0][0][1, :4])
+        torch.testing.assert_close(after, result[0][1])
     assert float(hold.continuous(step, values)[0].real.max()) <= -1e-4
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"state_dim": 7}, "choose a state_dim divisible by 2"),
         ({"state_dim": 10, "blocks": 2}, "choose a state_dim divisible by 4"),
         ({"dt_min": 0.2}, "choose dt_min ≤ dt_max"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(settings: dict[str, float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "s5", **settings})

@@ -25,10 +25,10 @@ def built(kind: str, causal: bool = True, **settings: int) -> Mixer:
 
 def softmax(row: list[float]) -> list[float]:
     powers = [math.exp(each) for each in row]
-    return [each / sum(powers) for each in powers]
+    return [power / sum(powers) for power in powers]
 
 
-def wanted(kind: str, x: Tensor, w: dict[str, Tensor], dilation: int = 1, middle: int = 0) -> Tensor:
+def expected_output(kind: str, x: Tensor, w: dict[str, Tensor], dilation: int = 1, middle: int = 0) -> Tensor:
     both = x @ w["w_in.weight"].T
     u = [[float(both[t, c]) / (1 + math.exp(-float(both[t, D + c]))) for c in range(D)] for t in range(len(x))]
     y = torch.zeros(len(x), D, dtype=torch.float64)
@@ -51,8 +51,8 @@ def wanted(kind: str, x: Tensor, w: dict[str, Tensor], dilation: int = 1, middle
 def test_it_is_the_equation(kind: str, T: int) -> None:
     mixer = built(kind)
     x = torch.randn(1, T, D, dtype=torch.float64)
-    found = wanted(kind, x[0], mixer.state_dict())
-    torch.testing.assert_close(mixer(x)[0], found, rtol=1e-12, atol=1e-12)
+    actual = expected_output(kind, x[0], mixer.state_dict())
+    torch.testing.assert_close(mixer(x)[0], actual, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["lightweight_conv", "dynamic_conv"])
@@ -61,7 +61,7 @@ def test_it_is_the_equation(kind: str, T: int) -> None:
 def test_dilated_taps_are_the_equation_whole_and_token_by_token(kind: str, dilation: int, T: int) -> None:
     mixer = built(kind, dilation=dilation)
     x = torch.randn(1, T, D, dtype=torch.float64)
-    expected = wanted(kind, x[0], mixer.state_dict(), dilation)
+    expected = expected_output(kind, x[0], mixer.state_dict(), dilation)
     torch.testing.assert_close(mixer(x)[0], expected, rtol=1e-12, atol=1e-12)
     state = mixer.start(1)
     for t in range(T):
@@ -75,7 +75,7 @@ def test_dilated_taps_are_the_equation_whole_and_token_by_token(kind: str, dilat
 def test_bidirectional_taps_lie_around_a_token(kind: str, dilation: int, T: int) -> None:
     mixer = built(kind, causal=False, dilation=dilation)
     x = torch.randn(1, T, D, dtype=torch.float64)
-    expected = wanted(kind, x[0], mixer.state_dict(), dilation, middle=1)
+    expected = expected_output(kind, x[0], mixer.state_dict(), dilation, middle=1)
     torch.testing.assert_close(mixer(x)[0], expected, rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="a kernel of 2 has no middle"):
         built(kind, causal=False, kernel=2)

@@ -48,14 +48,14 @@ def test_outputs_and_gradients_are_the_authors(T: int) -> None:
     layer = peer()
     mixer, weights = mixer_like(layer)
     x, out = torch.randn(2, T, D).double().requires_grad_(), torch.randn(2, T, D).double()
-    y, wanted = mixer(x), layer(x)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-10)
-    found = torch.autograd.grad((y * out).sum(), [x, *mixer.parameters()])
+    y, expected = mixer(x), layer(x)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-10)
+    actual = torch.autograd.grad((y * out).sum(), [x, *mixer.parameters()])
     parts = list(layer.parameters())
-    input_gradient, *gradients = torch.autograd.grad((wanted * out).sum(), [x, *parts])
-    torch.testing.assert_close(found[0], input_gradient, rtol=1e-9, atol=1e-10)
+    input_gradient, *gradients = torch.autograd.grad((expected * out).sum(), [x, *parts])
+    torch.testing.assert_close(actual[0], input_gradient, rtol=1e-9, atol=1e-10)
     ours = [weights[name] for name, _ in mixer.named_parameters()]
-    for reached, gradient in zip(torch.autograd.grad(ours, parts, found[1:]), gradients, strict=True):
+    for reached, gradient in zip(torch.autograd.grad(ours, parts, actual[1:]), gradients, strict=True):
         torch.testing.assert_close(reached, gradient, rtol=1e-9, atol=1e-10)
 
 
@@ -66,8 +66,8 @@ def test_steps_are_the_authors() -> None:
     x, state, theirs = torch.randn(2, 9, D).double(), mixer.start(2), {}
     for t in range(9):
         y, state = mixer.step(x[:, t], state)
-        wanted, theirs = layer.step(x[:, t, None], **theirs)
-        torch.testing.assert_close(y, wanted[:, 0], rtol=0, atol=1e-10)
+        expected, theirs = layer.step(x[:, t, None], **theirs)
+        torch.testing.assert_close(y, expected[:, 0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(("layer", "depth"), [(0, 1), (0, 4), (2, 4), (3, 4)])
@@ -101,10 +101,10 @@ def test_gates_beyond_the_range_of_float32(gate: int, logit: float) -> None:
     assert bool(y.isfinite().all())
     assert all(bool(parameter.grad.isfinite().all()) for parameter in mixer.parameters())
     with torch.no_grad():
-        wanted, state = mixer.double().extend(x[:, :77].double(), mixer.start(1))
+        expected, state = mixer.double().extend(x[:, :77].double(), mixer.start(1))
         rest, _ = mixer.extend(x[:, 77:].double(), state)
     of_the_logit = 4 * torch.finfo(torch.float32).eps * abs(logit)  # what rounding it makes of its exponential
-    torch.testing.assert_close(y.double(), torch.cat([wanted, rest], 1), rtol=0, atol=1e-4 + 10 * of_the_logit)
+    torch.testing.assert_close(y.double(), torch.cat([expected, rest], 1), rtol=0, atol=1e-4 + 10 * of_the_logit)
 
 
 @torch.no_grad()

@@ -79,14 +79,14 @@ def test_it_exports() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", PAIRS)
-def test_what_both_found_is_normed_side_by_side_and_mixed(name: str) -> None:
+def test_both_outputs_are_normed_concatenated_and_mixed(name: str) -> None:
     mixer, x = case(name)(), draw(2, 5, 8)
     assert isinstance(mixer, Spade)
-    found = [
+    result = [
         layer_norm(part(x), (8,), norm.weight, norm.bias)
         for part, norm in ((mixer.far, mixer.norm_far), (mixer.near, mixer.norm_near))
     ]
-    torch.testing.assert_close(mixer(x), torch.cat(found, -1) @ mixer.w_out.weight.mT, rtol=0, atol=1e-12)
+    torch.testing.assert_close(mixer(x), torch.cat(result, -1) @ mixer.w_out.weight.mT, rtol=0, atol=1e-12)
 
 
 @torch.no_grad()
@@ -114,7 +114,7 @@ A, B = Traits("always", True, "constant"), Traits("always", True, "window", long
 
 
 @pytest.mark.parametrize(
-    ("far", "near", "wanted"),
+    ("far", "near", "expected"),
     [
         (A, A, A),
         (A, B, B),
@@ -123,17 +123,17 @@ A, B = Traits("always", True, "constant"), Traits("always", True, "window", long
         (Traits("either", True, "grows", selects_ahead=True), A, Traits("either", True, "grows", selects_ahead=True)),
     ],
 )
-def test_together_they_can_what_the_weaker_can(far: Traits, near: Traits, wanted: Traits) -> None:
-    assert weaker(far, near) == wanted
-    assert weaker(near, far) == wanted
+def test_together_they_can_what_the_weaker_can(far: Traits, near: Traits, expected: Traits) -> None:
+    assert weaker(far, near) == expected
+    assert weaker(near, far) == expected
 
 
 def test_settings() -> None:
     usual = mixer_config({"kind": "spade"})
     assert (usual.far.kind, usual.near.kind, usual.near.window) == ("s4", "attention", 128)
-    said = usual.model_dump(mode="json")
-    assert said["near"] == {"kind": "attention", "heads": 4, "window": 128}
-    assert mixer_config(said) == usual
+    settings = usual.model_dump(mode="json")
+    assert settings["near"] == {"kind": "attention", "heads": 4, "window": 128}
+    assert mixer_config(settings) == usual
     changed = mixer_config({"kind": "spade", "near": {"window": 7}, "far": {"kind": "rwkv"}})
     assert (changed.near.kind, changed.near.window) == ("attention", 7)
     built = changed.build(8, 5, layer=1, depth=3)
@@ -159,16 +159,16 @@ def test_refusals(settings: dict[str, Any], words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_each_of_both_is_asked_and_told() -> None:
+def test_both_parts_receive_settings_and_updates() -> None:
     mixer = mixer_config({"kind": "spade", "far": {"kind": "rwkv"}, "near": NEAR}).build(8, 5)
     assert isinstance(mixer, Spade)
-    told: list[tuple[int, dict[str, Tensor]]] = []
+    updates: list[tuple[int, dict[str, Tensor]]] = []
     for part in (mixer.far, mixer.near):
-        part.after_update = lambda step, statistics: told.append((step, statistics))  # type: ignore[method-assign]
+        part.after_update = lambda step, statistics: updates.append((step, statistics))  # type: ignore[method-assign]
         with_loss(part, lambda: torch.tensor(2.0))
     one, two = torch.tensor(1), torch.tensor(2)
     mixer.after_update(3, {"far.count": one, "near.count": two})
-    assert told == [(3, {"count": one}), (3, {"count": two})]
+    assert updates == [(3, {"count": one}), (3, {"count": two})]
     x = torch.ones(1, 3, 8)
     y, extras = mixer.forward_with_extras(x)
     assert extras.losses.keys() == {"far.size", "near.size"}
@@ -218,9 +218,9 @@ def test_a_model_of_several_kinds_learns_and_writes(name: str) -> None:
     with torch.no_grad():
         whole, state = model(ids), model.start(1)
         _, state = model.extend(ids[:, :4], state)
-        for place in range(4, 19):
-            logits, state = model.step(ids[:, place], state, reuse=True)
-            torch.testing.assert_close(logits, whole[:, place], rtol=0, atol=1e-9)
+        for position in range(4, 19):
+            logits, state = model.step(ids[:, position], state, reuse=True)
+            torch.testing.assert_close(logits, whole[:, position], rtol=0, atol=1e-9)
     price = model.cost(19, per="token")
     assert price.params == sum(p.numel() for p in model.parameters())
     assert price.state * 8 == nbytes(model.trim(state))

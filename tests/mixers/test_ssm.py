@@ -35,10 +35,10 @@ def test_forward_and_steps_are_the_recurrence(measure: str, method: str) -> None
         y = mixer(x)
         for t in range(13):
             h = h @ A_bar.T + x[:, t] @ B_bar.T
-            wanted = h @ mixer.c.weight.T + x[:, t] @ mixer.d.weight.T
+            expected = h @ mixer.c.weight.T + x[:, t] @ mixer.d.weight.T
             step, state = mixer.step(x[:, t], state)
-            torch.testing.assert_close(y[:, t], wanted, rtol=0, atol=1e-11)
-            torch.testing.assert_close(step, wanted, rtol=0, atol=1e-11)
+            torch.testing.assert_close(y[:, t], expected, rtol=0, atol=1e-11)
+            torch.testing.assert_close(step, expected, rtol=0, atol=1e-11)
         torch.testing.assert_close(state["h"], h, rtol=0, atol=1e-11)
 
 
@@ -89,5 +89,5 @@ def test_long_sequences_in_float32() -> None:
     assert bool(y.isfinite().all())
     assert all(bool(p.grad.isfinite().all()) for p in mixer.parameters())
     with torch.no_grad():
-        wanted = mixer.double()(x.double())
-    assert float((y.double() - wanted).norm() / wanted.norm()) < 1e-4
+        expected = mixer.double()(x.double())
+    assert float((y.double() - expected).norm() / expected.norm()) < 1e-4

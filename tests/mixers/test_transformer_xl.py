@@ -62,9 +62,9 @@ def test_pieces_are_the_papers_equation(pieces: list[int]) -> None:
     for piece in x.split(pieces, 1):
         y, state = mixer.extend(piece, state)
         parts.append(y)
-    wanted = by_the_paper(mixer, x[0])
-    torch.testing.assert_close(torch.cat(parts, 1)[0], wanted, rtol=0, atol=1e-12)
-    torch.testing.assert_close(mixer(x)[0], wanted, rtol=0, atol=1e-12)
+    expected = by_the_paper(mixer, x[0])
+    torch.testing.assert_close(torch.cat(parts, 1)[0], expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(mixer(x)[0], expected, rtol=0, atol=1e-12)
 
 
 def test_memory_is_the_inputs_and_is_read_with_todays_weights() -> None:

@@ -62,15 +62,15 @@ def papers(name: str, tensor: torch.Tensor) -> tuple[str, Array]:
 
 
 def differences(function: Callable[[], float], at: Array, eps: float = 1e-5) -> Array:
-    """The central difference for each number of `at`, which is changed in place and put back."""
+    """The central difference for each element of `at`, which is changed in place and restored."""
     grad = np.zeros_like(at)
-    for place in np.ndindex(at.shape):
-        kept = at[place]
-        at[place] = kept + eps
+    for position in np.ndindex(at.shape):
+        kept = at[position]
+        at[position] = kept + eps
         above = function()
-        at[place] = kept - eps
-        grad[place] = (above - function()) / (2 * eps)
-        at[place] = kept
+        at[position] = kept - eps
+        grad[position] = (above - function()) / (2 * eps)
+        at[position] = kept
     return grad
 
 
@@ -80,9 +80,9 @@ def test_outputs(name: str, T: int) -> None:
     mixer = mixer_of(name, None if "attention" in name else L)
     x = np.random.default_rng(T).normal(size=(3, T, D))
     weights = dict(papers(part, tensor) for part, tensor in mixer.named_parameters())
-    wanted = np.stack([EQUATIONS[name][1](row, weights) for row in x])
-    found = mixer(torch.from_numpy(x)).detach().numpy()
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * max(1.0, np.abs(wanted).max()))
+    expected = np.stack([EQUATIONS[name][1](row, weights) for row in x])
+    actual = mixer(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("name", EQUATIONS)
@@ -94,14 +94,14 @@ def test_gradients(name: str) -> None:
     weights = {part: array.copy() for part, array in (papers(p, tensor) for p, tensor in mixer.named_parameters())}
     tokens = torch.from_numpy(x.copy())[None].requires_grad_()
     (mixer(tokens)[0] * torch.from_numpy(out)).sum().backward()
-    found = dict(papers(part, tensor.grad) for part, tensor in mixer.named_parameters())
+    result = dict(papers(part, tensor.grad) for part, tensor in mixer.named_parameters())
 
     def loss() -> float:
         return float((EQUATIONS[name][1](x, weights) * out).sum())
 
     np.testing.assert_allclose(tokens.grad[0].numpy(), differences(loss, x), rtol=0, atol=1e-6)
     for part, array in weights.items():
-        np.testing.assert_allclose(found[part], differences(loss, array), rtol=0, atol=1e-6, err_msg=part)
+        np.testing.assert_allclose(result[part], differences(loss, array), rtol=0, atol=1e-6, err_msg=part)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4, 8])
@@ -123,8 +123,8 @@ def test_attention_is_torchs(heads: int) -> None:
         grads.append([y, tokens.grad])
     grads[0] += [own["w_qkv.weight"].grad, own["w_out.weight"].grad]
     grads[1] += [peer.in_proj_weight.grad, peer.out_proj.weight.grad]
-    for found, wanted in zip(*grads, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    for actual, expected in zip(*grads, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("window", [1, 3, 9])
@@ -134,5 +134,5 @@ def test_attention_with_a_context_looks_back_so_far(window: int) -> None:
     x = torch.randn(1, 8, D, dtype=torch.float64)
     y = near(x)
     for i in range(8):
-        wanted = all_of_it(x[:, max(0, i + 1 - window) : i + 1])[:, -1]
-        torch.testing.assert_close(y[:, i], wanted, rtol=0, atol=1e-12)
+        expected = all_of_it(x[:, max(0, i + 1 - window) : i + 1])[:, -1]
+        torch.testing.assert_close(y[:, i], expected, rtol=0, atol=1e-12)

@@ -10,7 +10,7 @@ Weights = dict[str, Tensor]
 
 
 def layernorm(x: Tensor, w: Weights, name: str) -> Tensor:
-    """Eq. 8, with ε = 1e-5 beside the variance as in PyTorch."""
+    """Eq. 8, with ε = 1e-5 next to the variance as in PyTorch."""
     mu = x.mean(1, keepdim=True)
     sigma = (((x - mu) ** 2).mean(1, keepdim=True) + 1e-5).sqrt()
     return w[f"{name}.weight"] * (x - mu) / sigma + w[f"{name}.bias"]
@@ -54,8 +54,8 @@ def transformer(s: Tensor, w: Weights, heads: int | None) -> Tensor:
     """The logits (t, u) whose softmax is Eq. 21; dropout, which is off when a model is used, is left out."""
     d = w["token.weight"].shape[1]
     one_hot = torch.eye(len(w["token.weight"]), dtype=torch.float64)[s]
-    place = torch.eye(len(w["position.table.weight"]), dtype=torch.float64)[: len(s)]
-    x = one_hot @ (w["token.weight"] * d**0.5) + place @ (w["position.table.weight"] * d**0.5)  # Eq. 4, 5, 7
+    position = torch.eye(len(w["position.table.weight"]), dtype=torch.float64)[: len(s)]
+    x = one_hot @ (w["token.weight"] * d**0.5) + position @ (w["position.table.weight"] * d**0.5)  # Eq. 4, 5, 7
     layer = 0
     while f"layers.{layer}.norm_1.weight" in w:
         name = f"layers.{layer}"

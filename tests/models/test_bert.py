@@ -37,15 +37,15 @@ OUTSIDE = {
 
 def ours_of(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """The peer's tensors, weights or their gradients, by our names; segment 0 goes into neither."""
-    found = {ours: theirs[name] for ours, name in OUTSIDE.items()}
-    found["position.table.weight"] = theirs["bert.embeddings.position_embeddings.weight"]
+    result = {ours: theirs[name] for ours, name in OUTSIDE.items()}
+    result["position.table.weight"] = theirs["bert.embeddings.position_embeddings.weight"]
     for layer in range(DEPTH):
         at = f"bert.encoder.layer.{layer}."
-        found |= {f"layers.{layer}.{ours}": theirs[f"{at}{name}"] for ours, name in INSIDE.items()}
+        result |= {f"layers.{layer}.{ours}": theirs[f"{at}{name}"] for ours, name in INSIDE.items()}
         for what in ("weight", "bias"):
             qkv = [theirs[f"{at}attention.self.{name}.{what}"] for name in ("query", "key", "value")]
-            found[f"layers.{layer}.mixer.w_qkv.{what}"] = torch.cat(qkv)
-    return found
+            result[f"layers.{layer}.mixer.w_qkv.{what}"] = torch.cat(qkv)
+    return result
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -70,15 +70,17 @@ def test_the_whole_model_is_bert(padded: bool) -> None:
         keep[1, 6:] = False
     targets = torch.where(keep, torch.randint(V, (3, T)), -100)
     logits = peer(ids, attention_mask=keep.long()).logits
-    found = model(ids, keep)
-    torch.testing.assert_close(found[keep], logits[keep], rtol=1e-11, atol=1e-11)
-    for each in (logits, found):
+    actual = model(ids, keep)
+    torch.testing.assert_close(actual[keep], logits[keep], rtol=1e-11, atol=1e-11)
+    for each in (logits, actual):
         cross_entropy(each.flatten(0, 1), targets.flatten()).backward()
-    wanted = ours_of({name: _gradient(parameter) for name, parameter in peer.named_parameters(remove_duplicate=False)})
+    expected = ours_of(
+        {name: _gradient(parameter) for name, parameter in peer.named_parameters(remove_duplicate=False)}
+    )
     gradients = {name: _gradient(parameter) for name, parameter in model.named_parameters()}
-    assert gradients.keys() == wanted.keys()
+    assert gradients.keys() == expected.keys()
     for name, gradient in gradients.items():
-        torch.testing.assert_close(gradient, wanted[name], rtol=1e-9, atol=1e-11, msg=name)
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-9, atol=1e-11, msg=name)
 
 
 def _gradient(parameter: Tensor) -> Tensor:

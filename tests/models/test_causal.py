@@ -10,7 +10,7 @@ from tests.models.drawing import CONTEXT, KINDS, VOCAB, decoder, ids
 
 
 def gradients(model: Decoder, text: Tensor) -> Tensor:
-    """|d logits[i] / d embedding[j]|, the largest of each pair of places (T, T)."""
+    """|d logits[i] / d embedding[j]|, the largest of each pair of positions (T, T)."""
     leaf: list[Tensor] = []
 
     def replace(module: torch.nn.Module, inputs: object, output: Tensor) -> Tensor:
@@ -28,35 +28,39 @@ def gradients(model: Decoder, text: Tensor) -> Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 def test_by_gradient(kind: str) -> None:
     with use(lag_sum="direct"):
-        found = gradients(decoder(kind), ids(1, CONTEXT))
-    assert bool((found.triu(1) == 0).all()), "a logit looks ahead"
-    assert bool((found[torch.tril_indices(CONTEXT, CONTEXT).unbind()] > 1e-9).all()), "a logit misses a token before it"
+        result = gradients(decoder(kind), ids(1, CONTEXT))
+    assert bool((result.triu(1) == 0).all()), "a logit looks ahead"
+    assert bool((result[torch.tril_indices(CONTEXT, CONTEXT).unbind()] > 1e-9).all()), (
+        "a logit misses a token before it"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_by_gradient_with_the_backend_chosen_by_size(kind: str) -> None:
     T = 24
-    found = gradients(decoder(kind, context=T), ids(1, T))
-    assert float(found.triu(1).max()) <= 1e-12 * float(found.max())
+    result = gradients(decoder(kind, context=T), ids(1, T))
+    assert float(result.triu(1).max()) <= 1e-12 * float(result.max())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_by_replacing_what_follows(kind: str) -> None:
     model, text = decoder(kind), ids(2, CONTEXT)
     with torch.no_grad(), use(lag_sum="direct"):
-        wanted = model(text)
-        for place in range(1, CONTEXT):
+        expected = model(text)
+        for position in range(1, CONTEXT):
             changed = text.clone()
-            changed[:, place:] = (changed[:, place:] + 1 + ids(2, CONTEXT - place, seed=place) % (VOCAB - 1)) % VOCAB
-            found = model(changed)
-            assert found[:, :place].equal(wanted[:, :place])
-            assert not found[:, place:].equal(wanted[:, place:])
+            changed[:, position:] = (
+                changed[:, position:] + 1 + ids(2, CONTEXT - position, seed=position) % (VOCAB - 1)
+            ) % VOCAB
+            actual = model(changed)
+            assert actual[:, :position].equal(expected[:, :position])
+            assert not actual[:, position:].equal(expected[:, position:])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_do_not_see_each_other(kind: str) -> None:
     model, text = decoder(kind), ids(3, CONTEXT)
     with torch.no_grad():
-        wanted = model(text)
+        expected = model(text)
         for row in range(3):
-            assert torch.allclose(model(text[row : row + 1])[0], wanted[row], rtol=1e-11, atol=1e-12)
+            assert torch.allclose(model(text[row : row + 1])[0], expected[row], rtol=1e-11, atol=1e-12)

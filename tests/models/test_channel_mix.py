@@ -50,8 +50,8 @@ def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
 def test_outputs(T: int) -> None:
     mixing, x = make(), np.random.default_rng(T).normal(size=(2, T, DIM))
     p = {name: parameter.detach().numpy() for name, parameter in mixing.named_parameters()}
-    found = mixing(torch.from_numpy(x)).detach().numpy()
-    np.testing.assert_allclose(found, np.stack([equation(row, p) for row in x]), rtol=0, atol=1e-12)
+    result = mixing(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(result, np.stack([equation(row, p) for row in x]), rtol=0, atol=1e-12)
 
 
 def test_any_cut_with_dropped_tokens_and_steps() -> None:

@@ -27,8 +27,8 @@ def test_outputs(T: int) -> None:
     mixing, x = make(), np.random.default_rng(T).normal(size=(2, T, DIM))
     mu, key, value = (p.detach().numpy() for p in (mixing.mu, mixing.w_k.weight, mixing.w_v.weight))
     before = np.concatenate([np.zeros((2, 1, DIM)), x[:, :-1]], 1)
-    wanted = np.maximum((x + (before - x) * mu) @ key.T, 0) ** 2 @ value.T
-    np.testing.assert_allclose(mixing(torch.from_numpy(x)).detach().numpy(), wanted, rtol=0, atol=1e-12)
+    expected = np.maximum((x + (before - x) * mu) @ key.T, 0) ** 2 @ value.T
+    np.testing.assert_allclose(mixing(torch.from_numpy(x)).detach().numpy(), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("T", [1, 2, 5])

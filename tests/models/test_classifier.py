@@ -74,9 +74,9 @@ def test_the_equations(pool: str, texts: int) -> None:
         x = x + block.mixer(block.norm_1(x))
         x = x + block.channel(block.norm_2(x))
     h = model.norm(x)
-    wanted = model.head(h.mean(1) if pool == "mean" else h[:, 0])
-    torch.testing.assert_close(model(ids, None, second if texts == 2 else None), wanted, rtol=1e-10, atol=1e-10)
-    assert wanted.shape == (1, 3)
+    expected = model.head(h.mean(1) if pool == "mean" else h[:, 0])
+    torch.testing.assert_close(model(ids, None, second if texts == 2 else None), expected, rtol=1e-10, atol=1e-10)
+    assert expected.shape == (1, 3)
 
 
 @pytest.mark.parametrize("kind", list(kinds()))

@@ -115,7 +115,7 @@ def test_pruning_by_hand() -> None:
     np.testing.assert_allclose(p, [[0.5 / 5, 4.5 / 5], [5.5 / 11, 5.5 / 11]])
 
 
-def test_a_short_context_is_kept_where_a_longer_one_is() -> None:
+def test_a_context_is_in_the_tree_with_every_longer_one() -> None:
     # a letter is mostly the one two before it: one letter of context gains nothing, two gain much
     draws = np.random.default_rng(0)
     ids = draws.integers(2, size=500)

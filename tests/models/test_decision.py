@@ -80,10 +80,10 @@ def test_the_equation_token_by_token(environment: Environment) -> None:
     x = model.embed_norm(torch.stack(tokens, 1))
     for block in model.blocks:
         x = block(x)
-    wanted = model.norm(x)[:, [3 * t + 1 for t in range(T)]] @ model.head.weight.T + model.head.bias
-    found = model(**given)
-    torch.testing.assert_close(found, wanted.tanh() if environment.continuous else wanted, rtol=0, atol=1e-12)
-    assert found.shape == (B, T, environment.actions)
+    expected = model.norm(x)[:, [3 * t + 1 for t in range(T)]] @ model.head.weight.T + model.head.bias
+    actual = model(**given)
+    torch.testing.assert_close(actual, expected.tanh() if environment.continuous else expected, rtol=0, atol=1e-12)
+    assert actual.shape == (B, T, environment.actions)
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
@@ -104,7 +104,7 @@ def test_an_action_depends_on_what_was_before_it_alone(kind: str) -> None:
         changed = {**given, name: given[name].clone()}
         changed[name][:, t] += 1
         if kind == "identity" and name == "returns":
-            continue  # each token stays by itself
+            continue  # no token is mixed with others
         difference = (model(**changed)[:, t] - before[:, t]).abs().max()
         assert difference > 1e-9, name
 
@@ -122,13 +122,13 @@ def test_what_is_after_the_end_of_an_episode_changes_nothing(kind: str) -> None:
     model, given = built(mixer={"kind": kind}), steps()
     keep = torch.ones(B, T, dtype=torch.bool)
     keep[1, 3:] = False
-    found = model(keep=keep, **given)
+    result = model(keep=keep, **given)
     short = model(**{name: tensor[1:, :3] for name, tensor in given.items()})
-    torch.testing.assert_close(found[1:, :3], short, rtol=0, atol=1e-11)
-    torch.testing.assert_close(found[:1], model(**given)[:1], rtol=0, atol=1e-11)
+    torch.testing.assert_close(result[1:, :3], short, rtol=0, atol=1e-11)
+    torch.testing.assert_close(result[:1], model(**given)[:1], rtol=0, atol=1e-11)
 
 
-def test_cloning_is_told_no_return() -> None:
+def test_behavior_cloning_reads_no_return() -> None:
     model, given = built(returns="none"), steps()
     torch.testing.assert_close(model(**{**given, "returns": given["returns"] + 5}), model(**given), rtol=0, atol=0)
 
@@ -217,8 +217,8 @@ def test_a_score_counts_every_action_once(environment: Environment) -> None:
     total = 0.0
     for first, last in pieces:
         made = windows(episodes(environment), np.array([first]), model.config)
-        found = model(**{name: tensor for name, tensor in made.items() if name != "keep"})[0].double()
-        total += float(loss_of(found, made["actions"][0]).detach()) * (last - first)
+        result = model(**{name: tensor for name, tensor in made.items() if name != "keep"})[0].double()
+        total += float(loss_of(result, made["actions"][0]).detach()) * (last - first)
     assert row["held_out"] == pytest.approx(total / 13, rel=1e-5)
     assert ("accuracy" in row) != environment.continuous
 
@@ -348,9 +348,9 @@ def test_continuous_actions_with_mamba(tmp_path: Path, capsys: pytest.CaptureFix
     assert "a model of kind decision cannot generate text" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("asked", "told"), [("to_go", 1), ("end", 0)])
+@pytest.mark.parametrize(("asked", "expected"), [("to_go", 1), ("end", 0)])
 def test_what_is_read_in_play_is_what_was_read_in_training(
-    asked: str, told: int, monkeypatch: pytest.MonkeyPatch
+    asked: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an episode of CartPole, whose reward of each step is 1."""
     pytest.importorskip("gymnasium")
@@ -372,7 +372,7 @@ def test_what_is_read_in_play_is_what_was_read_in_training(
     for t, given in enumerate(called):
         first = max(t - T + 1, 0)
         assert given["ids"][0].tolist() == list(range(first, t + 1))
-        assert given["returns"][0].tolist() == [9.0 - told * step for step in range(first, t + 1)]
+        assert given["returns"][0].tolist() == [9.0 - expected * step for step in range(first, t + 1)]
         np.testing.assert_array_equal(given["states"][0].numpy(), states[first : t + 1])
         assert given["actions"][0, :-1].tolist() == actions[first:t].tolist()
         assert given["actions"][0, -1] == 0, "not chosen yet"

@@ -31,8 +31,8 @@ def watched(model: Decoder, ids: Tensor) -> list[tuple[str, Tensor, Tensor]]:
 def test_where_it_is_applied(kind: str) -> None:
     model = decoder(kind, dropout=0.3).train()
     seen = watched(model, ids(2, 5))
-    wanted = ["dropout", *("layers.0.dropout",) * 2, *("layers.1.dropout",) * 2]
-    assert [name for name, *_ in seen] == wanted
+    expected = ["dropout", *("layers.0.dropout",) * 2, *("layers.1.dropout",) * 2]
+    assert [name for name, *_ in seen] == expected
     assert Counter(m.p for m in model.modules() if isinstance(m, nn.Dropout)) == {0.3: 3}
     x = (model.token(ids(2, 5)) + model.position(torch.arange(5)[None])) * DIM**0.5  # type: ignore[misc]
     assert seen[0][1].equal(x.detach())
@@ -59,8 +59,8 @@ def test_nothing_else_is_random(kind: str) -> None:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    found = model(ids(2, 5))
-    assert found.equal(model.eval()(ids(2, 5)))
+    result = model(ids(2, 5))
+    assert result.equal(model.eval()(ids(2, 5)))
 
 
 def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 4, 9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_any_number_of_places_and_type(n: int, dtype: torch.dtype) -> None:
+def test_any_number_of_elements_and_dtype(n: int, dtype: torch.dtype) -> None:
     x = torch.ones(n, dtype=dtype, requires_grad=True)
     y = Dropout(0.5)(x)
     assert y.dtype == dtype
@@ -88,7 +88,7 @@ def test_any_number_of_places_and_type(n: int, dtype: torch.dtype) -> None:
     assert torch.equal(x.grad, y.detach())  # type: ignore[arg-type]  # there is one
 
 
-def test_each_place_is_drawn_by_itself() -> None:
+def test_each_element_is_drawn_independently() -> None:
     """No two of the four in one word go together, and each is dropped as often."""
     kept = (Dropout(0.25)(torch.ones(200_000, 4)) > 0).double()
     assert float((kept.mean(0) - 0.75).abs().max()) < 5 * (0.25 * 0.75 / 200_000) ** 0.5

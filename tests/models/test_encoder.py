@@ -38,7 +38,7 @@ def test_what_a_position_reads(kind: str, reads: int) -> None:
     x = model.token(ids).detach().requires_grad_()
     model.token.register_forward_hook(lambda *_: x)
     (gradient,) = torch.autograd.grad(model(ids)[0, 2].square().sum(), x)
-    assert (gradient[0].abs().sum(1) > 0).tolist() == [place < reads for place in range(6)]
+    assert (gradient[0].abs().sum(1) > 0).tolist() == [position < reads for position in range(6)]
 
 
 @pytest.mark.parametrize("mixer", [{"kind": "rwkv"}, {"kind": "rfa", "heads": 2}])

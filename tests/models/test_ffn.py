@@ -32,8 +32,8 @@ def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
 
 def test_outputs_without_memory() -> None:
     ffn, x = make(), draw(2, 5, DIM)
-    wanted = torch.clamp(x @ ffn.w_1.weight.T + ffn.w_1.bias, min=0) @ ffn.w_2.weight.T + ffn.w_2.bias
-    torch.testing.assert_close(ffn(x), wanted, rtol=0, atol=1e-12)
+    expected = torch.clamp(x @ ffn.w_1.weight.T + ffn.w_1.bias, min=0) @ ffn.w_2.weight.T + ffn.w_2.bias
+    torch.testing.assert_close(ffn(x), expected, rtol=0, atol=1e-12)
     y, state = ffn.extend(x, ffn.start(2, capacity=9))
     assert y.equal(ffn(x))
     assert state.keys() == {"length"}
@@ -60,8 +60,8 @@ def test_chunks_give_the_same_numbers_and_gradients(gated: bool) -> None:
     for ffn in (whole, cut):
         y = ffn(x)
         results.append([y, *torch.autograd.grad(y.square().sum(), (x, *ffn.parameters()))])
-    for found, wanted in zip(results[1], results[0], strict=True):
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    for actual, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
     state = cut.start(2)
     torch.testing.assert_close(cut.extend(x, state)[0], results[0][0], rtol=0, atol=1e-12)
 
@@ -87,8 +87,8 @@ def test_chunks_around_a_mixer(sublayers: str) -> None:
         model = read(DecoderConfig, {**settings, "ffn_chunk": chunk}).build().double().train()
         y = model(ids)
         results.append([y, *torch.autograd.grad(y.square().sum(), list(model.parameters()))])
-    for found, wanted in zip(*results, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
 
 def test_a_chunk_of_no_feed_forward_network_is_an_error() -> None:

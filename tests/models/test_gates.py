@@ -50,16 +50,16 @@ def test_every_gate_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-@pytest.mark.parametrize("said", [SAID, -SAID])
-def test_by_hand(name: str, said: float) -> None:
+@pytest.mark.parametrize("message", [SAID, -SAID])
+def test_by_hand(name: str, message: float) -> None:
     """One channel; what is below 0 is 0 to the gate."""
     weights, join = BY_HAND[name]
     made = drawn(name, 1)
     with torch.no_grad():
         for part, numbers in weights.items():
             made.get_submodule(part).weight.copy_(torch.tensor(numbers)[:, None])  # type: ignore[operator, union-attr]
-    found = made(torch.tensor([[X]], dtype=torch.float64), torch.tensor([[said]], dtype=torch.float64))
-    assert float(found.detach()) == pytest.approx(join(X, max(said, 0.0)), abs=1e-14)
+    result = made(torch.tensor([[X]], dtype=torch.float64), torch.tensor([[message]], dtype=torch.float64))
+    assert float(result.detach()) == pytest.approx(join(X, max(message, 0.0)), abs=1e-14)
 
 
 def test_two_numbers_of_the_gru_gate() -> None:
@@ -117,8 +117,8 @@ def test_the_block_is_its_equation(name: str) -> None:
     first, second = block.gates
     assert block.channel is not None
     h = first.join(x, block.mixer(block.norm_1(x)).clamp(min=0))
-    wanted = second.join(h, block.channel(block.norm_2(h)).clamp(min=0))
-    torch.testing.assert_close(block(x), wanted, rtol=0, atol=1e-12)
+    expected = second.join(h, block.channel(block.norm_2(h)).clamp(min=0))
+    torch.testing.assert_close(block(x), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", GATES)

@@ -88,12 +88,12 @@ def test_it_is_the_same_through_pieces_steps_and_dropped_tokens(name: str) -> No
     whole = model(ids)
     with torch.no_grad():
         logits, state = model.extend(ids[:, :3], model.start(2))
-        found = [logits]
-        for place in range(3, 6):
-            logits, state = model.step(ids[:, place], state, reuse=place > 4)
-            found.append(logits[:, None])
-        found.append(model.extend(ids[:, 6:], state)[0])
-    torch.testing.assert_close(torch.cat(found, 1), whole)
+        result = [logits]
+        for position in range(3, 6):
+            logits, state = model.step(ids[:, position], state, reuse=position > 4)
+            result.append(logits[:, None])
+        result.append(model.extend(ids[:, 6:], state)[0])
+    torch.testing.assert_close(torch.cat(result, 1), whole)
     keep = torch.tensor([[True, False, True, True, False, True, True, False], [False] * 3 + [True] * 5])
     for row in range(2):
         alone = model(ids[row, keep[row]][None])[0]

@@ -31,31 +31,31 @@ def model(kind: str) -> Model:
 @torch.no_grad()
 def test_each_layer_calls_its_hook(kind: str) -> None:
     ours, called = model(kind), set[str]()
-    wanted = {name for name, layer in ours.named_modules() if isinstance(layer, LAYERS)}
-    priced_apart = {name for name in wanted if name.endswith("dt_proj")}  # the scan reads its weight and its bias
+    expected = {name for name, layer in ours.named_modules() if isinstance(layer, LAYERS)}
+    priced_apart = {name for name in expected if name.endswith("dt_proj")}  # the scan reads its weight and its bias
     for name, layer in ours.named_modules():
-        if name in wanted:
+        if name in expected:
             layer.register_forward_hook(lambda *_, name=name: called.add(name))
     ours.step(IDS, ours.start(2), reuse=True)
-    assert called == wanted - priced_apart
+    assert called == expected - priced_apart
 
 
 @pytest.mark.parametrize("hook", ["of one layer", "of all modules"])
 @torch.no_grad()
 def test_what_a_hook_returns_is_used(hook: str) -> None:
     ours = model("he")
-    wanted = ours.step(IDS, ours.start(2))[0]
+    expected = ours.step(IDS, ours.start(2))[0]
 
     def doubled(layer: nn.Module, given: Any, y: Any) -> Any:
         return 2 * y if layer is ours.head else y
 
     handle = (ours.head.register_forward_hook if hook == "of one layer" else register_module_forward_hook)(doubled)
     try:
-        found = ours.step(IDS, ours.start(2))[0]
+        actual = ours.step(IDS, ours.start(2))[0]
     finally:
         handle.remove()
-    assert torch.equal(found, 2 * wanted)
-    assert torch.equal(ours.step(IDS, ours.start(2))[0], wanted)
+    assert torch.equal(actual, 2 * expected)
+    assert torch.equal(ours.step(IDS, ours.start(2))[0], expected)
 
 
 @torch.no_grad()

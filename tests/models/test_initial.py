@@ -61,7 +61,7 @@ def test_weights_depend_on_the_seed_and_layers_differ() -> None:
     assert not one["layers.0.mixer.w_ext"].equal(one["layers.1.mixer.w_ext"])
 
 
-def test_reset_draws_anew() -> None:
+def test_reset_draws_again() -> None:
     model = fresh("attention")
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     with torch.no_grad():

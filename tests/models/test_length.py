@@ -36,9 +36,9 @@ def test_sixteen_times_the_length(kind: str) -> None:
     assert bool(whole.isfinite().all())
     head, state = model.extend(text[:, : FAR - 3], model.start(1))
     near(head, whole[:, : FAR - 3])
-    for place in range(FAR - 3, FAR):
-        logits, state = model.step(text[:, place], state, reuse=True)
-        near(logits, whole[:, place])
+    for position in range(FAR - 3, FAR):
+        logits, state = model.step(text[:, position], state, reuse=True)
+        near(logits, whole[:, position])
 
 
 def test_learned_positions_end_at_the_context() -> None:

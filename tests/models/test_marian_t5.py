@@ -1,6 +1,6 @@
 """Encoder-decoders of `transformers` with our weights, in float64: Marian, and T5; logits, loss, gradients, decoding.
 
-Marian's sines and cosines stand in halves of the channels, ours in turns: its channels are ours in another order, in
+Marian's sines and cosines are in two halves of the channels, ours alternate: its channels are ours in another order, in
 every weight that reads or writes the stream.
 """
 
@@ -47,40 +47,40 @@ def plain(pairs: dict[str, str], kinds: tuple[str, ...]) -> dict[str, list[str]]
 def marian() -> dict[str, list[str]]:
     """The peer's tensors that make each of ours, in Marian's names."""
     both, names = ("weight", "bias"), ("q_proj", "k_proj", "v_proj", "out_proj")
-    found = {"token.weight": ["model.shared.weight"]}
+    result = {"token.weight": ["model.shared.weight"]}
     for n in range(DEPTH):
         for side in ("encoder", "decoder"):
             at, own = f"model.{side}.layers.{n}", f"encoder.layers.{n}" if side == "encoder" else f"layers.{n}"
             after = own if side == "encoder" else f"after.{n}"
-            found |= attention(f"{own}.mixer", f"{at}.self_attn", names, both)
+            result |= attention(f"{own}.mixer", f"{at}.self_attn", names, both)
             parts = {f"{own}.norm_1": f"{at}.self_attn_layer_norm", f"{after}.norm_2": f"{at}.final_layer_norm"}
             parts |= {f"{after}.ffn.w_1": f"{at}.fc1", f"{after}.ffn.w_2": f"{at}.fc2"}
-            found |= plain(parts, both)
+            result |= plain(parts, both)
         at = f"model.decoder.layers.{n}"
-        found |= crossed(f"after.{n}.cross", f"{at}.encoder_attn", names, both)
-        found |= plain({f"after.{n}.norm_1": f"{at}.encoder_attn_layer_norm"}, both)
-    return found
+        result |= crossed(f"after.{n}.cross", f"{at}.encoder_attn", names, both)
+        result |= plain({f"after.{n}.norm_1": f"{at}.encoder_attn_layer_norm"}, both)
+    return result
 
 
 def t5() -> dict[str, list[str]]:
     """The peer's tensors that make each of ours, in T5's names."""
     weight, names = ("weight",), ("q", "k", "v", "o")
-    found = {"token.weight": ["shared.weight"]}  # its output layer too, without a scale
+    result = {"token.weight": ["shared.weight"]}  # its output layer too, without a scale
     bias = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-    found |= {"shared.attention.table.weight": [f"decoder.{bias}"]}
-    found |= {"encoder.shared.attention.table.weight": [f"encoder.{bias}"]}
-    found |= plain({"encoder.norm": "encoder.final_layer_norm", "norm": "decoder.final_layer_norm"}, weight)
+    result |= {"shared.attention.table.weight": [f"decoder.{bias}"]}
+    result |= {"encoder.shared.attention.table.weight": [f"encoder.{bias}"]}
+    result |= plain({"encoder.norm": "encoder.final_layer_norm", "norm": "decoder.final_layer_norm"}, weight)
     for n in range(DEPTH):
         for side, own, after in (("encoder", f"encoder.layers.{n}", ""), ("decoder", f"layers.{n}", f"after.{n}")):
             at, after = f"{side}.block.{n}.layer", after or own
             last = 1 if side == "encoder" else 2
-            found |= attention(f"{own}.mixer", f"{at}.0.SelfAttention", names, weight)
+            result |= attention(f"{own}.mixer", f"{at}.0.SelfAttention", names, weight)
             parts = {f"{own}.norm_1": f"{at}.0.layer_norm", f"{after}.norm_2": f"{at}.{last}.layer_norm"}
             dense = f"{at}.{last}.DenseReluDense"
-            found |= plain(parts | {f"{after}.ffn.w_1": f"{dense}.wi", f"{after}.ffn.w_2": f"{dense}.wo"}, weight)
-        found |= crossed(f"after.{n}.cross", f"decoder.block.{n}.layer.1.EncDecAttention", names, weight)
-        found |= plain({f"after.{n}.norm_1": f"decoder.block.{n}.layer.1.layer_norm"}, weight)
-    return found
+            result |= plain(parts | {f"{after}.ffn.w_1": f"{dense}.wi", f"{after}.ffn.w_2": f"{dense}.wo"}, weight)
+        result |= crossed(f"after.{n}.cross", f"decoder.block.{n}.layer.1.EncDecAttention", names, weight)
+        result |= plain({f"after.{n}.norm_1": f"decoder.block.{n}.layer.1.layer_norm"}, weight)
+    return result
 
 
 def in_turns(name: str, tensor: Tensor) -> Tensor:
@@ -95,8 +95,8 @@ def in_turns(name: str, tensor: Tensor) -> Tensor:
 
 def ours_of(names: dict[str, list[str]], theirs: dict[str, Tensor], halves: bool) -> dict[str, Tensor]:
     """The peer's tensors, weights or their gradients, by our names."""
-    found = {ours: torch.cat([theirs[name] for name in group]) for ours, group in names.items()}
-    return {name: in_turns(name, tensor) if halves else tensor for name, tensor in found.items()}
+    result = {ours: torch.cat([theirs[name] for name in group]) for ours, group in names.items()}
+    return {name: in_turns(name, tensor) if halves else tensor for name, tensor in result.items()}
 
 
 def held_to(model: Seq2Seq, peer: nn.Module, names: dict[str, list[str]], halves: bool, bound: float) -> None:
@@ -109,21 +109,21 @@ def held_to(model: Seq2Seq, peer: nn.Module, names: dict[str, list[str]], halves
     keep = torch.arange(S) < torch.tensor([[S], [4], [5]])
     ids = torch.cat([torch.zeros(3, 1, dtype=torch.long), target[:, :-1]], 1)
     asked: dict[str, Any] = {"input_ids": source, "attention_mask": keep.long(), "decoder_input_ids": ids}
-    wanted = peer(**asked).logits
+    reference = peer(**asked).logits
     logits = model(ids, None, source, keep)
-    torch.testing.assert_close(logits, wanted, rtol=bound, atol=bound)
-    cross_entropy(wanted.flatten(0, 1), target.flatten()).backward()
+    torch.testing.assert_close(logits, reference, rtol=bound, atol=bound)
+    cross_entropy(reference.flatten(0, 1), target.flatten()).backward()
     cross_entropy(logits.flatten(0, 1), target.flatten()).backward()
     gradients = {name: parameter.grad for name, parameter in peer.named_parameters() if parameter.grad is not None}
     expected = ours_of(names, gradients, halves)  # type: ignore[arg-type]
     own = dict(model.named_parameters())
     assert own.keys() == expected.keys()
     for name, gradient in expected.items():
-        found = own[name].grad
-        assert found is not None
+        actual = own[name].grad
+        assert actual is not None
         assert float(gradient.abs().max()) > 0, name
         torch.testing.assert_close(
-            found, gradient, rtol=bound, atol=bound, msg=lambda text, name=name: f"{name}: {text}"
+            actual, gradient, rtol=bound, atol=bound, msg=lambda text, name=name: f"{name}: {text}"
         )
     written = translate(model.eval(), source, keep, eos=0, max_tokens=5)
     for row, tokens in enumerate(written):

@@ -39,14 +39,14 @@ def test_it_is_the_stack_of_mixers(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_and_steps_give_the_whole(kind: str) -> None:
     model, text = made(kind), ids(2, 9)
-    wanted = model(text)
+    expected = model(text)
     first, state = model.extend(text[:, :5], model.start(2))
     rest, after = model.extend(text[:, 5:], state)
-    near(torch.cat([first, rest], 1), wanted)
+    near(torch.cat([first, rest], 1), expected)
     assert flat(model.trim(after)).keys() == flat(model.trim(state)).keys() == flat(model.start(2)).keys()
-    for place in range(5, 9):
-        logits, state = model.step(text[:, place], state, reuse=True)
-        near(logits, wanted[:, place])
+    for position in range(5, 9):
+        logits, state = model.step(text[:, position], state, reuse=True)
+        near(logits, expected[:, position])
 
 
 def test_dropped_tokens_are_as_if_never_written() -> None:

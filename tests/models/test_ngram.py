@@ -91,8 +91,8 @@ def test_a_state_that_does_not_fit_is_an_error() -> None:
 def test_an_arpa_file_of_the_model_is_that_of_the_tables() -> None:
     words = [f"w{i}" for i in range(W)]
     written = list(counted().arpa(words))
-    wanted = list(kneser_ney(text()[: 1 + 499 // 10 * 10], 4, W).arpa(words))
-    assert written == wanted
+    expected = list(kneser_ney(text()[: 1 + 499 // 10 * 10], 4, W).arpa(words))
+    assert written == expected
 
 
 def test_the_price_of_a_token_is_what_its_equation_does() -> None:

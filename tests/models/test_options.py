@@ -112,14 +112,14 @@ def test_the_equations(options: dict[str, Any]) -> None:
 @every
 def test_pieces_and_steps_give_the_whole(options: dict[str, Any]) -> None:
     model, text = decoder("rwkv", **options).requires_grad_(False), ids(2, 6)
-    wanted = model(text)
+    expected = model(text)
     first, state = model.extend(text[:, :4], model.start(2))
-    near(first, wanted[:, :4])
-    near(model.extend(text[:, 4:], state)[0], wanted[:, 4:])
+    near(first, expected[:, :4])
+    near(model.extend(text[:, 4:], state)[0], expected[:, 4:])
     for reuse in (False, True):
         for t in (4, 5):
             logits, state = model.step(text[:, t], state, reuse=reuse)
-            near(logits, wanted[:, t])
+            near(logits, expected[:, t])
         _, state = model.extend(text[:, :4], model.start(2))
     dropped, keep = ids(4, CONTEXT), KEEP[:, :CONTEXT]
     whole = model(dropped, keep)
@@ -225,12 +225,12 @@ def test_what_does_not_fit_is_one_line(options: dict[str, Any], words: str) -> N
         decoder("attention", **options)
 
 
-def test_only_what_differs_from_the_default_is_said() -> None:
+def test_only_settings_that_differ_from_the_default_are_written() -> None:
     plain = decoder("attention").config.model_dump(mode="json")
     for options in OPTIONS.values():
-        said = decoder("attention", **options).config.model_dump(mode="json")
-        assert {name: value for name, value in said.items() if name not in plain} == options
-    assert isinstance(DecoderConfig.model_validate(said), ModelConfig)
+        settings = decoder("attention", **options).config.model_dump(mode="json")
+        assert {name: value for name, value in settings.items() if name not in plain} == options
+    assert isinstance(DecoderConfig.model_validate(settings), ModelConfig)
 
 
 def test_they_are_settings_of_the_one_call() -> None:
@@ -249,9 +249,9 @@ def test_it_is_one_graph(name: str) -> None:
     model = decoder("attention", **OPTIONS[name]).requires_grad_(False)
     text, keep = ids(2, 5), torch.tensor([[True] * 5, [False, True, True, False, True]])
     read = Verbs(model)
-    wanted, (pieces, token, _) = read(text, keep, model.start(2))
-    found, (again, next_token, _) = torch.compile(read, fullgraph=True, backend="eager")(text, keep, model.start(2))
-    for one, other in ((found, wanted), (again, pieces), (next_token, token)):
+    expected, (pieces, token, _) = read(text, keep, model.start(2))
+    actual, (again, next_token, _) = torch.compile(read, fullgraph=True, backend="eager")(text, keep, model.start(2))
+    for one, other in ((actual, expected), (again, pieces), (next_token, token)):
         near(one, other)
     exported = torch.export.export(model, (text,), strict=False).module()
     near(exported(ids(2, 5, seed=1)), model(ids(2, 5, seed=1)))

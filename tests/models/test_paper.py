@@ -19,10 +19,10 @@ def test_the_equations(kind: str, T: int) -> None:
     model = decoder({"kind": kind, "heads": heads} if heads else kind, depth=3)
     s = ids(3, T)
     with torch.no_grad():
-        found = model(s)
-    wanted = torch.stack([transformer(row, dict(model.state_dict()), heads) for row in s])
-    assert found.shape == (3, T, VOCAB)
-    assert float((found - wanted).abs().max()) <= 1e-10 * float(wanted.abs().max())
+        actual = model(s)
+    expected = torch.stack([transformer(row, dict(model.state_dict()), heads) for row in s])
+    assert actual.shape == (3, T, VOCAB)
+    assert float((actual - expected).abs().max()) <= 1e-10 * float(expected.abs().max())
 
 
 @pytest.mark.parametrize("name", ["position.table.weight", "layers.1.norm_2.bias", "norm.weight", "head.bias"])

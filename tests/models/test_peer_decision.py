@@ -103,11 +103,11 @@ def test_actions_and_gradients_are_the_peers(actions: int, continuous: bool) -> 
     chosen = torch.randint(actions, (B, T), generator=draws)
     vectors = torch.rand(B, T, actions, generator=draws, dtype=torch.float64) * 2 - 1
     read = vectors if continuous else one_hot(chosen, actions).double()
-    wanted = other(states=states, actions=read, returns_to_go=returns[..., None], timesteps=times).action_preds
-    found = model(times, None, returns, states, vectors if continuous else chosen)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-11)
-    out = torch.randn(found.shape, generator=draws, dtype=torch.float64)
-    for each in (found, wanted):
+    expected = other(states=states, actions=read, returns_to_go=returns[..., None], timesteps=times).action_preds
+    actual = model(times, None, returns, states, vectors if continuous else chosen)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-11)
+    out = torch.randn(actual.shape, generator=draws, dtype=torch.float64)
+    for each in (actual, expected):
         (each * out).sum().backward()
     for name, parameter in own.items():
         slope = given[names()[name]].grad

@@ -411,13 +411,13 @@ def ours(peer: Peer) -> Model:
 
 def translated(peer: Peer, weights: Weights) -> dict[str, Tensor]:
     """The peer's tensors by our names."""
-    found = {name: read(weights) for name, read in peer.top.items()}
+    result = {name: read(weights) for name, read in peer.top.items()}
     for layer in range(DEPTH):
         start = f"{peer.at}.{layer}."
         inside = {name.removeprefix(start): tensor for name, tensor in weights.items() if name.startswith(start)}
         own = peer.layer if peer.later is None or layer < DEPTH - 1 else peer.later
-        found |= {f"layers.{layer}.{name}": read(inside) for name, read in own.items()}
-    return found
+        result |= {f"layers.{layer}.{name}": read(inside) for name, read in own.items()}
+    return result
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -435,9 +435,9 @@ def test_the_model_of_the_recipe_is_the_peers(name: str, monkeypatch: pytest.Mon
             centred = peer.centred and "norm" in own and not own.endswith("mixer.norm.weight")
             parameter.copy_(weights[own] + 1 if centred else weights[own])
     text, out = ids(2, CONTEXT), torch.randn(2, CONTEXT, VOCAB, generator=torch.Generator().manual_seed(1)).double()
-    logits, wanted = model(text), other(input_ids=text).logits.double()
-    assert_near(logits, wanted, peer.bound, "logits")
-    for each in (logits, wanted):
+    logits, expected = model(text), other(input_ids=text).logits.double()
+    assert_near(logits, expected, peer.bound, "logits")
+    for each in (logits, expected):
         (each * out).sum().backward()
     gradients = translated(peer, {name: p.grad for name, p in other.named_parameters() if p.grad is not None})
     largest = max(float(gradient.abs().max()) for gradient in gradients.values())
@@ -448,10 +448,10 @@ def test_the_model_of_the_recipe_is_the_peers(name: str, monkeypatch: pytest.Mon
         state = model.start(2)
         for t in range(CONTEXT):
             logits, state = model.step(text[:, t], state, reuse=True)
-            assert_near(logits, wanted[:, t], peer.bound, f"step {t}")
+            assert_near(logits, expected[:, t], peer.bound, f"step {t}")
 
 
-def assert_near(found: Tensor, wanted: Tensor, bound: float, what: str, least: float = 0.0) -> None:
+def assert_near(actual: Tensor, expected: Tensor, bound: float, what: str, least: float = 0.0) -> None:
     """Within `bound` of the largest number, or of `least` where that is larger."""
-    scale = max(float(wanted.detach().abs().max()), least)
-    assert float((found - wanted).detach().abs().max()) <= bound * scale, what
+    scale = max(float(expected.detach().abs().max()), least)
+    assert float((actual - expected).detach().abs().max()) <= bound * scale, what

@@ -28,10 +28,10 @@ def made(kind: str, position: str = "learned") -> Decoder:
     return decoder(mixer, position=position)
 
 
-def near(found: Tensor, wanted: Tensor) -> None:
-    assert found.shape == wanted.shape
-    if wanted.numel():
-        assert float((found - wanted).abs().max()) <= 1e-10 * max(1.0, float(wanted.abs().max()))
+def near(actual: Tensor, expected: Tensor) -> None:
+    assert actual.shape == expected.shape
+    if expected.numel():
+        assert float((actual - expected).abs().max()) <= 1e-10 * max(1.0, float(expected.abs().max()))
 
 
 @pytest.fixture(autouse=True)
@@ -43,49 +43,49 @@ def _no_gradients() -> Iterator[None]:
 @every_kind
 def test_dropped_tokens_are_as_if_never_written(kind: str) -> None:
     model, text = made(kind), ids(*KEEP.shape)
-    found = model(text, KEEP)
-    assert bool((found[~KEEP] == 0).all())
+    result = model(text, KEEP)
+    assert bool((result[~KEEP] == 0).all())
     for row, keep in enumerate(KEEP):
-        near(found[row][keep], model(text[row, keep][None])[0])
+        near(result[row][keep], model(text[row, keep][None])[0])
     changed = torch.where(KEEP, text, (text + 1) % VOCAB)
-    near(model(changed, KEEP), found)
+    near(model(changed, KEEP), result)
 
 
 @every_kind
 @pytest.mark.parametrize("position", ["learned", "none"])
 def test_pieces_and_steps_give_the_whole(kind: str, position: str) -> None:
     model, text = made(kind, position), ids(2, CONTEXT)
-    wanted = model(text)
+    expected = model(text)
     for cuts in ([6], [1, 5], [2, 0, 3, 1], [1] * 6):
-        state, found = model.start(2), []
+        state, actual = model.start(2), []
         for piece in text.split(cuts, 1):
             logits, state = model.extend(piece, state)
-            found.append(logits)
-        near(torch.cat(found, 1), wanted)
+            actual.append(logits)
+        near(torch.cat(actual, 1), expected)
         assert state.extra["length"].tolist() == [6, 6]
     for reuse in (False, True):
         state = model.start(2)
-        for place in range(CONTEXT):
-            logits, state = model.step(text[:, place], state, reuse=reuse)
-            near(logits, wanted[:, place])
+        for index in range(CONTEXT):
+            logits, state = model.step(text[:, index], state, reuse=reuse)
+            near(logits, expected[:, index])
 
 
 @every_kind
 @pytest.mark.parametrize("cut", [0, 1, 4, 8])
 def test_ragged_pieces_then_a_step(kind: str, cut: int) -> None:
     model, text = made(kind), ids(*KEEP.shape)
-    wanted = model(text, KEEP)
-    state, found = model.start(4), []
+    expected = model(text, KEEP)
+    state, actual = model.start(4), []
     for piece, keep in zip(text.split([cut, 8 - cut], 1), KEEP.split([cut, 8 - cut], 1), strict=True):
         logits, state = model.extend(piece, state, keep)
-        found.append(logits)
-    near(torch.cat(found, 1), wanted)
+        actual.append(logits)
+    near(torch.cat(actual, 1), expected)
     assert state.extra["length"].tolist() == KEEP.sum(1).tolist()
     short = torch.tensor([1, 2, 3])  # rows with room left under the learned positions
     after = model.step(ids(3, seed=5), select(state, short))[0]
-    for place, row in enumerate(short):
-        whole = torch.cat([text[row, KEEP[row]], ids(3, seed=5)[place : place + 1]])
-        near(after[place], model(whole[None])[0, -1])
+    for position, row in enumerate(short):
+        whole = torch.cat([text[row, KEEP[row]], ids(3, seed=5)[position : position + 1]])
+        near(after[position], model(whole[None])[0, -1])
 
 
 @every_kind
@@ -134,8 +134,8 @@ def test_a_row_that_is_full_may_go_on_dropping() -> None:
 def test_without_positions_any_length_is_read() -> None:
     model = decoder("she", position="none")
     assert model.longest is None
-    wanted = model(ids(1, 4 * CONTEXT))
+    expected = model(ids(1, 4 * CONTEXT))
     state = model.start(1)
-    for place in range(4 * CONTEXT):
-        logits, state = model.step(ids(1, 4 * CONTEXT)[:, place], state, reuse=True)
-        near(logits, wanted[:, place])
+    for position in range(4 * CONTEXT):
+        logits, state = model.step(ids(1, 4 * CONTEXT)[:, position], state, reuse=True)
+        near(logits, expected[:, position])

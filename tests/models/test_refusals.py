@@ -38,8 +38,8 @@ def test_the_mixers_of_the_layers(mixer: Any, depth: int, kinds: list[str]) -> N
         {"she": (False, 3), "me": (False, 1), "attention": (True, 2)}[kind] for kind in kinds
     ]
     assert len({id(block.mixer) for block in model.blocks}) == depth, "layers share no weights"
-    said = made.model_dump(mode="json")
-    assert config(**said) == made, "settings are read back as they were written"
+    settings = made.model_dump(mode="json")
+    assert config(**settings) == made, "settings are read back as they were written"
 
 
 def test_the_heads_of_a_layer_are_its_own() -> None:
@@ -74,10 +74,10 @@ def test_the_heads_of_a_layer_are_its_own() -> None:
 def test_settings_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011  the words are looked for below
         config(**settings)
-    said = str(caught.value)
-    assert words in said
-    assert "\n" not in said
-    assert len(said) < 300, said
+    message = str(caught.value)
+    assert words in message
+    assert "\n" not in message
+    assert len(message) < 300, message
 
 
 def test_heads_that_do_not_divide() -> None:

@@ -58,16 +58,16 @@ def test_gradients_are_those_of_the_plain_stack(mixer: Any, dropped: bool) -> No
     keep = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(2)) < 0.8 if dropped else None
     torch.manual_seed(5)
     y = model(tokens, keep)
-    found = gradients(model, y)
+    actual = gradients(model, y)
     torch.manual_seed(5)
     model._embed(tokens, model._time(tokens, tokens.new_zeros(2), keep), keep)  # its dropout comes before the seed
     seed = int(torch.randint(2**31, ()))
     torch.manual_seed(5)
     z = plain(model, tokens, keep, seed)
     torch.testing.assert_close(y, z, rtol=0, atol=1e-12)
-    wanted = gradients(model, z)
-    assert len(found) == len(wanted) == len(list(model.parameters()))
-    for one, other in zip(found, wanted, strict=True):
+    expected = gradients(model, z)
+    assert len(actual) == len(expected) == len(list(model.parameters()))
+    for one, other in zip(actual, expected, strict=True):
         assert float((one - other).abs().max()) <= 1e-8 * max(1.0, float(other.abs().max()))
 
 

@@ -23,8 +23,8 @@ def shares(model: Decoder) -> list[tuple[float, float]]:
 
 def test_each_layer_begins_as_itself() -> None:
     model = fresh()
-    wanted = [((1 / DIM) ** (1 - layer / 3),) * 2 for layer in range(3)]
-    np.testing.assert_allclose(shares(model), wanted, rtol=1e-6)
+    expected = [((1 / DIM) ** (1 - layer / 3),) * 2 for layer in range(3)]
+    np.testing.assert_allclose(shares(model), expected, rtol=1e-6)
     rates = [block.mixer.get_parameter("log_rate")[3].item() for block in model.blocks]
     np.testing.assert_allclose(rates, [-5 + 8 * (3 / 7) ** (0.7 + 1.3 * p) for p in (0, 0.5, 1)], rtol=1e-6)
     with torch.no_grad():
@@ -35,7 +35,7 @@ def test_each_layer_begins_as_itself() -> None:
         torch.manual_seed(5)
         one.reset()
     assert all(weight.equal(other.get_parameter(name)) for name, weight in model.named_parameters())
-    np.testing.assert_allclose(shares(model), wanted, rtol=1e-6)
+    np.testing.assert_allclose(shares(model), expected, rtol=1e-6)
 
 
 def test_layers_are_counted_over_those_of_their_kind() -> None:

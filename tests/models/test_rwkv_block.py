@@ -47,8 +47,8 @@ class Verbs(nn.Module):
 @pytest.mark.parametrize("T", [1, 2, 9])
 def test_it_is_the_papers_stack(T: int) -> None:
     model, text = made(depth=3), ids(2, T)
-    wanted = torch.stack([rwkv.model(row, dict(model.named_parameters())) for row in text])
-    torch.testing.assert_close(model(text), wanted, rtol=0, atol=1e-10)
+    expected = torch.stack([rwkv.model(row, dict(model.named_parameters())) for row in text])
+    torch.testing.assert_close(model(text), expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("changed", [{"channel": "ffn"}, {"embed_norm": False}])
@@ -62,19 +62,19 @@ def test_each_part_is_asked_for(changed: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_and_steps_give_the_whole(kind: str) -> None:
     model, text = made(kind), ids(2, 9)
-    wanted = model(text)
+    expected = model(text)
     for cuts in ([9], [1, 8], [4, 0, 3, 2], [1] * 9):
-        state, found = model.start(2), []
+        state, actual = model.start(2), []
         for piece in text.split(cuts, 1):
             logits, state = model.extend(piece, state)
-            found.append(logits)
-        near(torch.cat(found, 1), wanted)
+            actual.append(logits)
+        near(torch.cat(actual, 1), expected)
         assert state.extra["length"].tolist() == [9, 9]
     for reuse in (False, True):
         state = model.start(2)
-        for place in range(9):
-            logits, state = model.step(text[:, place], state, reuse=reuse)
-            near(logits, wanted[:, place])
+        for position in range(9):
+            logits, state = model.step(text[:, position], state, reuse=reuse)
+            near(logits, expected[:, position])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,12 +101,12 @@ def test_the_state_of_a_layer() -> None:
     assert all((a.keys(), b.keys()) == (mixer, last) for a, b in (*state.layers, *model.start(3).layers))
     assert state.layers[1][1]["last"].shape == (3, DIM)
     before = copied(state)
-    wanted, after = model.step(ids(3), state)
+    expected, after = model.step(ids(3), state)
     model.extend(ids(3, 2), state)
     assert all(tensor.equal(flat(before)[name]) for name, tensor in flat(state).items()), "the given state stays"
     assert not after.layers[0][1]["last"].equal(state.layers[0][1]["last"])
     rows = torch.tensor([2, 0, 0])
-    near(model.step(ids(3)[rows], select(model.trim(state), rows), reuse=True)[0], wanted[rows])
+    near(model.step(ids(3)[rows], select(model.trim(state), rows), reuse=True)[0], expected[rows])
     assert nbytes(model.trim(state)) == 3 * DEPTH * 5 * DIM * 8
 
 
@@ -131,11 +131,11 @@ def test_it_is_one_graph(backend: str) -> None:
     model, text, keep = made(), ids(2, 5), torch.tensor([[True] * 5, [False, True, True, False, True]])
     read = Verbs(model)
     with torch.no_grad():
-        wanted, (pieces, token, after) = read(text, keep, model.start(2))
+        expected, (pieces, token, after) = read(text, keep, model.start(2))
         compiled = torch.compile(read, fullgraph=True, backend=backend)
         exported = torch.export.export(model, (text,), strict=False).module()
-        found, (again, next_token, state) = compiled(text, keep, model.start(2))
-        for one, other in ((found, wanted), (again, pieces), (next_token, token)):
+        actual, (again, next_token, state) = compiled(text, keep, model.start(2))
+        for one, other in ((actual, expected), (again, pieces), (next_token, token)):
             near(one, other)
         assert flat(state).keys() == flat(after).keys()
         for name, tensor in flat(after).items():

@@ -52,8 +52,8 @@ def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
 @pytest.mark.parametrize("T", [1, 2, 9])
 def test_outputs(build, T: int) -> None:
     mixing, x = build(), np.random.default_rng(T).normal(size=(2, T, DIM))
-    wanted = np.stack([written_out(mixing, row) for row in x])
-    np.testing.assert_allclose(mixing(torch.from_numpy(x)).detach().numpy(), wanted, rtol=0, atol=1e-12)
+    expected = np.stack([written_out(mixing, row) for row in x])
+    np.testing.assert_allclose(mixing(torch.from_numpy(x)).detach().numpy(), expected, rtol=0, atol=1e-12)
 
 
 def test_over_both_sides_dropped_tokens_are_as_if_never_written() -> None:

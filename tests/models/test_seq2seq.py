@@ -190,8 +190,8 @@ def test_the_loss_is_of_the_target_alone(smoothing: float) -> None:
     for source, target in (([3, 4, 0], [5, 0]), ([6, 0], [7, 8, 9, 0]), ([1, 2, 0], [3, 0])):
         logits = model(torch.tensor([[0, *target[:-1]]]), None, torch.tensor([source]))[0]
         log_p = logits.log_softmax(1)
-        wanted = log_p[range(len(target)), target]
-        total -= ((1 - smoothing) * wanted + smoothing * log_p.mean(1)).sum()
+        expected = log_p[range(len(target)), target]
+        total -= ((1 - smoothing) * expected + smoothing * log_p.mean(1)).sum()
         count += len(target)
     loss = Pairs(None, 3, smoothing).losses(model, batch, {}).losses["loss"]
     torch.testing.assert_close(loss, total / count, check_dtype=False)
@@ -210,7 +210,7 @@ def test_the_loss_is_of_the_target_alone(smoothing: float) -> None:
 def test_beams_of_targets_are_those_of_all_texts() -> None:
     """Two tokens of a vocabulary of eleven: no prefix is pruned, so brute force finds the same, in each of two rows."""
     model, source = built("gru"), ids_of(3, 6)
-    found = translate_best(model, source, KEEP, eos=0, max_tokens=2, beams=Beams(beams=V, best=3, length_penalty=0.0))
+    result = translate_best(model, source, KEEP, eos=0, max_tokens=2, beams=Beams(beams=V, best=3, length_penalty=0.0))
     for row in range(3):
         own, keep = source[row : row + 1], KEEP[row : row + 1]
         first = model(torch.tensor([[0]]), None, own, keep)[0, 0].log_softmax(0)
@@ -219,8 +219,8 @@ def test_beams_of_targets_are_those_of_all_texts() -> None:
             second = model(torch.tensor([[0, a]]), None, own, keep)[0, 1].log_softmax(0)
             every |= {((a, b) if b else (a,)): float(first[a] + second[b]) for b in range(V)}
         best = sorted(every, key=lambda text: -every[text])[:3]
-        assert [tuple(each.ids) for each in found[row]] == best
-        assert [each.log_probability for each in found[row]] == pytest.approx([every[text] for text in best])
+        assert [tuple(each.ids) for each in result[row]] == best
+        assert [each.log_probability for each in result[row]] == pytest.approx([every[text] for text in best])
 
 
 def test_greedy_targets_end_by_row() -> None:
@@ -287,7 +287,7 @@ def test_pairs_need_a_model_that_translates() -> None:
         resolve("tiny", ["training.objective.kind=pairs"])
 
 
-def test_a_causal_encoder_reads_both_ways_and_a_line_says_so() -> None:
+def test_a_causal_encoder_reads_both_ways_and_a_line_reports_it() -> None:
     notes: list[str] = []
     config = resolve("seq2seq/dates", ["model.encoder.mixer.kind=mamba"], log=notes.append)
     assert notes == ["model.encoder.mixer: no bidirectional form of mamba: each row is read both ways, by two of them"]
@@ -301,9 +301,9 @@ def test_from_pairs_to_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file.write_text("".join(f"{a}{b}\t{b}\n" for a in letters for b in letters))
     changes = [f"--set={change}" for change in (*TINY, "model.mixer.kind=gru", "model.encoder.mixer.kind=gru")]
     assert command(["train", "seq2seq/dates", "--data", str(file), *changes, "--out", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "targets exact" in said.out
-    assert "model.encoder.mixer: no bidirectional form of gru" in said.err
+    output = capsys.readouterr()
+    assert "targets exact" in output.out
+    assert "model.encoder.mixer: no bidirectional form of gru" in output.err
     assert command(["evaluate", str(out), "--data", str(file)]) == 0
     assert "targets written exactly" in capsys.readouterr().out
     assert command(["generate", str(out), "ab", "--beams", "4", "--best", "2"]) == 0

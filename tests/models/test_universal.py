@@ -75,10 +75,10 @@ def signal(step: int) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("position", ["before", "after"])
 @pytest.mark.parametrize("mixer", MIXERS[:3], ids=str)
-def test_it_is_a_model_whose_layers_share_weights(mixer: dict[str, Any], place: str) -> None:
-    model = universal(mixer=mixer, norm_place=place)
+def test_it_is_a_model_whose_layers_share_weights(mixer: dict[str, Any], position: str) -> None:
+    model = universal(mixer=mixer, norm_place=position)
     decoder = sharing(model)
     first, second = model(ids()), decoder(ids())
     torch.testing.assert_close(first, second, rtol=0, atol=1e-12)
@@ -99,8 +99,8 @@ def test_the_residuals_of_the_paper_and_not_of_seed_002() -> None:
     block, h = model.blocks[0], model.token(ids()) * math.sqrt(8)
     z = h + signal(1)
     A = block.norm_1(z + block.mixer(z))
-    wanted = model.head(block.norm_2(A + block.channel(A)))
-    torch.testing.assert_close(model(ids()), wanted, rtol=0, atol=1e-12)
+    expected = model.head(block.norm_2(A + block.channel(A)))
+    torch.testing.assert_close(model(ids()), expected, rtol=0, atol=1e-12)
     printed = block.norm_1(h + block.mixer(z))  # seed 002
     assert float((printed - A).detach().abs().max()) > 0.1
 
@@ -154,14 +154,14 @@ def test_halting_worked_by_hand() -> None:
     for step in range(4):
         x = pondering.take(x, streams[:, step : step + 1])
     s = streams
-    wanted = torch.stack(
+    expected = torch.stack(
         [
             0.3 * s[0, 0] + 0.5 * s[0, 1] + 0.2 * s[0, 2],
             s[1, 0],
             0.1 * s[2, 0] + 0.1 * s[2, 1] + 0.1 * s[2, 2] + 0.7 * s[2, 3],
         ]
     )
-    torch.testing.assert_close(pondering.mean[:, 0], wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(pondering.mean[:, 0], expected, rtol=0, atol=1e-12)
     assert pondering.steps.tolist() == [3, 1, 4]
     torch.testing.assert_close(x[:, 0], torch.stack([s[0, 2], s[1, 0], s[2, 3]]))  # copied from where it halted
     extras = pondering.extras

@@ -81,8 +81,8 @@ def test_a_step_by_hand() -> None:
     block, after = model.blocks[0], model.source_blocks[0]
     a = block.norm_1(z + block.mixer(z))
     b = after.norm_1(a + after.cross(a, after.cross.start(s)))
-    wanted = model.head(after.norm_2(b + after.channel(b)))
-    torch.testing.assert_close(model(ids, None, source), wanted, rtol=0, atol=1e-12)
+    expected = model.head(after.norm_2(b + after.channel(b)))
+    torch.testing.assert_close(model(ids, None, source), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "universal_seq2seq"])
@@ -97,8 +97,8 @@ def test_the_encoder_is_a_universal_one(kind: str, channel: str) -> None:
     alone.load_state_dict({**model.encoder.state_dict(), "token.weight": model.token.weight})
     source = ids_of(3, 6)
     x, extras = model.encode(source, KEEP)
-    wanted, inside = alone.features_with_extras(source, KEEP)
-    torch.testing.assert_close(x[KEEP], alone.norm(wanted)[KEEP], rtol=0, atol=1e-12)
+    expected, inside = alone.features_with_extras(source, KEEP)
+    torch.testing.assert_close(x[KEEP], alone.norm(expected)[KEEP], rtol=0, atol=1e-12)
     torch.testing.assert_close(extras.losses["encoder.ponder"], inside.losses["ponder"])
     assert model.loss_weights["encoder.ponder"] == 0.01
     assert torch.equal(model.encoder.steps(source, KEEP), alone.steps(source, KEEP))
@@ -145,7 +145,7 @@ def test_padding_of_the_target_changes_nothing(channel: str) -> None:
 
 
 def test_halting_sides_are_apart() -> None:
-    """With a large b on one side that side has one step, and the other goes on as it would."""
+    """With a large b on one side that side has one step, and the other is unchanged."""
     model = built(halt=True, encoder={"repeat": True, "halt": True, "depth": 4})
     source, ids = ids_of(3, 6), ids_of(3, 5, seed=2)
     with torch.no_grad():
@@ -202,8 +202,8 @@ def test_statistics_reach_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(block.mixer, "after_update", lambda step, values, name=name: given.update({name: values}))
     model.after_update(1, extras.statistics)
     for name, prefix, steps in (("decoder", "layers", T), ("encoder", "encoder.layers", 2)):
-        wanted = sum(extras.statistics[f"{prefix}.{n}.counts"] for n in range(steps))
-        torch.testing.assert_close(given[name]["counts"], wanted)
+        expected = sum(extras.statistics[f"{prefix}.{n}.counts"] for n in range(steps))
+        torch.testing.assert_close(given[name]["counts"], expected)
 
 
 def test_it_is_saved_and_loaded(tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ def test_the_model_of_the_recipe_is_the_papers() -> None:
     for parameter in model.parameters():
         parameter.copy_(0.4 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     text = ids(2, 12)
-    wanted = torch.stack([written(row, dict(model.named_parameters()), config.pattern[0].eps) for row in text])  # type: ignore[attr-defined]
-    near(model(text), wanted)
+    expected = torch.stack([written(row, dict(model.named_parameters()), config.pattern[0].eps) for row in text])  # type: ignore[attr-defined]
+    near(model(text), expected)
     state = model.start(2)
     for t in range(12):
         logits, state = model.step(text[:, t], state, reuse=True)
-        near(logits, wanted[:, t])
+        near(logits, expected[:, t])

@@ -36,15 +36,15 @@ def peer(slstm_at: list[int], depth: int) -> nn.Module:
 def translated(theirs: dict[str, Tensor], kinds: list[str]) -> dict[str, Tensor]:
     """Their tensors by our names, gains as theirs: less 1."""
     stack = "xlstm_block_stack."
-    found = {"token.weight": theirs["token_embedding.weight"], "head.weight": theirs["lm_head.weight"]}
-    found["norm.weight"] = theirs[f"{stack}post_blocks_norm.weight"]
+    result = {"token.weight": theirs["token_embedding.weight"], "head.weight": theirs["lm_head.weight"]}
+    result["norm.weight"] = theirs[f"{stack}post_blocks_norm.weight"]
     for layer, kind in enumerate(kinds):
         start = f"{stack}blocks.{layer}."
-        found[f"layers.{layer}.norm_1.weight"] = theirs[f"{start}xlstm_norm.weight"]
+        result[f"layers.{layer}.norm_1.weight"] = theirs[f"{start}xlstm_norm.weight"]
         inside = {name.removeprefix(f"{start}xlstm."): tensor for name, tensor in theirs.items()}
         own = of_mlstm(inside) if kind == "mlstm" else of_slstm(inside)
-        found |= {f"layers.{layer}.mixer.{name}": tensor for name, tensor in own.items()}
-    return found
+        result |= {f"layers.{layer}.mixer.{name}": tensor for name, tensor in own.items()}
+    return result
 
 
 def of_mlstm(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -94,9 +94,9 @@ def test_the_model_of_the_recipe_is_the_authors() -> None:
         for name, parameter in shared.items():
             parameter.copy_(weights[name] + 1 if name.endswith(CENTRED) else weights[name])
     text, out = ids(2, CONTEXT), torch.randn(2, CONTEXT, VOCAB, generator=torch.Generator().manual_seed(1)).double()
-    logits, wanted = model(text), other(text)
-    torch.testing.assert_close(logits, wanted, rtol=0, atol=1e-10)
-    for each in (logits, wanted):
+    logits, expected = model(text), other(text)
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
+    for each in (logits, expected):
         (each * out).sum().backward()
     gradients = translated({name: p.grad for name, p in other.named_parameters() if p.grad is not None}, kinds)
     largest = max(float(gradient.abs().max()) for gradient in gradients.values())
@@ -107,4 +107,4 @@ def test_the_model_of_the_recipe_is_the_authors() -> None:
         state = model.start(2)
         for t in range(CONTEXT):
             step, state = model.step(text[:, t], state, reuse=True)
-            torch.testing.assert_close(step, wanted[:, t], rtol=0, atol=1e-10)
+            torch.testing.assert_close(step, expected[:, t], rtol=0, atol=1e-10)

@@ -53,7 +53,7 @@ def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
 
     A fault's place in that order depends on its key alone: where a line changes, the faults of the others stay.
     """
-    found = []
+    result = []
     for n, group in enumerate(groups):
         those = [
             Fault(group, str(path.relative_to(ROOT)), place)
@@ -61,8 +61,8 @@ def drawn(groups: list[Group], number: int, seed: int) -> list[Fault]:
             for place in places(path.read_text(encoding="utf-8"))
         ]
         share = number // len(groups) + (n < number % len(groups))
-        found += sorted(those, key=lambda fault: sha256(f"{seed} {fault.key}".encode()).digest())[:share]
-    return found
+        result += sorted(those, key=lambda fault: sha256(f"{seed} {fault.key}".encode()).digest())[:share]
+    return result
 
 
 def limit(tests: tuple[str, ...], tree: Path) -> float:
@@ -114,8 +114,8 @@ def main() -> int:
             tree, began = trees.get(), time.monotonic()
             survived = survives(fault, tree, allowed[fault.tests])
             trees.put(tree)
-            said = "survived" if survived else "noticed"
-            print(f"{said:8s} {time.monotonic() - began:4.0f} s  line {fault.place.line}  {fault.key}", flush=True)
+            word = "survived" if survived else "noticed"
+            print(f"{word:8s} {time.monotonic() - began:4.0f} s  line {fault.place.line}  {fault.key}", flush=True)
             return survived
 
         with ThreadPoolExecutor(given.workers) as workers:

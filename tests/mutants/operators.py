@@ -39,7 +39,7 @@ def places(source: str) -> list[Place]:
     """Every place of a file."""
     tree = ast.parse(source)
     spared = _spared(tree)
-    lines, found = source.splitlines(), []
+    lines, result = source.splitlines(), []
     for number, node in enumerate(ast.walk(tree)):
         if id(node) in spared:
             continue
@@ -47,8 +47,8 @@ def places(source: str) -> list[Place]:
             before, after = (ast.unparse(each).splitlines()[0] for each in (node, changed))
             if before != after:
                 line = getattr(node, "lineno", 1)
-                found.append(Place(number, fault, line, lines[line - 1].strip(), before, after))
-    return sorted(found, key=lambda place: (place.line, place.number, place.fault))
+                result.append(Place(number, fault, line, lines[line - 1].strip(), before, after))
+    return sorted(result, key=lambda place: (place.line, place.number, place.fault))
 
 
 def planted(source: str, place: Place) -> str:

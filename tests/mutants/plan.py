@@ -25,18 +25,18 @@ class Group:
 
     def sources(self, root: Path = ROOT) -> list[Path]:
         """The files, sorted; AssertionError where there is none."""
-        found = sorted({path for glob in self.files for path in root.glob(glob) if not path.name.startswith("gpu")})
-        assert found, f"no file of {self.name}: change its globs in tests/mutants/plan.py"
-        return found
+        result = sorted({path for glob in self.files for path in root.glob(glob) if not path.name.startswith("gpu")})
+        assert result, f"no file of {self.name}: change its globs in tests/mutants/plan.py"
+        return result
 
     def arguments(self, source: Path, root: Path = ROOT) -> list[str]:
         """What pytest is given for a fault in `source`."""
         package = source.relative_to(root).with_suffix("").parts[3]
-        found: list[str] = []
+        result: list[str] = []
         for argument in self.tests:
             filled = argument.format(package=package)
-            found += (_matching(filled, root) or _of_mixers(package, root)) if "*" in filled else [filled]
-        return found
+            result += (_matching(filled, root) or _of_mixers(package, root)) if "*" in filled else [filled]
+        return result
 
 
 def _matching(glob: str, root: Path) -> list[str]:

@@ -33,11 +33,11 @@ EXPECTED = {
 }
 
 
-def test_each_fault_once_and_none_where_it_says_nothing() -> None:
-    found = {place: planted(SOURCE, place) for place in places(SOURCE)}
-    assert sorted(place.fault for place in found) == sorted(EXPECTED.values())
+def test_each_fault_once_and_none_where_it_changes_nothing() -> None:
+    result = {place: planted(SOURCE, place) for place in places(SOURCE)}
+    assert sorted(place.fault for place in result) == sorted(EXPECTED.values())
     for piece, fault in EXPECTED.items():
-        assert sum(piece in text and place.fault == fault for place, text in found.items()) == 1, piece
+        assert sum(piece in text and place.fault == fault for place, text in result.items()) == 1, piece
 
 
 def test_a_fault_changes_one_node() -> None:
@@ -52,11 +52,11 @@ def test_a_fault_changes_one_node() -> None:
 def test_every_decisive_file_has_tests(group) -> None:
     shared = {argument for argument in group.tests if "{" not in argument}
     for source in group.sources():
-        found = [each for each in group.arguments(source) if not each.startswith("-")]
-        assert all((ROOT / each).exists() for each in found)
+        result = [argument for argument in group.arguments(source) if not argument.startswith("-")]
+        assert all((ROOT / argument).exists() for argument in result)
         if "{package}" in " ".join(group.tests):
-            assert set(found) - shared, f"{source} has only the tests that all ops share"
-        assert found, source
+            assert set(result) - shared, f"{source} has only the tests that all ops share"
+        assert result, source
 
 
 def test_what_is_proved_to_change_nothing_is_still_there() -> None:

@@ -26,9 +26,9 @@ def copied(to: Path) -> Path:
         return LEFT(folder, names) - kept - {".ci"}
 
     shutil.copytree(ROOT, to, ignore=left)
-    found = _run(to, ["-c", "import seqloom; print(seqloom.__file__)"], 120)
-    assert found.stdout.strip() == str(to / "src" / "seqloom" / "__init__.py"), (
-        f"not the copy is imported: {found.stdout}"
+    result = _run(to, ["-c", "import seqloom; print(seqloom.__file__)"], 120)
+    assert result.stdout.strip() == str(to / "src" / "seqloom" / "__init__.py"), (
+        f"not the copy is imported: {result.stdout}"
     )
     return to
 

@@ -26,7 +26,7 @@ def why_not() -> str:
 def lacking(op: str) -> dict[str, str]:
     """The backends of an op that this machine cannot run, each with why, but for native code that it should have."""
     reasons = backends.lacking(op)
-    return reasons if why_not() else {name: each for name, each in reasons.items() if name not in NATIVE}
+    return reasons if why_not() else {name: reason for name, reason in reasons.items() if name not in NATIVE}
 
 
 needs_native = pytest.mark.skipif(bool(why_not()), reason=why_not())

@@ -117,7 +117,7 @@ def test_every_backend_is_the_equation(backend: str, case: str) -> None:
 @every_case
 def test_all_backends_have_the_same_gradients(case: str) -> None:
     Tq, Tk, given = CASES[case]
-    found = []
+    result = []
     for backend in ("reference", "kernel", "formed"):
         with backends.use(attention=backend):
             if refused(backend, given):
@@ -127,10 +127,10 @@ def test_all_backends_have_the_same_gradients(case: str) -> None:
             y = attend(*leaves, **given)
             if y.requires_grad:
                 (y * numbers(*y.shape, seed=3)).sum().backward()
-        found.append([torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves])
-    assert len(found) >= 2
-    for others in found[1:]:
-        for a, b in zip(found[0], others, strict=True):
+        result.append([torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves])
+    assert len(result) >= 2
+    for others in result[1:]:
+        for a, b in zip(result[0], others, strict=True):
             assert bool(b.isfinite().all())
             torch.testing.assert_close(b, a, rtol=0, atol=1e-12)
 
@@ -166,10 +166,10 @@ def test_an_empty_key_is_never_looked_at(backend: str, changed: dict[str, Any], 
     with backends.use(attention=backend):
         if refused(backend, changed):
             return
-        wanted = attend(q, k, v, **RING, **changed)
+        expected = attend(q, k, v, **RING, **changed)
         empty = (RING["key_time"] < 0)[:, None, :, None]
         y = attend(q, torch.where(empty, rubbish, k), torch.where(empty, rubbish, v), **RING, **changed)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
 
 
 @every_backend
@@ -186,13 +186,13 @@ def test_no_queries_or_no_keys(backend: str, Tq: int, Tk: int, pattern: Any) -> 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
 def test_number_types(backend: str, dtype: torch.dtype, bound: float) -> None:
     for Tq, Tk, given in CASES.values():
-        wanted = attend(*inputs(Tq, Tk), **given)
+        expected = attend(*inputs(Tq, Tk), **given)
         with backends.use(attention=backend):
             if refused(backend, given):
                 continue
             y = attend(*(tensor.to(dtype) for tensor in inputs(Tq, Tk)), **given)
         assert y.dtype == dtype
-        assert float((y.double() - wanted).norm()) <= bound * max(1.0, float(wanted.norm()))
+        assert float((y.double() - expected).norm()) <= bound * max(1.0, float(expected.norm()))
 
 
 def test_large_scores_do_not_overflow_in_the_fast_backends() -> None:
@@ -235,8 +235,8 @@ def test_few_keys_in_bfloat16_are_widened(
 def test_weights_are_the_softmax_over_what_is_seen() -> None:
     q, k = (torch.randn(2, 3, 5, 4, dtype=torch.float64) for _ in range(2))
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    wanted = (q @ k.mT / 2).masked_fill(later, -math.inf).softmax(-1)
-    torch.testing.assert_close(weights(q, k), wanted)
+    expected = (q @ k.mT / 2).masked_fill(later, -math.inf).softmax(-1)
+    torch.testing.assert_close(weights(q, k), expected)
 
 
 @pytest.mark.parametrize("before", [None, 0, 2])

@@ -50,12 +50,12 @@ def test_every_size(dtype: torch.dtype, H: int, G: int, C: int, scale: float) ->
     """Rows that begin, that fill the ring with this token, and whose ring has wrapped; scores up to thousands."""
     length = torch.tensor([0, C - 1, C, 3 * C + 1, C // 2])
     given = inputs(len(length), H, G, C, WIDTH[dtype], 2 * WIDTH[dtype], dtype, scale)
-    wanted = expected(*given, length)
+    reference = expected(*given, length)
     assert cached.able(*given)
     y = cached.attend(*given, length)
     bound = {"rtol": 0, "atol": (1e-12 if dtype == torch.float64 else 2e-4) * scale}
-    for found, exact in zip((y, *given[3:]), wanted, strict=True):
-        torch.testing.assert_close(found.double(), exact, **bound)
+    for actual, exact in zip((y, *given[3:]), reference, strict=True):
+        torch.testing.assert_close(actual.double(), exact, **bound)
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:

@@ -87,17 +87,17 @@ def test_every_backend_is_the_equation(case: str, backend: str) -> None:
     if "bias" in given:
         changed["bias"] = Bias(leaves[-1], given["bias"].first)
     dy = draw(B, H, T, V, seed=5)
-    wanted = loop(*leaves[:3], **changed)
-    gradients = torch.autograd.grad(wanted, leaves, dy)
+    expected = loop(*leaves[:3], **changed)
+    gradients = torch.autograd.grad(expected, leaves, dy)
     with backends.use(attention=backend):
         if backend == "by_distance" and "softcap" in given:
             with pytest.raises(ValueError, match="backend 'by_distance' of attention cannot do this; able are"):
                 attend(*leaves[:3], **changed)
             return
         y = attend(*leaves[:3], **changed)
-        found = torch.autograd.grad(y, leaves, dy)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
-    for a, b in zip(found, gradients, strict=True):
+        actual = torch.autograd.grad(y, leaves, dy)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
+    for a, b in zip(actual, gradients, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
 
 
@@ -107,8 +107,8 @@ def test_a_bias_at_any_times_and_of_heads_in_groups() -> None:
     now, then = torch.tensor([[5, 6], [0, 1]]), torch.tensor([[6, 4, 5], [0, 1, -1]])
     given: dict[str, Any] = {"query_time": now, "key_time": then, "bias": bias}
     with backends.use(attention="reference"):
-        wanted = attend(q, k, v, **given)
-    torch.testing.assert_close(attend(q, k, v, **given), wanted)
+        expected = attend(q, k, v, **given)
+    torch.testing.assert_close(attend(q, k, v, **given), expected)
     h, i, j = 3, 1, 1
     assert bias(now[:, None, :, None], then[:, None, None])[0, h, i, j] == bias.values[h, 2]
 
@@ -131,7 +131,7 @@ def test_the_tile_kernel_is_chosen_for_long_rows_and_holds_no_square() -> None:
 
 
 def test_far_keys_of_a_steep_bias_are_left_out_where_no_number_shows_it() -> None:
-    """With slope 1 a key 200 tokens back weighs e^-200; a long key brings it back."""
+    """With slope 1 a key 200 tokens back has weight e^-200; a long key brings it back."""
     q, k, v = (torch.randn(1, 1, 300, 4) for _ in range(3))
     bias = Bias(-torch.arange(300.0)[None])
     for long in (1.0, 1000.0):

@@ -16,7 +16,7 @@ from seqloom.ops.selective_scan import gpu as selective_gpu
 from seqloom.ops.wkv_average import gpu as wkv_gpu
 
 
-def square(x: Tensor, a: Tensor | None, wanted: bool) -> tuple[Tensor, Tensor]:
+def square(x: Tensor, a: Tensor | None, expected: bool) -> tuple[Tensor, Tensor]:
     """y (N,), and what only the backward reads (N, 2)."""
     return (x * x if a is None else a * x * x), torch.stack([x, x.sign()], 1)
 
@@ -31,7 +31,7 @@ def pair(name: str, again: Any) -> Operator:
         f"test_{name}",
         square,
         slope,
-        shapes=lambda x, a, wanted: [x.shape, (*x.shape, 2)],
+        shapes=lambda x, a, expected: [x.shape, (*x.shape, 2)],
         gradient_shapes=lambda x, a, held, dy: [x.shape, (0,) if a is None else a.shape],
         save=lambda inputs, outputs: (*inputs[:2], outputs[1]),
         again=again,
@@ -77,13 +77,13 @@ def test_gradients_are_those_of_the_formula_watched_or_not() -> None:
     for a in (True, False):
         x, scale = leaves()
         given = (x, scale) if a else (x,)
-        wanted = torch.autograd.grad((scale * x * x if a else x * x).sum(), given)
-        found = torch.autograd.grad(TWICE(x, scale if a else None, True)[0].sum(), given)
+        expected = torch.autograd.grad((scale * x * x if a else x * x).sum(), given)
+        gradients = torch.autograd.grad(TWICE(x, scale if a else None, True)[0].sum(), given)
         with Names() as ran:
             watched = torch.autograd.grad(TWICE(x, scale if a else None, True)[0].sum(), given)
         assert ran.names == ["test_twice_forward", "test_twice_backward"]
-        for each in (found, watched):
-            for one, other in zip(each, wanted, strict=True):
+        for each in (gradients, watched):
+            for one, other in zip(each, expected, strict=True):
                 assert one.equal(other)
 
 
@@ -146,7 +146,7 @@ def test_shapes_of_the_kernels_on_a_gpu(name: str) -> None:
     output = operator(*given)
     outputs = (output,) if isinstance(output, Tensor) else output[:2]
     leaves = [each for each in given if isinstance(each, Tensor) and each.requires_grad]
-    found = torch.autograd.grad(sum(each.sum() for each in outputs), leaves)
-    assert [each.shape for each in found] == [each.shape for each in leaves]
+    gradients = torch.autograd.grad(sum(output.sum() for output in outputs), leaves)
+    assert [gradient.shape for gradient in gradients] == [leaf.shape for leaf in leaves]
     twice = torch.autograd.grad(operator.operator(*given)[0].sum(), leaves[:1], create_graph=True)
     assert twice[0].shape == leaves[0].shape

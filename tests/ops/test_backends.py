@@ -82,17 +82,17 @@ def test_threads_do_not_see_each_others_backends() -> None:
         return ran
 
     with backends.use(lag_sum="reference"), backends.recorded() as here, ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(use, ("fft", "direct")))
-    assert found == [{"lag_sum": ["fft"]}, {"lag_sum": ["direct"]}]
+        result = list(pool.map(use, ("fft", "direct")))
+    assert result == [{"lag_sum": ["fft"]}, {"lag_sum": ["direct"]}]
     assert here == {}
 
 
 def test_a_backward_in_another_thread_runs_the_backends_of_the_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recurrence's backward projects."""
-    found = []
+    result = []
 
     def watched(*given: Tensor) -> Tensor:
-        found.append(backends.forced("projection"))
+        result.append(backends.forced("projection"))
         return project(*given)
 
     monkeypatch.setattr(looped, "project", watched)
@@ -103,10 +103,10 @@ def test_a_backward_in_another_thread_runs_the_backends_of_the_forward(monkeypat
     def backward() -> None:
         with backends.use(projection="reference"):
             y.sum().backward()
-            found.append(backends.forced("projection"))
+            result.append(backends.forced("projection"))
 
     in_a_thread(backward)
-    assert found == ["torch", "torch", "reference"]
+    assert result == ["torch", "torch", "reference"]
     assert w.grad is not None
 
 
@@ -134,10 +134,10 @@ def test_recomputation_in_another_thread_runs_the_backends_of_the_forward() -> N
 @pytest.mark.graph
 def test_a_graph_keeps_the_backend_that_it_was_captured_with() -> None:
     torch.compiler.reset()
-    found = []
+    result = []
 
     def made(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
-        found.append("fft" in graph.code)
+        result.append("fft" in graph.code)
         return graph
 
     compiled = torch.compile(lambda x, w: lags(x, w), fullgraph=True, backend=made)
@@ -146,11 +146,11 @@ def test_a_graph_keeps_the_backend_that_it_was_captured_with() -> None:
         for name in ("fft", "direct"):
             with backends.use(lag_sum=name):
                 compiled(x, w)
-        assert found == [True]
+        assert result == [True]
         torch.compiler.reset()
         with backends.use(lag_sum="direct"):
             compiled(x, w)
-        assert found == [True, False]
+        assert result == [True, False]
 
 
 @pytest.mark.parametrize(

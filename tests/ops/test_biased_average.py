@@ -18,7 +18,7 @@ from tests.at_once import first
 
 D = 6
 FORMS = {"table": ("#", "T", 6), "row by row": ("B", "T", 6), "taps": ("#", "#", 1), "taps a head": ("#", "#", 2)}
-"""whether the biases change with the row and the place, and the keys: one a channel, or one for three"""
+"""whether the biases depend on row and position, and whether keys are per channel or shared by three"""
 every_form = pytest.mark.parametrize("form", FORMS)
 FAST = [(backend, form) for form in FORMS for backend in ("blocks", "lags") if backend == "blocks" or "taps" in form]
 every_fast = pytest.mark.parametrize(("backend", "form"), FAST)
@@ -32,9 +32,9 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 def given(form: str, T: int, L: int, P: int) -> list[Tensor]:
     """k, v, bias, past k, past v, sums and peak of a total; the first row has one past token less and no total."""
-    rows, places, heads = FORMS[form]
+    rows, positions, heads = FORMS[form]
     K = 2 if heads == 2 else D
-    bias = numbers(2 if rows == "B" else 1, T if places == "T" else 1, L, heads if heads == 2 else 1, seed=3)
+    bias = numbers(2 if rows == "B" else 1, T if positions == "T" else 1, L, heads if heads == 2 else 1, seed=3)
     sums, peak = numbers(2, K, D // K + 1, seed=6).abs(), numbers(2, K, seed=7)
     past_k = numbers(2, P, K, seed=4)
     if P:
@@ -59,8 +59,8 @@ def loop(inputs: list[Tensor]) -> np.ndarray:
                 h = d * K // D
                 terms, of = [], []
                 for lag in range(P + t + 1):
-                    row, place, head = min(b, len(bias) - 1), min(t, bias.shape[1] - 1), min(h, bias.shape[3] - 1)
-                    added = bias[row, place, lag, head] if lag < bias.shape[2] else 0.0
+                    row, position, head = min(b, len(bias) - 1), min(t, bias.shape[1] - 1), min(h, bias.shape[3] - 1)
+                    added = bias[row, position, lag, head] if lag < bias.shape[2] else 0.0
                     terms.append(keys[b, P + t - lag, h] + added)
                     of.append(values[b, P + t - lag, d])
                 largest = max([*terms, peak[b, h] if sums[b, h, -1] > 0 else -math.inf])
@@ -95,8 +95,8 @@ def test_every_backend_has_the_gradients_of_the_reference(backend: str, form: st
         with backends.use(biased_average=name):
             (run(*inputs, given(form, T, L, P)[-1]) * numbers(2, T, D, seed=9)).sum().backward()
         grads.append([x.grad if x.grad is not None else torch.zeros_like(x) for x in inputs])
-    for found, wanted in zip(*grads, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    for actual, expected in zip(*grads, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 @every_fast
@@ -124,9 +124,9 @@ def test_keys_of_any_size(backend: str, form: str, dtype: torch.dtype, bound: fl
         leaves = [k.expand_as(inputs[0]).to(dtype).clone().requires_grad_(), *inputs[1:]]
         with backends.use(biased_average=backend):
             y = run(*leaves)
-        wanted = loop(leaves)
+        expected = loop(leaves)
         assert y.dtype == dtype
-        assert float(np.abs(y.detach().double().numpy() - wanted).max()) <= bound * np.abs(wanted).max()
+        assert float(np.abs(y.detach().double().numpy() - expected).max()) <= bound * np.abs(expected).max()
         y.float().square().sum().backward()
         assert bool(leaves[0].grad.isfinite().all())
 
@@ -138,22 +138,22 @@ def test_a_huge_late_key_moves_no_earlier_output(backend: str, form: str, dtype:
     k, v, *rest = (x.to(dtype) for x in given(form, 21, 5, 3))
     with backends.use(biased_average=backend):
         y = run(k, v, *rest)
-        for place in range(1, 21):
+        for position in range(1, 21):
             late, value = k.clone(), v.clone()
-            late[:, place], value[:, place] = 1e30, -1e30
-            assert torch.equal(run(late, value, *rest)[:, :place], y[:, :place]), place
-            late[:, place] = -1e30
-            assert torch.equal(run(late, v, *rest)[:, :place], y[:, :place]), place
+            late[:, position], value[:, position] = 1e30, -1e30
+            assert torch.equal(run(late, value, *rest)[:, :position], y[:, :position]), position
+            late[:, position] = -1e30
+            assert torch.equal(run(late, v, *rest)[:, :position], y[:, :position]), position
         k.requires_grad_()
         v.requires_grad_()
         y = run(k, v, *rest)
-        for place in range(20):
-            for grad in torch.autograd.grad(y[:, place].sum(), (k, v), retain_graph=True):
-                assert not bool(grad[:, place + 1 :].any()), place
+        for position in range(20):
+            for grad in torch.autograd.grad(y[:, position].sum(), (k, v), retain_graph=True):
+                assert not bool(grad[:, position + 1 :].any()), position
 
 
 @pytest.mark.parametrize("backend", OP.backends)
-def test_a_total_stands_for_its_tokens(backend: str) -> None:
+def test_a_total_replaces_its_tokens(backend: str) -> None:
     """Tokens before the window may be given one by one or as a total, in any order of adding them."""
     k, v, bias = numbers(2, 12, 2), numbers(2, 12, D, seed=1), numbers(1, 1, 3, 2, seed=2)
     with backends.use(biased_average=backend):
@@ -173,18 +173,18 @@ def test_a_total_of_huge_keys_is_finite() -> None:
         assert total.sums[0, 0].tolist() == ([2.0, 1.0] if n > 1 else [1.0, 1.0])
 
 
-@pytest.mark.parametrize("places", [[[0, 1, 2, 3]], [[2, 3], [0, 1]]])
-def test_biases_by_lag(places: list[list[int]]) -> None:
+@pytest.mark.parametrize("positions", [[[0, 1, 2, 3]], [[2, 3], [0, 1]]])
+def test_biases_by_lag(positions: list[list[int]]) -> None:
     table, factors, by_lag, lags = numbers(4, 4), numbers(2, 4, 3), numbers(4, 2), 2
     for backend in ("reference", "blocks"):
         with backends.use(biased_average=backend):
-            found = [biases.over_keys(w, torch.tensor(places), lags) for w in (table, factors)]
-            found.append(biases.over_lags(by_lag, torch.tensor(places), lags))
-        for b, row in enumerate(places):
+            actual = [biases.over_keys(w, torch.tensor(positions), lags) for w in (table, factors)]
+            actual.append(biases.over_lags(by_lag, torch.tensor(positions), lags))
+        for b, row in enumerate(positions):
             for i, t in enumerate(row):
                 for lag in range(min(lags, t + 1)):
-                    wanted = (table[t, t - lag], factors[0, t] @ factors[1, t - lag], by_lag[t, lag])
-                    for a, w in zip(found, wanted, strict=True):
+                    expected = (table[t, t - lag], factors[0, t] @ factors[1, t - lag], by_lag[t, lag])
+                    for a, w in zip(actual, expected, strict=True):
                         assert abs(float(a[b, i, lag, 0] - w)) < 1e-14
 
 

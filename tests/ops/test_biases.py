@@ -13,10 +13,10 @@ N, F = 40, 3
 @pytest.mark.parametrize("begins", [[0], [3, 17]])
 def test_factors_by_lag(T: int, lags: int, begins: list[int]) -> None:
     u, r = torch.randn(2, N, F, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    places = torch.tensor(begins)[:, None] + torch.arange(min(T, N - max(begins)))
-    found = biases.over_lags(torch.stack([u, r]), places, lags)
-    assert found.shape == (*places.shape, lags, 1)
-    for row, bias in zip(places.tolist(), found, strict=True):
+    positions = torch.tensor(begins)[:, None] + torch.arange(min(T, N - max(begins)))
+    result = biases.over_lags(torch.stack([u, r]), positions, lags)
+    assert result.shape == (*positions.shape, lags, 1)
+    for row, bias in zip(positions.tolist(), result, strict=True):
         for t, own in zip(row, bias, strict=True):
             for lag in range(min(lags, t + 1)):
                 assert float(own[lag, 0]) == pytest.approx(float(u[t] @ r[t - lag]), rel=1e-12)

@@ -72,7 +72,7 @@ def rule(taps: str, B: int, T: int, L: int, D: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("taps", "B", "T", "L", "D", "wanted"),
+    ("taps", "B", "T", "L", "D", "expected"),
     [
         ("vectors", 4, 500, 64, 6, "native"),
         ("vectors", 4, 500, 65, 6, "spectral"),
@@ -83,8 +83,8 @@ def rule(taps: str, B: int, T: int, L: int, D: int) -> str:
         ("matrices", 3, 8, 8, 64, "spectral"),
     ],
 )
-def test_the_bounds(lacking: dict[str, str], taps: str, B: int, T: int, L: int, D: int, wanted: str) -> None:
-    assert chosen(T, L, B, taps, D) == wanted
+def test_the_bounds(lacking: dict[str, str], taps: str, B: int, T: int, L: int, D: int, expected: str) -> None:
+    assert chosen(T, L, B, taps, D) == expected
 
 
 def test_without_c_it_is_plain_torch(lacking: dict[str, str]) -> None:

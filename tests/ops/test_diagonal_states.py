@@ -73,25 +73,25 @@ def test_every_backend_is_the_equation(backend: str, shared: bool, T: int) -> No
         with backends.use(diagonal_states=backend):
             y, after = respond(u, given(rates, weights), state)
             alone = filtered(u, given(rates, weights))
-        wanted, left = written(u, rates, weights, torch.zeros(2, D, N) + 0j if state is None else state)
-        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-12)
+        expected, left = written(u, rates, weights, torch.zeros(2, D, N) + 0j if state is None else state)
+        np.testing.assert_allclose(y, expected, rtol=0, atol=1e-12)
         np.testing.assert_allclose(after, left, rtol=0, atol=1e-12)
         if state is None:
-            np.testing.assert_allclose(alone, wanted, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(alone, expected, rtol=0, atol=1e-12)
 
 
 @either
 @pytest.mark.parametrize("T", [1, 2, 3, 10, 37])
 def test_the_kernel_is_made_of_powers(shared: bool, T: int) -> None:
     rates, weights = dynamics(shared)
-    wanted = [[weight(rates, weights, c, lag) for c in range(D)] for lag in range(T)]
-    np.testing.assert_allclose(kernel(rates, weights, T), wanted, rtol=0, atol=1e-12)
+    expected = [[weight(rates, weights, c, lag) for c in range(D)] for lag in range(T)]
+    np.testing.assert_allclose(kernel(rates, weights, T), expected, rtol=0, atol=1e-12)
 
 
 def gradients(backend: str, shared: bool, T: int, lengths: Tensor | None) -> list[Tensor]:
     """Of inputs, rates, weights and state, from what is read in two pieces and the state after them."""
     leaves = [numbers(2, T, D), *dynamics(shared), pairs(2, D, N, seed=4)]
-    u, rates, weights, state = (each.requires_grad_() for each in leaves)
+    u, rates, weights, state = (leaf.requires_grad_() for leaf in leaves)
     with backends.use(diagonal_states=backend):
         first, middle = respond(u[:, :2], given(rates, weights), state)
         second, after = respond(u[:, 2:], given(rates, weights), middle, lengths=lengths)
@@ -100,7 +100,7 @@ def gradients(backend: str, shared: bool, T: int, lengths: Tensor | None) -> lis
         y = y * (torch.arange(T) < lengths[:, None] + 2)[:, :, None]
     read = torch.view_as_real(after)
     ((y * numbers(2, T, D, seed=5)).sum() + (read * numbers(2, D, N, 2, seed=6)).sum()).backward()
-    return [each.grad for each in leaves]
+    return [leaf.grad for leaf in leaves]
 
 
 @either
@@ -111,22 +111,22 @@ def test_every_backend_has_the_gradients_of_the_reference(
     backend: str, shared: bool, T: int, lengths: tuple[int, ...] | None
 ) -> None:
     until = None if lengths is None else torch.tensor(lengths)
-    for found, wanted in zip(
+    for actual, expected in zip(
         gradients(backend, shared, T, until), gradients("reference", shared, T, until), strict=True
     ):
-        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-11)
+        torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-11)
 
 
 @either
 @every_fast
 def test_gradients_of_the_outputs_alone(backend: str, shared: bool) -> None:
-    found = []
+    result = []
     for name in (backend, "reference"):
         leaves = [each.requires_grad_() for each in (numbers(2, 11, D), *dynamics(shared))]
         with backends.use(diagonal_states=name):
             (filtered(leaves[0], given(*leaves[1:])) * numbers(2, 11, D, seed=5)).sum().backward()
-        found.append([each.grad for each in leaves])
-    for here, there in zip(*found, strict=True):
+        result.append([leaf.grad for leaf in leaves])
+    for here, there in zip(*result, strict=True):
         torch.testing.assert_close(here, there, rtol=1e-10, atol=1e-11)
 
 
@@ -147,7 +147,7 @@ def test_derivatives_by_differences(backend: str) -> None:
 def test_any_cut_and_any_other_backend_go_on(backend: str, shared: bool) -> None:
     u, system = numbers(2, 11, D), given(*dynamics(shared))
     with backends.use(diagonal_states="reference"):
-        wanted, end = respond(u, system)
+        expected, end = respond(u, system)
     for other in BACKENDS:
         for cut in (1, 4, 10):
             with backends.use(diagonal_states=backend):
@@ -155,7 +155,7 @@ def test_any_cut_and_any_other_backend_go_on(backend: str, shared: bool) -> None
             before = state.clone()
             with backends.use(diagonal_states=other):
                 second, after = respond(u[:, cut:], system, state)
-            torch.testing.assert_close(torch.cat([first, second], 1), wanted, rtol=0, atol=1e-12)
+            torch.testing.assert_close(torch.cat([first, second], 1), expected, rtol=0, atol=1e-12)
             torch.testing.assert_close(after, end, rtol=0, atol=1e-12)
             assert torch.equal(state, before)
 
@@ -200,30 +200,30 @@ def test_long_sequences_in_float32(backend: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(blocks, "BLOCK", 64)
     monkeypatch.setattr(convolved, "BLOCK", 256)
     u, (rates, weights) = 1e4 * numbers(1, 16384, D), long_dynamics()
-    wanted, left = respond(u, given(rates.to(torch.complex128), weights.to(torch.complex128)))
+    expected, left = respond(u, given(rates.to(torch.complex128), weights.to(torch.complex128)))
     with backends.use(diagonal_states=backend):
         y, after = respond(u.float(), given(rates, weights))
     assert y.dtype == torch.float32
-    assert float((y - wanted).norm() / wanted.norm()) < 1e-5
+    assert float((y - expected).norm() / expected.norm()) < 1e-5
     assert float((after - left).norm() / left.norm()) < 1e-5
 
 
 def test_the_highest_powers_are_exact_in_float32() -> None:
     rates, weights = long_dynamics()
-    wanted = kernel(rates.to(torch.complex128), weights.to(torch.complex128), 16384)
-    assert float((kernel(rates, weights, 16384) - wanted).abs().max()) < 3e-5 * float(wanted.abs().max())
+    expected = kernel(rates.to(torch.complex128), weights.to(torch.complex128), 16384)
+    assert float((kernel(rates, weights, 16384) - expected).abs().max()) < 3e-5 * float(expected.abs().max())
 
 
 @every_backend
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_smaller_inputs_are_computed_in_float32(backend: str, dtype: torch.dtype) -> None:
-    u, small = numbers(2, 9, D).to(dtype), [each.to(torch.complex64) for each in dynamics(False)]
+    u, small = numbers(2, 9, D).to(dtype), [pole.to(torch.complex64) for pole in dynamics(False)]
     with backends.use(diagonal_states=backend):
         y, after = respond(u, given(*small))
-        wanted, left = respond(u.double(), given(*(each.to(torch.complex128) for each in small)))
+        expected, left = respond(u.double(), given(*(each.to(torch.complex128) for each in small)))
     assert (y.dtype, after.dtype) == (dtype, torch.complex64)
     torch.testing.assert_close(after.to(left.dtype), left, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(y, wanted.to(dtype), rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=3e-5)
+    torch.testing.assert_close(y, expected.to(dtype), rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=3e-5)
 
 
 @pytest.mark.parametrize("backend", ["convolved", "blocks"])
@@ -252,35 +252,35 @@ def test_nothing_to_read(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("T", "states", "shared", "wanted"),
+    ("T", "states", "shared", "expected"),
     [(1, 4, True, "reference"), (9, 4, True, "blocks"), (100, 64, True, "blocks"), (100, 65, True, "convolved"),
      (9, 65, True, "blocks"), (1, 65, False, "reference"), (100, 65, False, "blocks")],
 )  # fmt: skip
-def test_the_choice_by_size(T: int, states: int, shared: bool, wanted: str) -> None:
+def test_the_choice_by_size(T: int, states: int, shared: bool, expected: str) -> None:
     rates = -pairs(*([states] if shared else [D, states])).abs() + 0j
     with backends.recorded() as ran:
         respond(numbers(1, T, D), given(rates, pairs(D, states)))
-    assert ran["diagonal_states"] == [wanted]
+    assert ran["diagonal_states"] == [expected]
 
 
 @pytest.mark.parametrize(
-    ("T", "states", "portable", "wanted"),
+    ("T", "states", "portable", "expected"),
     [(2, 4, False, "reference"), (9, 4, False, "blocks"), (16, 4, False, "convolved"), (2048, 4, False, "convolved"),
      (2047, 4, True, "convolved"), (2048, 32, True, "blocks"), (2048, 33, True, "convolved")],
 )  # fmt: skip
 def test_the_choice_for_outputs_alone(
-    T: int, states: int, portable: bool, wanted: str, monkeypatch: pytest.MonkeyPatch
+    T: int, states: int, portable: bool, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spectral, "lacking", lambda: {"spectral": "no compiler"} if portable else {})
-    assert at_once(numbers(1, T, 1), pairs(1, states)) == at_once(numbers(1, T, 1), pairs(states)) == wanted
+    assert at_once(numbers(1, T, 1), pairs(1, states)) == at_once(numbers(1, T, 1), pairs(states)) == expected
     if T < 20:
         with backends.recorded() as ran:
             filtered(numbers(1, T, D), given(-pairs(D, states).abs() + 0j, pairs(D, states)))
-        assert ran["diagonal_states"] == [wanted]
+        assert ran["diagonal_states"] == [expected]
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: respond(numbers(2, 3, D + 1), given(*dynamics(False))), "inputs must be"),
         (lambda: filtered(numbers(3, D), given(*dynamics(False))), "inputs must be"),
@@ -291,6 +291,6 @@ def test_the_choice_for_outputs_alone(
         ),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(call: Callable[[], object], said: str) -> None:
-    with pytest.raises((ValueError, TypeCheckError), match=f"{said}|Type-check"):  # the shape hook may be the first
+def test_shapes_that_do_not_fit_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((ValueError, TypeCheckError), match=f"{message}|Type-check"):  # the shape hook may be the first
         call()

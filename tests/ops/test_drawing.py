@@ -8,7 +8,7 @@ from tests.ops.test_patterns import PATTERNS, T, mask
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_a_letter_stands_where_a_query_looks(name: str) -> None:
+def test_a_letter_marks_each_key_that_a_query_looks_at(name: str) -> None:
     letters = drawn(PATTERNS[name], T)
     assert [[letter != "." for letter in row] for row in letters] == mask(PATTERNS[name], T).tolist()
 

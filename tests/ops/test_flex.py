@@ -25,11 +25,11 @@ def test_it_is_the_dense_mask(name: str, lengths: tuple[int, int] | None) -> Non
     pattern, heads = PATTERNS[name], drawn()
     kept = None if lengths is None else torch.tensor(lengths, device=DEVICE)
     with backends.use(sparse_attention="masked"):
-        wanted = sparse.attend(*heads, [pattern, pattern], kept)
-    found = flex.attend(*heads, pattern, kept)
+        expected = sparse.attend(*heads, [pattern, pattern], kept)
+    actual = flex.attend(*heads, pattern, kept)
     real = torch.ones(2, T, dtype=torch.bool) if lengths is None else torch.arange(T) < torch.tensor(lengths)[:, None]
     real = real[:, None, :, None].to(DEVICE)  # a dropped token's output is undefined
-    torch.testing.assert_close(found.where(real, 0), wanted.where(real, 0))
+    torch.testing.assert_close(actual.where(real, 0), expected.where(real, 0))
 
 
 @ON_GPU
@@ -41,8 +41,8 @@ def test_gradients(name: str) -> None:
         with backends.use(sparse_attention=backend):
             sparse.attend(*heads, [PATTERNS[name]] * 2).square().sum().backward()
         grads[backend] = [x.grad for x in heads]
-    for found, wanted in zip(grads["flex"], grads["masked"], strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
+    for actual, expected in zip(grads["flex"], grads["masked"], strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="there is a GPU")

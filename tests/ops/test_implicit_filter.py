@@ -25,10 +25,10 @@ def test_the_lag_sum(T: int, L: int, backend: str) -> None:
     with use(lag_sum=backend), recorded() as ran:
         y = exact.lags(x, w)
     with use(lag_sum="direct"):
-        wanted = lags(x, w)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-11)
-    for found, right in zip(*(torch.autograd.grad(each, (x, w), dy) for each in (y, wanted)), strict=True):
-        torch.testing.assert_close(found, right, rtol=0, atol=1e-11)
+        expected = lags(x, w)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-11)
+    for actual, right in zip(*(torch.autograd.grad(each, (x, w), dy) for each in (y, expected)), strict=True):
+        torch.testing.assert_close(actual, right, rtol=0, atol=1e-11)
     assert ran == {"lag_sum": [backend]}
 
 
@@ -46,15 +46,15 @@ def test_no_later_input_moves_an_output_by_the_last_bit(T: int, L: int, dtype: t
     with use(lag_sum="fft"):
         y = exact.lags(x, w)
         assert y.dtype == dtype
-        for place in (1, 8, 9, T // 2, T - 1):
+        for position in (1, 8, 9, T // 2, T - 1):
             changed = x.clone()
-            changed[:, place:] *= 1e12
-            assert torch.equal(exact.lags(changed, w)[:, :place], y[:, :place])
-            assert not torch.equal(exact.lags(changed, w)[:, place:], y[:, place:])
+            changed[:, position:] *= 1e12
+            assert torch.equal(exact.lags(changed, w)[:, :position], y[:, :position])
+            assert not torch.equal(exact.lags(changed, w)[:, position:], y[:, position:])
         assert dtype is torch.bfloat16 or not torch.equal(lags(changed, w)[:, :-1], lags(x, w)[:, :-1]), "a whole FFT"
 
 
-def test_what_is_kept_is_as_much_as_was_asked_for() -> None:
+def test_as_many_values_are_cached_as_asked_for() -> None:
     weight, asked, kept = torch.ones(3), [], Kept()
 
     def compute(first: int, last: int) -> Tensor:
@@ -62,9 +62,9 @@ def test_what_is_kept_is_as_much_as_was_asked_for() -> None:
         return (torch.arange(first, last)[None, :, None] + weight).clone()
 
     with torch.no_grad():
-        for lengths, wanted in (([0, 2], 3), ([1, 1], 2), ([6, 0], 4), ([2, 3], 4)):
-            found = kept.reaching(measured(torch.tensor(lengths)), 1, 4, [weight], compute)
-            assert torch.equal(found, torch.arange(wanted)[None, :, None] + weight)
+        for lengths, expected in (([0, 2], 3), ([1, 1], 2), ([6, 0], 4), ([2, 3], 4)):
+            actual = kept.reaching(measured(torch.tensor(lengths)), 1, 4, [weight], compute)
+            assert torch.equal(actual, torch.arange(expected)[None, :, None] + weight)
     assert asked == [(0, 3), (3, 4)]
     weight[1] = float("nan")
     with torch.no_grad():

@@ -85,14 +85,14 @@ def test_every_backend_goes_on_from_the_past(backend: str, kind: str, T: int, L:
 @every_backend_and_kind
 @pytest.mark.parametrize(("T", "L"), [(1, 3), (7, 3), (5, 9), (17, 16)])
 def test_every_backend_has_the_gradients_of_the_reference(backend: str, kind: str, T: int, L: int) -> None:
-    found, wanted = [], []
-    for name, into in ((backend, found), ("reference", wanted)):
+    actual, expected = [], []
+    for name, into in ((backend, actual), ("reference", expected)):
         x, past = numbers(3, T, D).requires_grad_(), numbers(3, 2, D, seed=4).requires_grad_()
         w = numbers(L, *TAPS[kind], seed=1).requires_grad_()
         with backends.use(lag_sum=name):
             (lags(x, w, past) * numbers(3, T, D, seed=2)).sum().backward()
         into += [x.grad, past.grad, w.grad]
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
 
 
@@ -128,27 +128,27 @@ def test_how_far_a_later_input_reaches_back(backend: str, kind: str, dtype: torc
     taps = w.abs().sum(tuple(range(w.ndim - 1))) if w.ndim > 1 else w.abs().sum()  # into one channel
     with backends.use(lag_sum=backend), torch.no_grad():
         y = lags(x, w)
-        for place in (1, 7, 20, T - 1):
+        for position in (1, 7, 20, T - 1):
             late = x.clone()
-            late[:, place:] += 1e6
-            gap = float((lags(late, w) - y)[:, :place].abs().max())
+            late[:, position:] += 1e6
+            gap = float((lags(late, w) - y)[:, :position].abs().max())
             largest = float(late.abs().max())
             bound = 8 * torch.finfo(dtype).eps * largest * float(taps.max()) * math.log2(2 * T)
-            assert gap <= (0.0 if backend in EXACT else bound), (place, gap, bound)
+            assert gap <= (0.0 if backend in EXACT else bound), (position, gap, bound)
 
 
 @every_backend_and_kind
 def test_number_types_and_strides(backend: str, kind: str) -> None:
     x, w = numbers(2, 13, D), numbers(6, *TAPS[kind], seed=1)
     with backends.use(lag_sum=backend):
-        wanted = lags(x, w)
+        expected = lags(x, w)
         for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 0.1)):
             y = lags(x.to(dtype), w.to(dtype))
             assert y.dtype == dtype
-            assert float((y.double() - wanted).norm() / wanted.norm()) < bound
+            assert float((y.double() - expected).norm() / expected.norm()) < bound
         strided = x.mT.contiguous().mT
         assert not strided.is_contiguous()
-        torch.testing.assert_close(lags(strided, w), wanted, rtol=0, atol=1e-12)
+        torch.testing.assert_close(lags(strided, w), expected, rtol=0, atol=1e-12)
         assert lags(x[:, :0], w).shape == (2, 0, D)
 
 
@@ -179,34 +179,34 @@ def test_taps_that_are_not_square_are_refused(shape: tuple[int, ...]) -> None:
 
 
 @every_kind
-def test_the_choice_by_size_is_able_and_said(kind: str) -> None:
+def test_the_chosen_backend_can_do_the_call_and_is_recorded(kind: str) -> None:
     """Whatever the table in force chooses can do the call, gives the sum, and is remembered."""
     for T, L, rows in ((5, 5, 1), (300, 40, 1), (40, 300, 3), (600, 500, 4), (2049, 2049, 1)):
         x, w = numbers(rows, T, D).requires_grad_(), numbers(L, *TAPS[kind], seed=1)
         with backends.use(lag_sum="direct" if L < 2049 else "fft"):
-            wanted = lags(x, w)
+            expected = lags(x, w)
         with backends.recorded() as ran:
-            torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
+            torch.testing.assert_close(lags(x, w), expected, rtol=0, atol=1e-10)
             with torch.no_grad():
-                torch.testing.assert_close(lags(x, w), wanted, rtol=0, atol=1e-10)
+                torch.testing.assert_close(lags(x, w), expected, rtol=0, atol=1e-10)
         assert set(ran["lag_sum"]) <= set(OP.backends) - {"reference"}
 
 
 @every_kind
-def test_halves_of_halves_are_the_sum_and_exactly_causal(kind: str) -> None:
+def test_divide_and_conquer_is_the_sum_and_exactly_causal(kind: str) -> None:
     """Two blocks and a piece, with several levels of halves in each, whatever runs the leaves."""
     T, L = 2500, 1030
     x, w = numbers(1, T, D), numbers(L, *TAPS[kind], seed=1)
     with torch.no_grad():
         with backends.use(lag_sum="fft"):
-            wanted = lags(x, w)
+            expected = lags(x, w)
         with backends.use(lag_sum="halves"):
             y = lags(x, w)
-            torch.testing.assert_close(y, wanted, rtol=0, atol=1e-9)
-            for place in (1, 255, 600, 1029, 2100):
+            torch.testing.assert_close(y, expected, rtol=0, atol=1e-9)
+            for position in (1, 255, 600, 1029, 2100):
                 late = x.clone()
-                late[:, place:] *= 1e9
-                assert torch.equal(lags(late, w)[:, :place], y[:, :place])
+                late[:, position:] *= 1e9
+                assert torch.equal(lags(late, w)[:, :position], y[:, :position])
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,13 @@ def all_of_it(backend: str, leaves: list[Tensor], run: Callable[..., Tensor] = l
     [(3, 21, 1, 4), (2, 30, 7, 40), (9, 130, 16, 3), (2, 13, 33, 14), (1, 290, 40, 129), (2, 600, 17, 600)],
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_any_number_of_channels_places_and_lags(dtype: torch.dtype, B: int, T: int, D: int, L: int) -> None:
+def test_any_number_of_channels_positions_and_lags(dtype: torch.dtype, B: int, T: int, D: int, L: int) -> None:
     """Whole vectors and blocks, what is left of them, and more rows than parts."""
     leaves = inputs(B, T, D, L, dtype)
-    exact = [each.detach().double().requires_grad_() for each in leaves]
-    for found, wanted in zip(all_of_it("native", leaves), all_of_it("fft", exact), strict=True):
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    for actual, expected in zip(all_of_it("native", leaves), all_of_it("fft", exact), strict=True):
         eps = 1e-5 if dtype == torch.float32 else 1e-12
-        assert float((found.double() - wanted).norm() / wanted.norm()) < eps
+        assert float((actual.double() - expected).norm() / expected.norm()) < eps
 
 
 @pytest.mark.parametrize(("B", "D"), [(1, 70), (5, 8)])
@@ -64,25 +64,25 @@ def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype, B: int, D: int
 def test_any_layout_in_memory() -> None:
     x, w = (each.detach() for each in inputs(2, 9, 6, 4))
     with backends.use(lag_sum="native"):
-        wanted = lags(x, w)
-        assert torch.equal(lags(x.mT.contiguous().mT, w.mT.contiguous().mT), wanted)
-        assert torch.equal(lags(torch.stack([x, x], 1)[:, 1], torch.cat([w, w], 1)[:, :6]), wanted)
+        expected = lags(x, w)
+        assert torch.equal(lags(x.mT.contiguous().mT, w.mT.contiguous().mT), expected)
+        assert torch.equal(lags(torch.stack([x, x], 1)[:, 1], torch.cat([w, w], 1)[:, :6]), expected)
         one = torch.ones(1, 1, 1, dtype=torch.float64)
         counted = torch.arange(1.0, 10, dtype=torch.float64).clamp_max(4)[:, None]
         assert torch.equal(lags(one.expand(2, 9, 6), one[0].expand(4, 6)), counted.expand(2, 9, 6))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("place", [0, 5, 17, 18])
-def test_what_is_not_a_number_stays_in_its_channel_and_after_it(bad: float, place: int) -> None:
+@pytest.mark.parametrize("position", [0, 5, 17, 18])
+def test_what_is_not_a_number_stays_in_its_channel_and_after_it(bad: float, position: int) -> None:
     x, w = (each.detach() for each in inputs(1, 19, 40, 4))
     spoilt = x.clone()
-    spoilt[0, place, 17] = bad
+    spoilt[0, position, 17] = bad
     with backends.use(lag_sum="native"):
         y = lags(spoilt, w)
         changed = y != lags(x, w)
-    assert changed[0, place : place + 4, 17].all()
-    assert changed.sum() == min(4, 19 - place)
+    assert changed[0, position : position + 4, 17].all()
+    assert changed.sum() == min(4, 19 - position)
     assert not y[changed].isfinite().any()
 
 
@@ -90,10 +90,10 @@ def test_long_sums_of_large_numbers() -> None:
     """16,384 inputs to 10,000 in float32, and their gradients: finite, and as in float64."""
     x, w = 1e4 * numbers(1, 16_384, 3), numbers(2048, 3, seed=1)
     exact = all_of_it("fft", [each.requires_grad_() for each in (x, w)])
-    for found, wanted in zip(
+    for actual, expected in zip(
         all_of_it("native", [each.detach().float().requires_grad_() for each in (x, w)]), exact, strict=True
     ):
-        assert float((found.double() - wanted).norm() / wanted.norm()) < 2e-6
+        assert float((actual.double() - expected).norm() / expected.norm()) < 2e-6
 
 
 def test_third_derivatives() -> None:
@@ -108,7 +108,7 @@ def test_third_derivatives() -> None:
 
 
 def test_it_has_a_price() -> None:
-    """12 places, 4 lags: 4 · 12 - 6 products, of which each place adds up its own."""
+    """12 positions, 4 lags: 4 · 12 - 6 products, which each position sums."""
     x, w = (each.detach() for each in inputs(2, 12, 5, 4))
     with backends.use(lag_sum="native"):
         assert count(lambda: lags(x, w)) == Executed(mul=10 * 42, add=10 * 30)
@@ -126,13 +126,13 @@ def test_torch_holds_the_operators_sound() -> None:
 @pytest.mark.graph
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, 4), []
-    wanted = all_of_it("native", leaves)
+    expected = all_of_it("native", leaves)
     called = Entry.__call__
     monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
-        found = all_of_it("native", leaves, torch.compile(lags, fullgraph=True, backend="aot_eager", dynamic=dynamic))
-        for a, b in zip(found, wanted, strict=True):
+        actual = all_of_it("native", leaves, torch.compile(lags, fullgraph=True, backend="aot_eager", dynamic=dynamic))
+        for a, b in zip(actual, expected, strict=True):
             torch.testing.assert_close(a, b)
         assert ran == ["forward", "backward"]
         ran.clear()
@@ -152,7 +152,7 @@ def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, s
         torch.testing.assert_close(program.module()(-x, w), lags(-x, w))
 
 
-def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     from seqloom.ops import native as code
 
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")

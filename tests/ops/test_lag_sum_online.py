@@ -65,11 +65,11 @@ def begun(w: Tensor, z: Tensor) -> State:
 
 
 def stepped(z: Tensor, w: Tensor, state: State, reuse: list[bool] | None = None) -> tuple[Tensor, State]:
-    found = []
-    for place in range(z.shape[1]):
-        y, state = advance(z[:, place], w, state, reuse is None or reuse[place])
-        found.append(y)
-    return torch.stack(found, 1), state
+    result = []
+    for position in range(z.shape[1]):
+        y, state = advance(z[:, position], w, state, reuse is None or reuse[position])
+        result.append(y)
+    return torch.stack(result, 1), state
 
 
 @pytest.mark.parametrize("L", [2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33])
@@ -83,8 +83,8 @@ def test_each_pair_meets_once(L: int) -> None:
             for j in joined.outputs:
                 if 0 < j - i < L:
                     met[i, j] = met.get((i, j), 0) + 1
-    wanted = {(i, j): 1 for j in range(T) for i in range(max(0, j - L + 1), j)}
-    assert {pair: count for pair, count in met.items() if pair[1] < T} == wanted
+    expected = {(i, j): 1 for j in range(T) for i in range(max(0, j - L + 1), j)}
+    assert {pair: count for pair, count in met.items() if pair[1] < T} == expected
 
 
 def test_the_cost_of_a_token_hardly_grows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,8 @@ def test_token_by_token_is_the_whole(way: str, kind: str, L: int, T: int, D: int
 def test_as_they_are_set(kind: str) -> None:
     """With leaves and blocks as in use, in float32."""
     z, w = numbers(2, 400, 6), drawn(kind, 150)
-    found = stepped(z.float(), w.float(), begun(w.float(), z))[0]
-    torch.testing.assert_close(found.double(), lags(z, w), rtol=0, atol=1e-4)
+    result = stepped(z.float(), w.float(), begun(w.float(), z))[0]
+    torch.testing.assert_close(result.double(), lags(z, w), rtol=0, atol=1e-4)
 
 
 @every_kind
@@ -149,7 +149,7 @@ def test_from_any_state(way: str, kind: str, read: tuple[int, int]) -> None:
 @every_kind
 @torch.no_grad()
 def test_rows_are_chosen_and_joined(way: str, kind: str) -> None:
-    """Forks go on as they were; so do rows from states whose schedules began elsewhere."""
+    """Forked states continue like their source, and so do rows of states with other schedules."""
     z, w, rows = numbers(3, 70, 6), drawn(kind, 13), torch.tensor([2, 0, 0])
     _, state = stepped(z[:, :21], w, begun(w, z))
     _, piece = carry(z[:1, :29], w, begun(w, z[:1]), torch.tensor([29]))
@@ -165,12 +165,12 @@ def test_rows_are_chosen_and_joined(way: str, kind: str) -> None:
 def test_later_inputs_move_nothing(way: str, kind: str) -> None:
     z, w = numbers(1, 60, 6), drawn(kind, 17)
     before = stepped(z, w, begun(w, z))[0]
-    for place in (1, 15, 16, 17, 32, 47):
+    for position in (1, 15, 16, 17, 32, 47):
         changed = z.clone()
-        changed[:, place] += 1e6
+        changed[:, position] += 1e6
         after = stepped(changed, w, begun(w, z))[0]
-        assert torch.equal(after[:, :place], before[:, :place])
-        assert not torch.equal(after[:, place], before[:, place])
+        assert torch.equal(after[:, :position], before[:, :position])
+        assert not torch.equal(after[:, position], before[:, position])
 
 
 @every_kind
@@ -201,19 +201,19 @@ def test_number_types(way: str, kind: str) -> None:
     z, w = numbers(2, 60, 6), drawn(kind, 9)
     state = begun(w.bfloat16(), z)
     assert state["ahead"].dtype == torch.float32
-    found, state = stepped(z.bfloat16(), w.bfloat16(), state)
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.double(), lags(z, w), rtol=0.05, atol=0.15)
+    result, state = stepped(z.bfloat16(), w.bfloat16(), state)
+    assert result.dtype == torch.bfloat16
+    torch.testing.assert_close(result.double(), lags(z, w), rtol=0.05, atol=0.15)
 
 
 def test_gradients_read_the_window(way: str) -> None:
-    """What wants gradients has them, and the state goes on without them as if nothing had been."""
+    """Inputs that require gradients get them, and the state continues without a graph."""
     z, w = numbers(1, 50, 6), drawn("each", 13).requires_grad_()
     with torch.no_grad():
         _, state = stepped(z[:, :30], w, begun(w, z))
     y, state = advance(z[:, 30], w, state, reuse=False)
-    (wanted,) = torch.autograd.grad(lags(z[:, :31], w)[:, 30].sum(), w)
-    torch.testing.assert_close(torch.autograd.grad(y.sum(), w)[0], wanted, rtol=0, atol=1e-11)
+    (expected,) = torch.autograd.grad(lags(z[:, :31], w)[:, 30].sum(), w)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), w)[0], expected, rtol=0, atol=1e-11)
     with torch.no_grad():
         rest = stepped(z[:, 31:], w, state)[0]
     torch.testing.assert_close(rest, lags(z, w)[:, 31:], rtol=0, atol=1e-11)

@@ -53,14 +53,14 @@ def all_of_it(backend: str, leaves: list[Tensor]) -> list[Tensor]:
 
 @pytest.mark.parametrize(("B", "T", "D", "tap", "L"), SIZES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_any_number_of_channels_places_and_lags(
+def test_any_number_of_channels_positions_and_lags(
     dtype: torch.dtype, B: int, T: int, D: int, tap: tuple[int, ...], L: int
 ) -> None:
     leaves = inputs(B, T, D, tap, L, dtype)
-    exact = [each.detach().double().requires_grad_() for each in leaves]
-    for found, wanted in zip(all_of_it("spectral", leaves), all_of_it("direct", exact), strict=True):
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    for actual, expected in zip(all_of_it("spectral", leaves), all_of_it("direct", exact), strict=True):
         eps = 1e-6 if dtype == torch.float32 else 1e-14
-        assert float((found.double() - wanted).norm() / wanted.norm()) < eps
+        assert float((actual.double() - expected).norm() / expected.norm()) < eps
 
 
 @pytest.mark.slow
@@ -68,8 +68,8 @@ def test_any_number_of_channels_places_and_lags(
 def test_transforms_and_blocks_larger_than_a_cache(D: int, tap: tuple[int, ...], T: int) -> None:
     """Of matrices, the rows of a block are several; of channels, steps of a transform go part by part."""
     leaves = inputs(2, T, D, tap, T)
-    for found, wanted in zip(all_of_it("spectral", leaves), all_of_it("fft", leaves), strict=True):
-        assert float((found - wanted).norm() / wanted.norm()) < 1e-13
+    for actual, expected in zip(all_of_it("spectral", leaves), all_of_it("fft", leaves), strict=True):
+        assert float((actual - expected).norm() / expected.norm()) < 1e-13
 
 
 @pytest.mark.parametrize(("B", "T", "D", "tap", "L"), [(5, 300, 40, (40,), 90), (2, 50, 70, (70, 70), 33)])
@@ -89,9 +89,9 @@ def test_the_number_of_threads_changes_no_bit(
 def test_any_layout_in_memory(tap: tuple[int, ...]) -> None:
     x, w = (each.detach() for each in inputs(2, 9, 6, tap, 4))
     with backends.use(lag_sum="spectral"):
-        wanted = lags(x, w)
-        assert torch.equal(lags(x.mT.contiguous().mT, w.mT.contiguous().mT), wanted)
-        assert torch.equal(lags(torch.stack([x, x], 1)[:, 1], torch.stack([w, w], 1)[:, 1]), wanted)
+        expected = lags(x, w)
+        assert torch.equal(lags(x.mT.contiguous().mT, w.mT.contiguous().mT), expected)
+        assert torch.equal(lags(torch.stack([x, x], 1)[:, 1], torch.stack([w, w], 1)[:, 1]), expected)
 
 
 @pytest.mark.parametrize("tap", [(40,), (40, 40)])
@@ -101,17 +101,17 @@ def test_what_is_not_a_number_stays_in_its_row_and_at_most_a_chunk_before_it(bad
     spoilt = x.clone()
     spoilt[1, 37, 17] = bad
     with backends.use(lag_sum="spectral"):
-        wanted, y = lags(x, w), lags(spoilt, w)
-    assert torch.equal(y[0], wanted[0])
-    assert torch.equal(y[1, :32], wanted[1, :32])
+        expected, y = lags(x, w), lags(spoilt, w)
+    assert torch.equal(y[0], expected[0])
+    assert torch.equal(y[1, :32], expected[1, :32])
     assert not bool(y[1, 37].isfinite().all())
     if len(tap) == 1:  # and in its channel
         rest = [c for c in range(40) if c != 17]
-        assert torch.equal(y[1][:, rest], wanted[1][:, rest])
+        assert torch.equal(y[1][:, rest], expected[1][:, rest])
 
 
 @pytest.mark.parametrize("tap", [(16,), (16, 16)])
-def test_only_the_inputs_are_kept_for_the_gradients(tap: tuple[int, ...]) -> None:
+def test_only_the_inputs_are_saved_for_backward(tap: tuple[int, ...]) -> None:
     kept: list[Tensor] = []
     x, w = inputs(2, 64, 16, tap, 64)
     with backends.use(lag_sum="spectral"), saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
@@ -137,10 +137,10 @@ def test_in_a_captured_graph(tap: tuple[int, ...]) -> None:
 
 
 def test_it_has_a_price() -> None:
-    """Of a channel three transforms over 16 places, two steps of four quarters each: 12 products and 22 sums a quarter.
+    """Per channel three transforms of length 16, in two steps of four quarters: 12 products and 22 sums a quarter.
 
-    A complex product at each place, and the scale. Of two channels that mix 2 + 2 + 4 transforms, and at each place 4
-    products of which each is three, with their sums and differences.
+    Then a complex product at each position, and the scale. For two channels that mix, 2 + 2 + 4 transforms, and at each
+    position 4 products, each of three real ones, with their sums and differences.
     """
     x, w = (each.detach() for each in inputs(1, 16, 1, (1,), 16))
     two, mixing = (each.detach() for each in inputs(1, 16, 2, (2, 2), 16))

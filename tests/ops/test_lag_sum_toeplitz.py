@@ -22,13 +22,13 @@ def by(backend: str, x: Tensor, w: Tensor) -> Tensor:
 
 @by_either
 @pytest.mark.parametrize(("T", "L"), [(1, 1), (32, 32), (33, 8), (8, 33)])
-def test_float32_values_and_slopes(faster: bool, T: int, L: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float32_values_and_gradients(faster: bool, T: int, L: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn, "faster", lambda: faster)
     x, w, dy = numbers(3, T, 16), numbers(L, seed=1), numbers(3, T, 16, seed=2)
     leaves, exact = ([one.to(kind).requires_grad_() for one in (x, w)] for kind in (torch.float32, torch.float64))
-    y, wanted = by("toeplitz", *leaves), by("reference", *exact)
-    torch.testing.assert_close(y.double(), wanted, rtol=1e-5, atol=1e-5)
-    slopes = zip(torch.autograd.grad(y, leaves, dy), torch.autograd.grad(wanted, exact, dy.double()), strict=True)
+    y, expected = by("toeplitz", *leaves), by("reference", *exact)
+    torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=1e-5)
+    slopes = zip(torch.autograd.grad(y, leaves, dy), torch.autograd.grad(expected, exact, dy.double()), strict=True)
     for slope, right in slopes:
         torch.testing.assert_close(slope.double(), right, rtol=1e-4, atol=1e-4)
 
@@ -45,6 +45,6 @@ def test_whole_numbers_stay_whole_and_later_ones_unseen(faster: bool, monkeypatc
 
 def test_the_faster_one_is_taken_for_float32_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn, "faster", lambda: True)
-    for kind, found in ((torch.float32, True), (torch.float64, False)):
+    for kind, result in ((torch.float32, True), (torch.float64, False)):
         y = by("toeplitz", numbers(2, 8, 4).to(kind).requires_grad_(), numbers(8, seed=1).to(kind))
-        assert ("Convolution" in type(y.grad_fn).__name__) is found
+        assert ("Convolution" in type(y.grad_fn).__name__) is result

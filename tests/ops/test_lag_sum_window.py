@@ -34,11 +34,11 @@ def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Length]:
 @pytest.mark.parametrize("reuse", [[True] * 19, [False] * 19, [n % 3 == 1 for n in range(19)]])
 def test_token_by_token_is_the_whole(kind: str, L: int, reuse: list[bool]) -> None:
     z, w = numbers(2, 19, D), drawn(kind, L)
-    past, found = window.begin(2, L, D, w), []
-    for place, again in enumerate(reuse):
-        y, past = window.advance(z[:, place], w, past, measured(torch.full((2,), place)), again)
-        found.append(y)
-    torch.testing.assert_close(torch.stack(found, 1), lags(z, w), rtol=0, atol=1e-12)
+    past, result = window.begin(2, L, D, w), []
+    for position, again in enumerate(reuse):
+        y, past = window.advance(z[:, position], w, past, measured(torch.full((2,), position)), again)
+        result.append(y)
+    torch.testing.assert_close(torch.stack(result, 1), lags(z, w), rtol=0, atol=1e-12)
 
 
 @every_kind
@@ -53,9 +53,9 @@ def test_rows_that_have_read_differently(kind: str, L: int, read: tuple[int, ...
     padded, same = window.carry(z, w, state, "past", torch.tensor([6, 6, 6]))
     assert padded.equal(piece)
     assert same["past"].equal(entries["past"])
-    for place in range(6):
-        y, past = window.advance(z[:, place], w, past, length.after(place, place), reuse=True)
-        torch.testing.assert_close(y, piece[:, place], rtol=0, atol=1e-12)
+    for position in range(6):
+        y, past = window.advance(z[:, position], w, past, length.after(position, position), reuse=True)
+        torch.testing.assert_close(y, piece[:, position], rtol=0, atol=1e-12)
     for row, history in enumerate(histories):
         whole = lags(torch.cat([history, z[row]])[None], w)[0, len(history) :]
         torch.testing.assert_close(piece[row], whole, rtol=0, atol=1e-12)
@@ -64,16 +64,16 @@ def test_rows_that_have_read_differently(kind: str, L: int, read: tuple[int, ...
 @pytest.mark.parametrize("L", [2, 3, 6])
 @pytest.mark.parametrize("read", [(0, 1), (3, 3), (5, 12)])
 def test_where_the_inputs_lie(L: int, read: tuple[int, int]) -> None:
-    """As the docstring says: the input at time t at place -1-t (mod L-1), 0 where there was none."""
+    """As the docstring says: the input at time t at position -1-t (mod L-1), 0 where there was none."""
     histories = [numbers(n, D, seed=row) for row, n in enumerate(read)]
-    found, length = begun(L, histories, drawn("shared", L))
-    stepped = window.advance(numbers(2, D), drawn("shared", L), found, length, reuse=False)[1]
+    actual, length = begun(L, histories, drawn("shared", L))
+    stepped = window.advance(numbers(2, D), drawn("shared", L), actual, length, reuse=False)[1]
     for row, history in enumerate(histories):
-        for lain, inputs in ((found, history), (stepped, torch.cat([history, numbers(2, D)[row : row + 1]]))):
-            wanted = torch.zeros(L - 1, D, dtype=torch.float64)
+        for lain, inputs in ((actual, history), (stepped, torch.cat([history, numbers(2, D)[row : row + 1]]))):
+            expected = torch.zeros(L - 1, D, dtype=torch.float64)
             for time, token in enumerate(inputs):
-                wanted[(-1 - time) % (L - 1)] = token
-            assert torch.equal(lain[row], wanted)
+                expected[(-1 - time) % (L - 1)] = token
+            assert torch.equal(lain[row], expected)
 
 
 @every_kind
@@ -95,9 +95,9 @@ def test_who_writes_where(kind: str, read: tuple[int, int]) -> None:
 def test_long_sums_in_parts(monkeypatch: pytest.MonkeyPatch, read: tuple[int, ...], added: int) -> None:
     w, z = drawn("each", 513), numbers(3, D, seed=5)
     past, length = begun(513, [numbers(n, D, seed=row) for row, n in enumerate(read)], w)
-    wanted = window.advance(z, w, past, length, reuse=False)[0]
+    expected = window.advance(z, w, past, length, reuse=False)[0]
     monkeypatch.setattr(window, "ADDED", added)
-    torch.testing.assert_close(window.advance(z, w, past, length, reuse=False)[0], wanted, rtol=0, atol=1e-11)
+    torch.testing.assert_close(window.advance(z, w, past, length, reuse=False)[0], expected, rtol=0, atol=1e-11)
 
 
 @every_kind
@@ -129,11 +129,11 @@ def test_nothing_is_copied_where_rows_agree(kind: str, allowed: float) -> None:
 def test_number_types(kind: str) -> None:
     w, past, z = drawn(kind, 5), numbers(2, 4, D), numbers(2, D)
     for length in (measured(torch.tensor([7, 7])), measured(torch.tensor([3, 7]))):
-        wanted = window.advance(z, w, past, length, reuse=False)[0]
+        expected = window.advance(z, w, past, length, reuse=False)[0]
         y, after = window.advance(z.bfloat16(), w, past.float(), length, reuse=False)
         assert y.dtype == torch.bfloat16
         assert after.dtype == torch.float32
-        torch.testing.assert_close(y.double(), wanted, rtol=0.05, atol=0.1)
+        torch.testing.assert_close(y.double(), expected, rtol=0.05, atol=0.1)
 
 
 @pytest.mark.parametrize(

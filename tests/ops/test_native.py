@@ -1,4 +1,4 @@
-"""Native code is compiled once, kept whole, shared safely, and where it cannot be had the reason is said."""
+"""Native code is compiled once, checked, and shared safely; where it is not available there is a reason."""
 
 import ctypes
 import os
@@ -60,12 +60,12 @@ def summed(library: ctypes.CDLL | None, threads: int = 1, n: int = 1000) -> tupl
 
 
 @needs_compiler
-def test_compiled_once_and_said_once(source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_compiled_once_and_reported_once(source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert summed(native.library(source)) == (499_500, 1)
-    said = capfd.readouterr().err
-    assert said.startswith("seqloom: compiled sum.c for this CPU in ")
-    assert said.endswith("SEQLOOM_NATIVE=0 turns native code off\n")
-    assert said.count("\n") == 1
+    output = capfd.readouterr().err
+    assert output.startswith("seqloom: compiled sum.c for this CPU in ")
+    assert output.endswith("SEQLOOM_NATIVE=0 turns native code off\n")
+    assert output.count("\n") == 1
     assert native.library(source) is native.library(source)
     assert native.why(source) == ""
     (before,) = libraries(tmp_path)
@@ -73,7 +73,7 @@ def test_compiled_once_and_said_once(source: Path, tmp_path: Path, capfd: pytest
     native.forget()  # as another process would
     assert summed(native.library(source)) == (499_500, 1)
     assert capfd.readouterr().err == ""
-    assert [each.stat().st_mtime_ns for each in libraries(tmp_path)] == [kept_at]
+    assert [library.stat().st_mtime_ns for library in libraries(tmp_path)] == [kept_at]
 
 
 @needs_compiler
@@ -157,21 +157,26 @@ REASONS = [
 
 
 @needs_compiler
-@pytest.mark.parametrize(("spoil", "said"), REASONS, ids=[spoil.__name__ for spoil, _ in REASONS])
-def test_where_there_is_none_the_reason_is_said(
-    spoil, said: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("spoil", "message"), REASONS, ids=[spoil.__name__ for spoil, _ in REASONS])
+def test_without_a_compiler_there_is_a_reason(
+    spoil,
+    message: str,
+    source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     spoil(monkeypatch, tmp_path)
     assert native.library(source) is None
-    assert said in native.why(source)
+    assert message in native.why(source)
     assert "\n" not in native.why(source)
     err = capfd.readouterr().err
-    if said == "SEQLOOM_NATIVE=0":
+    if message == "SEQLOOM_NATIVE=0":
         assert err == "", "it was asked for"
     else:
         assert err.startswith("seqloom: the portable code runs, as there is no native code: ")
-        assert said in err
+        assert message in err
         assert err.count("\n") == 1
     if (tmp_path / "cache" / "native").is_dir():
         assert libraries(tmp_path) == []
@@ -193,21 +198,21 @@ def test_what_a_library_is_made_of_is_in_its_name(source: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("variables", "wanted"),
+    ("variables", "expected"),
     [
         ({"SEQLOOM_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a/native"),
         ({"SEQLOOM_CACHE": "", "XDG_CACHE_HOME": "/b"}, "/b/seqloom/native"),
         ({"SEQLOOM_CACHE": "", "XDG_CACHE_HOME": "", "HOME": "/c"}, "/c/.cache/seqloom/native"),
     ],
 )
-def test_where_the_cache_is(variables: dict[str, str], wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_cache_is(variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert kept.folder() == Path(wanted)
+    assert kept.folder() == Path(expected)
 
 
 @needs_compiler
-def test_a_changed_source_is_compiled_anew(source: Path, tmp_path: Path) -> None:
+def test_a_changed_source_is_compiled_again(source: Path, tmp_path: Path) -> None:
     native.library(source)
     source.write_text(SUM.replace("total += i", "total += 2 * i"))
     native.forget()
@@ -229,7 +234,7 @@ def changed(data: bytes) -> bytes:
 
 @needs_compiler
 @pytest.mark.parametrize("spoil", [cut, emptied, changed])
-def test_a_corrupt_library_is_made_anew(spoil, source: Path, tmp_path: Path) -> None:
+def test_a_corrupt_library_is_built_again(spoil, source: Path, tmp_path: Path) -> None:
     compiled = compiler.find()
     path = kept.folder() / f"sum-{compiler.key(source, compiled)[:32]}.so"
     kept.keep(path, lambda part: compiler.compile_to(part, source, compiled))
@@ -251,13 +256,13 @@ def test_a_library_that_others_may_change_is_not_loaded(source: Path, tmp_path: 
 
 @needs_compiler
 def test_threads_of_one_process_share_one_library(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found: list[ctypes.CDLL | None] = []
-    together = [threading.Thread(target=lambda: found.append(native.library(source))) for _ in range(4)]
+    result: list[ctypes.CDLL | None] = []
+    together = [threading.Thread(target=lambda: result.append(native.library(source))) for _ in range(4)]
     for each in together:
         each.start()
     for each in together:
         each.join()
-    assert len({id(each) for each in found}) == 1
+    assert len({id(each) for each in result}) == 1
     assert capfd.readouterr().err.count("compiled") == 1
 
 

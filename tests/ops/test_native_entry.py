@@ -52,12 +52,12 @@ WRONG: list[tuple[str, Callable[[Tensor], object], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "spoil", "error", "said"), WRONG)
-def test_a_wrong_argument_is_named(name: str, spoil, error: type[Exception], said: str) -> None:
+@pytest.mark.parametrize(("name", "spoil", "error", "message"), WRONG)
+def test_a_wrong_argument_is_named(name: str, spoil, error: type[Exception], message: str) -> None:
     right = token()
     wkv_native.TOKEN(*right.values())
     for _ in range(2):  # what fitted last does not let it pass, nor what did not
-        with pytest.raises(error, match=f"{said}|Type-check") as caught:  # the shape hook may be the first
+        with pytest.raises(error, match=f"{message}|Type-check") as caught:  # the shape hook may be the first
             wkv_native.TOKEN(*(right | {name: spoil(right[name])}).values())
         assert "\n" not in str(caught.value) or "Type-check" in str(caught.value)
     wkv_native.TOKEN(*right.values())
@@ -140,13 +140,13 @@ def test_every_exported_function_is_declared() -> None:
     modules = [module for name, module in sys.modules.items() if name.startswith("seqloom.ops")]
     values = [value for module in modules for value in vars(module).values()]
     values += [each for value in values if isinstance(value, dict) for each in value.values()]
-    declared = {each.name for each in values if isinstance(each, Entry)}
+    declared = {value.name for value in values if isinstance(value, Entry)}
     for source in OPS.rglob("*.c"):
         for name in re.findall(r"^(?:void|int) (?:NAME\()?(\w+?)_?\)?\(", source.read_text(), re.MULTILINE):
             assert name == "omp_get_thread_num" or name in declared, (source.name, name)
 
 
-def test_a_library_that_is_looked_for_anew_is_called_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_searched_again_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     right = token()
     wkv_native.TOKEN(*right.values())
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")

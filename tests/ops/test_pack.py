@@ -1,4 +1,4 @@
-"""Packing: kept tokens first, in order; everything back at its place; packed documents as rows of their own."""
+"""Packing: kept tokens first, in order; everything scattered back; packed documents as separate rows."""
 
 import math
 
@@ -14,31 +14,31 @@ def numbers(*shape: int) -> Tensor:
 
 
 def masks() -> Tensor:
-    """All 16 masks of 4 places."""
-    return torch.tensor([[bool(n >> place & 1) for place in range(4)] for n in range(16)])
+    """All 16 masks of 4 positions."""
+    return torch.tensor([[bool(n >> position & 1) for position in range(4)] for n in range(16)])
 
 
-def test_every_mask_of_four_places() -> None:
+def test_every_mask_of_four_positions() -> None:
     keep = masks()
     x = numbers(16, 4, 2)
-    rows, places = pack(x, keep)
-    assert places.lengths.tolist() == [bin(n).count("1") for n in range(16)]
+    rows, positions = pack(x, keep)
+    assert positions.lengths.tolist() == [bin(n).count("1") for n in range(16)]
     for row in range(16):
         kept = x[row, keep[row]]
         assert torch.equal(rows[row, : len(kept)], kept)
         assert bool((rows[row, len(kept) :] == 0).all())
-        assert places.real[row].tolist() == [place < len(kept) for place in range(4)]
-    assert torch.equal(unpack(rows, places), torch.where(keep[..., None], x, 0.0))
-    assert torch.equal(unpack(rows + 5.0, places), torch.where(keep[..., None], x + 5.0, 0.0)), "padding came back"
+        assert positions.real[row].tolist() == [position < len(kept) for position in range(4)]
+    assert torch.equal(unpack(rows, positions), torch.where(keep[..., None], x, 0.0))
+    assert torch.equal(unpack(rows + 5.0, positions), torch.where(keep[..., None], x + 5.0, 0.0)), "padding came back"
 
 
 @pytest.mark.parametrize("rubbish", [math.nan, math.inf, 1e6])
 def test_what_a_dropped_token_held_is_gone(rubbish: float) -> None:
     keep, x = masks(), numbers(16, 4, 2)
     noisy = torch.where(keep[..., None], x, rubbish).requires_grad_()
-    rows, places = pack(noisy, keep)
+    rows, positions = pack(noisy, keep)
     assert torch.equal(rows, pack(x, keep)[0])
-    back = unpack(torch.where(places.real[..., None], rows, rubbish), places)
+    back = unpack(torch.where(positions.real[..., None], rows, rubbish), positions)
     back.sum().backward()
     assert torch.equal(back, torch.where(keep[..., None], x, 0.0))
     assert torch.equal(noisy.grad, keep[..., None].expand_as(x).double())
@@ -50,22 +50,22 @@ def test_small_shapes(shape: tuple[int, int, int]) -> None:
     assert torch.equal(unpack(*pack(x, keep)), x)
 
 
-def test_number_type_is_kept() -> None:
+def test_the_dtype_is_preserved() -> None:
     for dtype in (torch.bfloat16, torch.float32):
-        rows, places = pack(numbers(16, 4, 2).to(dtype), masks())
-        assert rows.dtype == unpack(rows, places).dtype == dtype
+        rows, positions = pack(numbers(16, 4, 2).to(dtype), masks())
+        assert rows.dtype == unpack(rows, positions).dtype == dtype
 
 
 DOCUMENTS = torch.tensor([[0, 0, 1, 1, 1, -1], [5, 5, 5, 5, 5, 5], [-1, 2, -1, 2, 0, 7], [-1, -1, -1, -1, -1, -1]])
 
 
-def test_each_document_gets_a_row_of_its_own() -> None:
+def test_each_document_gets_a_separate_row() -> None:
     x = numbers(4, 6, 2)
     rows, keep, where = separate(x, DOCUMENTS)
-    wanted = [x[b, DOCUMENTS[b] == n] for b, n in ((0, 0), (0, 1), (1, 5), (2, 0), (2, 2), (2, 7))]
+    expected = [x[b, DOCUMENTS[b] == n] for b, n in ((0, 0), (0, 1), (1, 5), (2, 0), (2, 2), (2, 7))]
     assert rows.shape == (6, 6, 2)
-    assert keep.sum(1).tolist() == [len(tokens) for tokens in wanted]
-    for row, tokens in enumerate(wanted):
+    assert keep.sum(1).tolist() == [len(tokens) for tokens in expected]
+    for row, tokens in enumerate(expected):
         assert torch.equal(rows[row, : len(tokens)], tokens)
         assert bool((rows[row, len(tokens) :] == 0).all())
     assert torch.equal(join(rows, DOCUMENTS, where), torch.where((DOCUMENTS >= 0)[..., None], x, 0.0))

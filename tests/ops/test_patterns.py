@@ -97,9 +97,9 @@ def test_keys_are_the_last_row(name: str) -> None:
         return
     assert torch.equal(mask(pattern, T), mask(pattern, T).tril())
     for t in range(T):
-        wanted = torch.nonzero(mask(pattern, t + 1)[t])[:, 0]
-        assert pattern.keys(t).tolist() == wanted.tolist()
-        assert pattern.reach is None or bool((t - wanted < pattern.reach).all())
+        expected = torch.nonzero(mask(pattern, t + 1)[t])[:, 0]
+        assert pattern.keys(t).tolist() == expected.tolist()
+        assert pattern.reach is None or bool((t - expected < pattern.reach).all())
 
 
 @every_pattern
@@ -110,7 +110,7 @@ def test_attention_over_tiles(name: str, padded: bool) -> None:
     pattern, lengths = PATTERNS[name], torch.tensor([T, 11]) if padded else None
     generator = torch.Generator().manual_seed(0)
     q, k, v, dy = (torch.randn(2, 2, T, 8, generator=generator, dtype=torch.float64) for _ in range(4))
-    wanted = _rows(q, k, v, dy, pattern, [T, 11] if padded else [T, T])
+    expected = _rows(q, k, v, dy, pattern, [T, 11] if padded else [T, T])
     for backend in sparse.OP.backends:
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]
         with backends.use(sparse_attention=backend):
@@ -121,8 +121,8 @@ def test_attention_over_tiles(name: str, padded: bool) -> None:
             y = sparse.attend(*leaves, [pattern, pattern], lengths)
         if padded:
             y = torch.where((torch.arange(T) < lengths[:, None])[:, None, :, None], y, 0.0)
-        found = [y, *torch.autograd.grad((y * dy).sum(), leaves)]
-        for one, other in zip(found, wanted, strict=True):
+        gradients = [y, *torch.autograd.grad((y * dy).sum(), leaves)]
+        for one, other in zip(gradients, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 

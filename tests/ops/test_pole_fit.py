@@ -1,4 +1,4 @@
-"""Poles for taps: found again where taps are sums of waves, good elsewhere, and never off by more than is said."""
+"""Poles for taps: exact where taps are sums of waves, close elsewhere, and never further off than the stated bound."""
 
 import numpy as np
 import pytest
@@ -43,12 +43,12 @@ def error(w: Tensor, poles: Poles) -> float:
 
 
 @pytest.mark.parametrize(("L", "poles"), WAVES, ids=str)
-def test_sums_of_waves_are_found_again(L: int, poles: tuple[complex, ...]) -> None:
+def test_sums_of_waves_are_recovered(L: int, poles: tuple[complex, ...]) -> None:
     w = summed(L, poles)
     for more in (0, 2):
-        found = fit(w, len(poles) + more, beyond=0.0)
-        assert error(w, found) < 1e-8
-        assert (found.rates.real < 0).all()
+        result = fit(w, len(poles) + more, beyond=0.0)
+        assert error(w, result) < 1e-8
+        assert (result.rates.real < 0).all()
     exact = fit(w, len(poles), beyond=0.0)
     for d in range(4):
         near = np.sort_complex(torch.exp(exact.rates[d]).numpy())
@@ -66,19 +66,19 @@ def test_half_as_many_poles_as_taps_meet_any(L: int) -> None:
 
 @pytest.mark.parametrize("L", [1, 2, 7, 40])
 @pytest.mark.parametrize("beyond", [0.0, 1.0])
-def test_taps_that_say_little(L: int, beyond: float) -> None:
+def test_taps_with_little_information(L: int, beyond: float) -> None:
     first = torch.zeros(L, 1)
     first[0] = 3.0
     for w in (torch.zeros(L, 2), first):
-        found = fit(w, 1, beyond=beyond)
-        assert torch.equal(response(found, 3 * L)[:L], w.double())
-        assert float(bound(w, found)[1].max()) == 0
+        result = fit(w, 1, beyond=beyond)
+        assert torch.equal(response(result, 3 * L)[:L], w.double())
+        assert float(bound(w, result)[1].max()) == 0
     alike = torch.full((L, 1), 2.0)
     assert error(alike, fit(alike, 1, beyond=0.0)) < 1e-6
     single = torch.zeros(L, 1)
     single[-1] = 1.0
-    found = fit(single, largest(L), beyond=beyond)
-    assert float((response(found, L) - single).abs().max()) < 1e-4
+    result = fit(single, largest(L), beyond=beyond)
+    assert float((response(result, L) - single).abs().max()) < 1e-4
 
 
 def test_taps_shared_by_all_are_one_channel() -> None:
@@ -89,11 +89,11 @@ def test_taps_shared_by_all_are_one_channel() -> None:
 
 
 def test_a_channel_does_not_depend_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    w, told = drawn(24, 5) * torch.tensor([1.0, 1e-6, 1e6, 0.0, 3.0], dtype=torch.float64), []
+    w, expected = drawn(24, 5) * torch.tensor([1.0, 1e-6, 1e6, 0.0, 3.0], dtype=torch.float64), []
     whole = response(fit(w, 4), 48)
     monkeypatch.setattr(pole_fit, "ROOM", 1)
-    pieces = response(fit(w, 4, advance=told.append), 48)
-    assert told == [1] * 5
+    pieces = response(fit(w, 4, advance=expected.append), 48)
+    assert expected == [1] * 5
     scale = w.norm(dim=0).clamp(min=1e-300)
     np.testing.assert_allclose(pieces / scale, whole / scale, atol=1e-3)  # steps that are taken or not part their ways
     error_of = ((pieces[:24] - w).norm(dim=0) / scale)[[0, 1, 2, 4]]
@@ -141,8 +141,8 @@ def test_the_random_subspace_holds_the_singular_vectors() -> None:
     U = starts.leading(w, 60, 4)
     for d in range(3):
         h = torch.tensor([[float(w[d, i + j]) if i + j < 60 else 0.0 for j in range(60)] for i in range(60)]).double()
-        wanted = torch.linalg.svd(h)[0][:, :4]
-        np.testing.assert_allclose(U[d] @ U[d].T, wanted @ wanted.T, atol=1e-6)
+        expected = torch.linalg.svd(h)[0][:, :4]
+        np.testing.assert_allclose(U[d] @ U[d].T, expected @ expected.T, atol=1e-6)
 
 
 def test_refinement_finds_waves_from_nearby() -> None:
@@ -173,21 +173,21 @@ def test_growing_taps_have_fading_poles() -> None:
     """And where a stream reads on, waves fade to 1/e within the window at least."""
     w = (1.1 ** torch.arange(30.0))[:, None]
     for beyond, slowest in ((0.0, 0.0), (1.0, 1 / 30)):
-        found = fit(w, 3, beyond=beyond)
-        assert (found.rates.real < -slowest * (1 - 1e-9)).all()
-        assert found.weights.isfinite().all()
+        result = fit(w, 3, beyond=beyond)
+        assert (result.rates.real < -slowest * (1 - 1e-9)).all()
+        assert result.weights.isfinite().all()
 
 
-def test_float32_holds_what_is_found() -> None:
+def test_float32_holds_the_fitted_poles() -> None:
     """Of noise at an order that cannot meet it: no waves that only cancel each other."""
     w = drawn(64, 8)
-    found = fit(w, 10)
-    rounded = Poles(found.rates.to(torch.complex64), found.weights.to(torch.complex64), found.direct.float())
-    assert float((response(rounded, 64) - response(found, 64)).abs().max()) < 1e-3
+    result = fit(w, 10)
+    rounded = Poles(result.rates.to(torch.complex64), result.weights.to(torch.complex64), result.direct.float())
+    assert float((response(rounded, 64) - response(result, 64)).abs().max()) < 1e-3
 
 
 def last(z: Tensor, w: Tensor) -> Tensor:
-    """The sum over lags of z (B, T, D) under w (T, D), at the last place: (B, D)."""
+    """The sum over lags of z (B, T, D) under w (T, D), at the last position: (B, D)."""
     return (z.flip(1) * w).sum(1)
 
 
@@ -196,9 +196,9 @@ def test_the_bound_is_reached_and_never_passed(order: int) -> None:
     """Inputs with the signs of what is off reach the sum inside the window; with those of the rest, nearly all."""
     L, T = 20, 1000
     w = drawn(L, 3)
-    found = fit(w, order)
-    inside, beyond = bound(w, found)
-    off = response(found, T)
+    result = fit(w, order)
+    inside, beyond = bound(w, result)
+    off = response(result, T)
     off[:L] -= w
     for d in range(3):
         z = torch.zeros(1, T, 3, dtype=torch.float64)

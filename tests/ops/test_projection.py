@@ -15,8 +15,8 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def close(found: Tensor, wanted: Tensor) -> None:
-    assert float((found.double() - wanted).norm()) <= 1e-6 * float(wanted.norm())
+def close(actual: Tensor, expected: Tensor) -> None:
+    assert float((actual.double() - expected).norm()) <= 1e-6 * float(expected.norm())
 
 
 @pytest.mark.parametrize("lead", [(7,), (3, 5), (2, 3, 4), (4, 48)])
@@ -28,14 +28,14 @@ def test_the_product_and_its_gradients(
 ) -> None:
     x, w, b = numbers(*lead, inputs), numbers(outputs, inputs, seed=1), numbers(outputs, seed=2) if biased else None
     leaves = [each.requires_grad_() for each in (x, w, b) if each is not None]
-    exact = [each.detach().double().requires_grad_() for each in leaves]
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     dy = numbers(*lead, outputs, seed=3)
     with backends.use(projection=backend):
         y = project(*leaves)
-        found = torch.autograd.grad(y, leaves, dy)
-    wanted = linear(*exact)
-    close(y.detach(), wanted.detach())
-    for a, e in zip(found, torch.autograd.grad(wanted, exact, dy.double()), strict=True):
+        gradients = torch.autograd.grad(y, leaves, dy)
+    expected = linear(*exact)
+    close(y.detach(), expected.detach())
+    for a, e in zip(gradients, torch.autograd.grad(expected, exact, dy.double()), strict=True):
         close(a, e)
 
 
@@ -113,7 +113,7 @@ def test_the_layer_has_the_parameters_of_torchs() -> None:
 
 
 @pytest.mark.graph
-def test_a_captured_graph_is_torchs_own() -> None:
+def test_a_captured_graph_is_that_of_torch() -> None:
     layer, x = Linear(64, 64), numbers(LEAST // 64 // 64, 64)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), linear(x, layer.weight, layer.bias))

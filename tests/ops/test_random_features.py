@@ -53,8 +53,8 @@ def exact(kernel: str, q: Tensor, k: Tensor) -> Tensor:
 @pytest.mark.parametrize("rows", [3, 4, 10])
 def test_the_mean_is_the_kernel(kernel: str, draw: str, rows: int) -> None:
     q, k = numbers(6, K, scale=0.5), numbers(6, K, seed=1, scale=0.5)
-    found = estimates(kernel, draw, q, k, rows, 8000)
-    off = (found.mean(0) - exact(kernel, q, k)) / (found.std(0) / len(found) ** 0.5)
+    result = estimates(kernel, draw, q, k, rows, 8000)
+    off = (result.mean(0) - exact(kernel, q, k)) / (result.std(0) / len(result) ** 0.5)
     assert float(off.abs().max()) < 4, f"off by standard errors {off.tolist()}"
 
 
@@ -123,10 +123,10 @@ def test_large_exponents_do_not_overflow(dtype: torch.dtype) -> None:
 def test_later_keys_change_nothing(backend: str) -> None:
     q, k, v = (numbers(1, 2, 12, 5, seed=n) for n in range(3))
     before = read(q, k, v, backend)
-    for place in range(1, 12):
+    for position in range(1, 12):
         far = k.clone()
-        far[:, :, place:] += 300.0
-        assert torch.equal(read(q, far, v, backend)[:, :, :place], before[:, :, :place])
+        far[:, :, position:] += 300.0
+        assert torch.equal(read(q, far, v, backend)[:, :, :position], before[:, :, :position])
 
 
 @pytest.mark.parametrize("first", ["reference", "stable"])
@@ -159,9 +159,9 @@ def test_padding_leaves_the_peak_and_the_sum_alone(backend: str) -> None:
             assert float(b[row, :, length:].abs().sum()) == 0
             assert g is None or float(g[row, :, max(length, 1) :].abs().sum()) == 0
             if length:
-                _, alone, _, wanted = positive(*(x[row : row + 1, :, :length] for x in (q, k)), peak[row : row + 1])
+                _, alone, _, expected = positive(*(x[row : row + 1, :, :length] for x in (q, k)), peak[row : row + 1])
                 assert torch.equal(b[row : row + 1, :, :length], alone)
-                assert torch.equal(after[row : row + 1], wanted)
+                assert torch.equal(after[row : row + 1], expected)
     assert backend == "reference" or float(after[0].max()) == LOWEST
 
 
@@ -173,11 +173,11 @@ def test_relu_features_are_never_0_and_sines_have_length_1() -> None:
 
 def test_exponents_are_not_formed_in_half() -> None:
     x, w = numbers(1, 2, 9, K).bfloat16(), draws.orthogonal(2, 6, K, seeded()).bfloat16().float()
-    wanted = features.softmax_log(x.double(), w.double())
+    expected = features.softmax_log(x.double(), w.double())
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = features.softmax_log(x, w)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+        actual = features.softmax_log(x, w)
+    assert actual.dtype == torch.float32
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @every_draw
@@ -215,11 +215,11 @@ def test_exponential_features_are_priced() -> None:
     """n tokens in H heads of width K with R directions: products along them, |x|²/2, one exponential a feature."""
     n, H, R, K = 7, 2, 3, 4
     for kernel, F in (("softmax", R), ("hyperbolic", 2 * R)):
-        found = price.features(n, kernel, H, R, K)
-        assert (found.mul, found.exp, found.div, found.other) == (
+        result = price.features(n, kernel, H, R, K)
+        assert (result.mul, result.exp, result.div, result.other) == (
             n * H * (R * K + K),
             n * H * F,
             n * H,
             n * H * (F - R),
         )
-        assert found.add == n * H * (R * (K - 1) + K + F)
+        assert result.add == n * H * (R * (K - 1) + K + F)

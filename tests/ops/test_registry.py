@@ -30,10 +30,10 @@ def computed(example: Example, forced: dict[str, str], T: int, dtype: torch.dtyp
         return leaves[-1]
 
     with backends.use(**forced):
-        found = example(draw, 2, T)
-    outputs = [found] if isinstance(found, Tensor) else [*found]
-    weights = [torch.randn(each.shape, generator=generator, dtype=torch.float64) for each in outputs]
-    total = sum((each.abs().square() * weight).sum() for each, weight in zip(outputs, weights, strict=True))
+        result = example(draw, 2, T)
+    outputs = [result] if isinstance(result, Tensor) else [*result]
+    weights = [torch.randn(output.shape, generator=generator, dtype=torch.float64) for output in outputs]
+    total = sum((output.abs().square() * weight).sum() for output, weight in zip(outputs, weights, strict=True))
     return [*outputs, *torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)]
 
 
@@ -43,15 +43,15 @@ def test_every_backend_is_the_reference(op: Op, name: str, dtype: torch.dtype) -
     checked = 0
     for example in op.examples:
         for T in (1, 9):
-            wanted = computed(example, {op.name: "reference"}, T, torch.float64)
+            expected = computed(example, {op.name: "reference"}, T, torch.float64)
             try:
-                found = computed(example, {op.name: name}, T, dtype)
+                actual = computed(example, {op.name: name}, T, dtype)
             except ValueError as error:
                 if f"backend {name!r} of {op.name} cannot do this" not in str(error):
                     raise
                 continue
             checked += 1
-            for a, b in zip(found, wanted, strict=True):
+            for a, b in zip(actual, expected, strict=True):
                 largest = max(1.0, float(b.detach().abs().max()))
                 torch.testing.assert_close(a.to(b.dtype), b, rtol=0, atol=TOLERANCE[dtype] * largest)
     assert checked > 0
@@ -146,8 +146,8 @@ def test_padding_behind_lengths_is_never_read(reader: Reader) -> None:
         if length:
             alone, before = reader.run(*(x[row : row + 1, :length] for x in reader.inputs), state=before)
             torch.testing.assert_close(y[row : row + 1, :length], alone, rtol=0, atol=1e-10)
-        wanted, _ = reader.run(*(x[row : row + 1] for x in reader.later), state=before)
-        torch.testing.assert_close(following[row : row + 1], wanted, rtol=0, atol=1e-10)
+        expected, _ = reader.run(*(x[row : row + 1] for x in reader.later), state=before)
+        torch.testing.assert_close(following[row : row + 1], expected, rtol=0, atol=1e-10)
 
 
 def test_these_ops_read_on() -> None:

@@ -20,7 +20,7 @@ def tokens(row: int, begin: int, end: int) -> Tensor:
 
 
 def filled(size: int, length: list[int]) -> Tensor:
-    """The ring as its docstring says it is: place s holds the latest time ≡ s (mod size)."""
+    """The ring of its docstring: slot s holds the latest time ≡ s (mod size)."""
     ring = torch.zeros(len(length), size, D, dtype=torch.float64)
     for row, count in enumerate(length):
         for time in range(count):
@@ -34,11 +34,11 @@ LENGTHS = [[0, 1], [3, 2], [4, 9], [12, 0]]
 
 @pytest.mark.parametrize(("size", "length"), list(itertools.product(SIZES, LENGTHS)))
 def test_times(size: int, length: list[int]) -> None:
-    found = times(size, torch.tensor(length))
+    result = times(size, torch.tensor(length))
     for row, count in enumerate(length):
-        for place in range(size):
-            held = [time for time in range(count) if time % size == place]
-            assert int(found[row, place]) == held[-1] if held else int(found[row, place]) < 0
+        for position in range(size):
+            held = [time for time in range(count) if time % size == position]
+            assert int(result[row, position]) == held[-1] if held else int(result[row, position]) < 0
 
 
 @pytest.mark.parametrize(("size", "length", "T"), list(itertools.product(SIZES, LENGTHS, [1, 2, 5, 9])))
@@ -49,36 +49,36 @@ def test_write_is_writing_one_after_another(size: int, length: list[int], T: int
             x[row, : lengths[row]] = tokens(row, length[row], length[row] + lengths[row])
         ring = filled(size, length)
         before = ring.clone()
-        found = write(ring, torch.tensor(length), x, torch.tensor(lengths))
-        assert torch.equal(found, filled(size, [a + b for a, b in zip(length, lengths, strict=True)]))
+        result = write(ring, torch.tensor(length), x, torch.tensor(lengths))
+        assert torch.equal(result, filled(size, [a + b for a, b in zip(length, lengths, strict=True)]))
         assert torch.equal(ring, before), "the given ring was written into"
 
 
 @pytest.mark.parametrize(("size", "length"), list(itertools.product(SIZES, LENGTHS)))
 def test_write_one_in_place(size: int, length: list[int]) -> None:
     ring = filled(size, length)
-    found = write_(ring, torch.tensor(length), torch.stack([token(row, length[row]) for row in range(2)]))
-    assert found.data_ptr() == ring.data_ptr()
-    assert torch.equal(found, filled(size, [count + 1 for count in length]))
+    result = write_(ring, torch.tensor(length), torch.stack([token(row, length[row]) for row in range(2)]))
+    assert result.data_ptr() == ring.data_ptr()
+    assert torch.equal(result, filled(size, [count + 1 for count in length]))
 
 
 @pytest.mark.parametrize(("size", "length"), list(itertools.product(SIZES, LENGTHS)))
 def test_latest(size: int, length: list[int]) -> None:
     for count in range(size + 1):
-        found = latest(filled(size, length), torch.tensor(length), count)
+        result = latest(filled(size, length), torch.tensor(length), count)
         for row in range(2):
             begin = max(0, length[row] - count)
-            assert torch.equal(found[row, count - (length[row] - begin) :], tokens(row, begin, length[row]))
-            assert bool((found[row, : count - (length[row] - begin)] == 0).all())
+            assert torch.equal(result[row, count - (length[row] - begin) :], tokens(row, begin, length[row]))
+            assert bool((result[row, : count - (length[row] - begin)] == 0).all())
 
 
-def test_latest_of_an_empty_place_is_0_whatever_it_held() -> None:
+def test_latest_of_an_empty_position_is_0_whatever_it_held() -> None:
     ring = torch.full((2, 4, D), float("nan"), dtype=torch.float64)
     ring[:, 0] = 1.0
     assert torch.equal(latest(ring, torch.tensor([1, 1]), 3)[:, :2], torch.zeros(2, 2, D).double())
 
 
-def test_a_ring_without_places() -> None:
+def test_a_ring_of_size_0() -> None:
     ring = torch.zeros(2, 0, D).double()
     length = torch.tensor([3, 4])
     assert times(0, length).shape == (2, 0)
@@ -90,8 +90,8 @@ def test_a_ring_without_places() -> None:
 @pytest.mark.parametrize("size", [0, 3, 4, 9])
 def test_grow(size: int) -> None:
     ring = filled(4, [3, 4])
-    found = grow(ring, size)
-    assert torch.equal(found, filled(max(size, 4), [3, 4]))
+    result = grow(ring, size)
+    assert torch.equal(result, filled(max(size, 4), [3, 4]))
 
 
 def test_gradients_of_write() -> None:
@@ -103,8 +103,8 @@ def test_gradients_of_write() -> None:
 
 def test_pick() -> None:
     x = torch.stack([tokens(row, 0, 5) for row in range(2)])
-    places = torch.tensor([[4, 0, 0], [1, 2, 3]])
-    found = pick(x, places)
+    positions = torch.tensor([[4, 0, 0], [1, 2, 3]])
+    result = pick(x, positions)
     for row in range(2):
-        assert torch.equal(found[row], x[row][places[row]])
-    assert pick(x, places[:, :0]).shape == (2, 0, D)
+        assert torch.equal(result[row], x[row][positions[row]])
+    assert pick(x, positions[:, :0]).shape == (2, 0, D)

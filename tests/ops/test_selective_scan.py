@@ -39,7 +39,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 
 def inputs(B: int, T: int, D: int, N: int, whole: bool) -> dict[str, Tensor]:
-    """All that `selective` takes but lengths; `whole` with what stands around the scan."""
+    """All arguments of `selective` but lengths; with `whole`, also those of the operations around the scan."""
     delta = numbers(B, T, D, seed=1)
     given = {"u": numbers(B, T, D), "delta": delta if whole else delta.exp(), "log_rate": numbers(D, N, seed=2)}
     given |= {"B": numbers(B, T, N, seed=3), "C": numbers(B, T, N, seed=4), "state": numbers(B, D, N, seed=5)}
@@ -69,14 +69,14 @@ def written(given: dict[str, Tensor]) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("T", [1, 2, 4, 7, 13])
 def test_every_backend_is_the_equation(backend: str, whole: bool, T: int) -> None:
     given = inputs(2, T, D, N, whole)
-    wanted, end = written(given)
+    expected, end = written(given)
     fresh = {**given, "state": torch.zeros(2, D, N).double()}
     with backends.use(selective_scan=backend):
         y, after = selective(**given)
-        found = selective(**fresh), selective(**{**fresh, "state": None})
-    np.testing.assert_allclose(y.numpy(), wanted, rtol=0, atol=1e-12)
+        actual = selective(**fresh), selective(**{**fresh, "state": None})
+    np.testing.assert_allclose(y.numpy(), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(after.numpy(), end, rtol=0, atol=1e-12)
-    for a, b in zip(*found, strict=True):
+    for a, b in zip(*actual, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
@@ -90,7 +90,7 @@ def gradients(backend: str, whole: bool, T: int, lengths: Tensor | None) -> list
         second, after = selective(**{**leaves, **tail, "state": middle}, lengths=lengths)
     y = torch.cat([first, second], 1)
     ((y * numbers(2, T, D, seed=9)).sum() + (after * numbers(2, D, N, seed=10)).sum()).backward()
-    return [each.grad for each in leaves.values()]
+    return [leaf.grad for leaf in leaves.values()]
 
 
 @around
@@ -101,8 +101,10 @@ def test_every_backend_has_the_gradients_of_the_reference(
     backend: str, whole: bool, T: int, lengths: tuple[int, ...] | None
 ) -> None:
     until = None if lengths is None else torch.tensor(lengths)
-    for found, wanted in zip(gradients(backend, whole, T, until), gradients("reference", whole, T, until), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
+    for actual, expected in zip(
+        gradients(backend, whole, T, until), gradients("reference", whole, T, until), strict=True
+    ):
+        torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
 
 
 @around
@@ -127,11 +129,11 @@ def test_a_loss_over_one_of_both_outputs(backend: str, part: str) -> None:
         with backends.use(selective_scan=name):
             out = selective(**given)[part == "after"]
         grads.append(torch.autograd.grad(out.square().sum(), list(given.values()), allow_unused=True))
-    for found, wanted in zip(*grads, strict=True):
+    for actual, expected in zip(*grads, strict=True):
         nothing = torch.zeros(())
         torch.testing.assert_close(
-            (nothing if found is None else found).sum(),
-            (nothing if wanted is None else wanted).sum(),
+            (nothing if actual is None else actual).sum(),
+            (nothing if expected is None else expected).sum(),
             check_dtype=False,
         )
 
@@ -141,7 +143,7 @@ def test_any_cut_and_any_other_backend_go_on(backend: str) -> None:
     T = 11
     given = inputs(3, T, D, N, True)
     with backends.use(selective_scan="reference"):
-        wanted, end = selective(**given)
+        expected, end = selective(**given)
     for other in HERE:
         for cut in (1, 4, 10):
             head, tail = (
@@ -153,7 +155,7 @@ def test_any_cut_and_any_other_backend_go_on(backend: str) -> None:
             before = state.clone()
             with backends.use(selective_scan=other):
                 second, after = selective(**{**given, **tail, "state": state})
-            torch.testing.assert_close(torch.cat([first, second], 1), wanted, rtol=0, atol=1e-12)
+            torch.testing.assert_close(torch.cat([first, second], 1), expected, rtol=0, atol=1e-12)
             torch.testing.assert_close(after, end, rtol=0, atol=1e-12)
             assert torch.equal(state, before)
 
@@ -190,11 +192,11 @@ def test_a_huge_later_input_changes_nothing_before_it(backend: str) -> None:
     given = {name: each.float() for name, each in inputs(2, 41, D, N, True).items()}
     with backends.use(selective_scan=backend):
         y, _ = selective(**given)
-        for place, size in ((1, 1e4), (6, 1e9), (40, -1e9)):
+        for position, size in ((1, 1e4), (6, 1e9), (40, -1e9)):
             late = {name: each.clone() for name, each in given.items()}
             for name in ("u", "delta", "B", "C", "gate"):
-                late[name][:, place:] = size
-            assert torch.equal(selective(**late)[0][:, :place], y[:, :place])
+                late[name][:, position:] = size
+            assert torch.equal(selective(**late)[0][:, :position], y[:, :position])
 
 
 @every_fast
@@ -209,11 +211,11 @@ def test_inputs_of_any_size(backend: str, dtype: torch.dtype, bound: float) -> N
         with backends.use(selective_scan=backend):
             y, after = selective(**leaves)
         with torch.no_grad(), backends.use(selective_scan="reference"):
-            wanted, end = selective(**exact)
+            expected, end = selective(**exact)
         assert y.dtype == dtype
         assert after.dtype == torch.promote_types(dtype, torch.float32)
         assert bool(y.isfinite().all())
-        assert float((y.detach().double() - wanted).norm()) <= bound * float(wanted.norm()), size
+        assert float((y.detach().double() - expected).norm()) <= bound * float(expected.norm()), size
         assert float((after.detach().double() - end).norm()) <= bound * float(end.norm()), size
         grads = torch.autograd.grad(y.sum(), list(leaves.values()))
         assert all(bool(grad.isfinite().all()) for grad in grads), size
@@ -230,8 +232,8 @@ def test_long_sequences_stay_exact(backend: str, monkeypatch: pytest.MonkeyPatch
     with backends.use(selective_scan=backend):
         y, _ = selective(**leaves)
     with torch.no_grad(), backends.use(selective_scan="sequential"):
-        wanted, _ = selective(**given)
-    assert float(((y.detach() - wanted).norm(dim=1) / wanted.norm(dim=1)).max()) < 1e-4
+        expected, _ = selective(**given)
+    assert float(((y.detach() - expected).norm(dim=1) / expected.norm(dim=1)).max()) < 1e-4
     assert all(bool(grad.isfinite().all()) for grad in torch.autograd.grad(y.sum(), list(leaves.values())))
 
 
@@ -260,7 +262,7 @@ GOOD = inputs(2, 3, D, N, True)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"delta": numbers(2, 4, D)}, "delta must be"),
         ({"gate": numbers(2, 3, D + 1)}, "gate must be"),
@@ -273,7 +275,7 @@ GOOD = inputs(2, 3, D, N, True)
         ({"skip": numbers(D + 1)}, "skip must be"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(change: dict[str, Tensor], said: str) -> None:
+def test_shapes_that_do_not_fit_are_refused(change: dict[str, Tensor], message: str) -> None:
     call: Callable[[], object] = lambda: selective(**{**GOOD, **change})  # noqa: E731
-    with pytest.raises((ValueError, TypeCheckError), match=f"{said}|Type-check"):  # the shape hook may be the first
+    with pytest.raises((ValueError, TypeCheckError), match=f"{message}|Type-check"):  # the shape hook may be the first
         call()

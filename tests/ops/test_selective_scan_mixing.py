@@ -58,11 +58,11 @@ def expected(x: Tensor, window: Tensor, state: Tensor, weights: mixing.Weights) 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_token_is_the_equation(sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     (x, window, state), weights = inputs(*sizes, dtype)
-    wanted = expected(x, window, state, weights)
+    reference = expected(x, window, state, weights)
     assert mixing.able(x, window, state, weights)
     y = mixing.mix(x, window, state, weights)
-    for found, exact in zip((y, window, state), wanted, strict=True):
-        torch.testing.assert_close(found.double(), exact, **BOUNDS[dtype])
+    for actual, exact in zip((y, window, state), reference, strict=True):
+        torch.testing.assert_close(actual.double(), exact, **BOUNDS[dtype])
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:

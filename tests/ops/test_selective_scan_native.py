@@ -49,11 +49,11 @@ def test_any_number_of_channels_and_states(D: int, N: int, dtype: torch.dtype, w
     exact = {name: each.double() for name, each in small.items()}
     bound = 2e4 * torch.finfo(dtype).eps
     for until in (None, lengths):
-        for found, wanted in zip(
+        for actual, expected in zip(
             all_of_it("native", small, lengths=until), all_of_it("sequential", exact, lengths=until), strict=True
         ):
-            scale = float(wanted.abs().max())
-            torch.testing.assert_close(found.double(), wanted, rtol=bound, atol=bound * max(1.0, scale) / 50)
+            scale = float(expected.abs().max())
+            torch.testing.assert_close(actual.double(), expected, rtol=bound, atol=bound * max(1.0, scale) / 50)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -96,13 +96,13 @@ def test_its_own_exponentials_and_softplus(dtype: torch.dtype) -> None:
         soft, _ = selective(one, a[None, None], rate, weight, weight, bias=zero)
         _, left = selective(0 * one, a.abs()[None, None], rate, weight, weight, torch.ones(1, n, 1, dtype=dtype))
         gated, _ = selective(one, one, rate, weight, weight, gate=a[None, None])
-    for found, wanted in (
+    for actual, expected in (
         (soft[0, 0], torch.logaddexp(x, 0 * x)),
         (left[0, :, 0], (-x.abs()).exp()),
         (gated[0, 0], x * torch.sigmoid(x)),
     ):
-        gap = (found.double() - wanted).abs()  # a power is known as well as its exponent
-        assert bool((gap <= eps * (4 + x.abs()) * wanted.abs() + 2e30 * tiny * (x.abs() > 1e3) + 200 * tiny).all())
+        gap = (actual.double() - expected).abs()  # a power is known as well as its exponent
+        assert bool((gap <= eps * (4 + x.abs()) * expected.abs() + 2e30 * tiny * (x.abs() > 1e3) + 200 * tiny).all())
 
 
 def test_what_is_not_a_number_stays_in_its_channel_and_after_it() -> None:
@@ -178,13 +178,13 @@ def test_torch_holds_the_operators_sound() -> None:
 @pytest.mark.graph
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     given, ran = inputs(2, 12, 5, 3, True), []
-    wanted = all_of_it("native", given)
+    expected = all_of_it("native", given)
     called = Entry.__call__
     monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
         run = torch.compile(selective, fullgraph=True, backend="aot_eager", dynamic=dynamic)
-        for a, b in zip(all_of_it("native", given, run), wanted, strict=True):
+        for a, b in zip(all_of_it("native", given, run), expected, strict=True):
             torch.testing.assert_close(a, b)
         assert ran == ["forward", "backward"]
         ran.clear()
@@ -207,7 +207,7 @@ def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, s
         torch.testing.assert_close(program.module()(delta, u), Scan()(delta, u))
 
 
-def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     code.forget()
     try:

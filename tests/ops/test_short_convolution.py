@@ -18,14 +18,14 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize(("T", "W"), [(1, 1), (1, 4), (7, 1), (7, 4), (3, 40), (33, 4)])
 def test_it_is_the_equation(T: int, W: int, before: bool) -> None:
     x, taps, bias, window = numbers(2, T, 3), numbers(W, 3), numbers(3), numbers(2, W - 1, 3, seed=1)
-    found = convolve(x, taps, bias, window if before else None)
+    result = convolve(x, taps, bias, window if before else None)
     for b in range(2):
         for c in range(3):
             past = [float(each) for each in window[b, :, c]] if before else [0.0] * (W - 1)
             read = past + [float(each) for each in x[b, :, c]]
             for t in range(T):
                 s = float(bias[c]) + sum(float(taps[k, c]) * read[W - 1 + t - k] for k in range(W))
-                assert math.isclose(float(found[b, t, c]), s / (1 + math.exp(-s)), rel_tol=1e-10, abs_tol=1e-12)
+                assert math.isclose(float(result[b, t, c]), s / (1 + math.exp(-s)), rel_tol=1e-10, abs_tol=1e-12)
 
 
 def test_derivatives() -> None:

@@ -103,9 +103,9 @@ def test_low_rank_is_the_dense_recurrence(backend: str, T: int) -> None:
             state = dense(x[b, d])
             for t in range(T):
                 state = A_bar @ state + B_bar * u[b, t, d]
-                wanted = dense(C[d]) @ state
-                assert float(wanted.imag.abs()) < 1e-10
-                torch.testing.assert_close(y[b, t, d], wanted.real, rtol=1e-11, atol=1e-11)
+                expected = dense(C[d]) @ state
+                assert float(expected.imag.abs()) < 1e-10
+                torch.testing.assert_close(y[b, t, d], expected.real, rtol=1e-11, atol=1e-11)
             torch.testing.assert_close(after[b, d], state[:H], rtol=1e-11, atol=1e-11)
 
 
@@ -127,8 +127,8 @@ def with_gradients(
     real = torch.ones(B, T) if lengths is None else torch.arange(T) < lengths[:, None]
     y = y * real.view(B, T, *[1] * (y.ndim - 2))
     parts = [y] if fresh else [y, torch.view_as_real(x) if x.is_complex() else x]
-    sum((each * draw(*each.shape, seed=8)).sum() for each in parts).backward()
-    return [each.detach() for each in parts] + [
+    sum((part * draw(*part.shape, seed=8)).sum() for part in parts).backward()
+    return [part.detach() for part in parts] + [
         torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves
     ]
 
@@ -138,8 +138,8 @@ def with_gradients(
 def test_outputs_and_gradients_of_the_reference(model: Callable[..., object], how: tuple[str, ...], T: int) -> None:
     padded = torch.tensor([0, (T + 1) // 2, T])
     for lengths, fresh in ((None, True), (None, False), (padded, False)):
-        found, wanted = (with_gradients(model, how, name, T, lengths, fresh) for name in ("parallel", "reference"))
-        for a, b in zip(found, wanted, strict=True):
+        actual, expected = (with_gradients(model, how, name, T, lengths, fresh) for name in ("parallel", "reference"))
+        for a, b in zip(actual, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
@@ -151,11 +151,11 @@ def test_any_cut_gives_the_whole(
 ) -> None:
     u, x, outputs = draw(B, 40, D), begun(model), []
     with backends.use(state_space=backend):
-        wanted, last = model(u, lambda: weights(model), *how, x)
+        expected, last = model(u, lambda: weights(model), *how, x)
         for begin, end in zip([0, *cuts], [*cuts, 40], strict=True):
             y, x = model(u[:, begin:end], lambda: weights(model), *how, x)
             outputs.append(y)
-    torch.testing.assert_close(torch.cat(outputs, 1), wanted, rtol=0, atol=1e-10)
+    torch.testing.assert_close(torch.cat(outputs, 1), expected, rtol=0, atol=1e-10)
     torch.testing.assert_close(x, last, rtol=0, atol=1e-10)
 
 
@@ -187,9 +187,9 @@ def test_derivatives_by_differences(backend: str, model: Callable[..., object], 
 def test_krylov_kernel_is_its_powers(T: int) -> None:
     A, C = draw(D, N, N) / 4, draw(D, M, N, seed=1)
     right = draw(D, N, 3, seed=2)
-    found = krylov.kernel(krylov.powers(A, T), right, C, T)
-    wanted = torch.stack([C @ torch.linalg.matrix_power(A, n) @ right for n in range(T)], -1)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    actual = krylov.kernel(krylov.powers(A, T), right, C, T)
+    expected = torch.stack([C @ torch.linalg.matrix_power(A, n) @ right for n in range(T)], -1)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 def hippo_system(pairs: int, channels: int, steps: tuple[float, float]) -> tuple[Tensor, ...]:
@@ -228,8 +228,8 @@ def test_kernel_in_float32_at_the_steps_that_people_begin_with(L: int) -> None:
     """The shortest steps too, where I - Ā^L and the points near z = 1 are lost by a plain computation."""
     system = hippo_system(32, 6, (1e-3, 1e-1))
     small = tuple(x.to(torch.complex64 if x.is_complex() else torch.float32) for x in system)
-    wanted = dense_kernel(tuple(x.to(torch.complex128 if x.is_complex() else F64) for x in small), L)
-    error = (s4_kernel(small, L) - wanted).norm(dim=1) / wanted.norm(dim=1)
+    expected = dense_kernel(tuple(x.to(torch.complex128 if x.is_complex() else F64) for x in small), L)
+    error = (s4_kernel(small, L) - expected).norm(dim=1) / expected.norm(dim=1)
     assert float(error.max()) < 2e-5
 
 
@@ -239,9 +239,9 @@ def test_a_kernel_for_more_tokens_begins_alike() -> None:
 
 
 def test_parts_of_channels_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = with_gradients(low_rank, (), "parallel", 33, None)
+    expected = with_gradients(low_rank, (), "parallel", 33, None)
     monkeypatch.setattr("seqloom.ops.state_space.cauchy.HELD", 1)
-    for a, b in zip(with_gradients(low_rank, (), "parallel", 33, None), wanted, strict=True):
+    for a, b in zip(with_gradients(low_rank, (), "parallel", 33, None), expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
@@ -268,7 +268,7 @@ def test_long_sequences_in_float32(model: Callable[..., object], how: tuple[str,
         one = (A, driven, draw(2, 1, 4), torch.tensor([1e-3, 1e-1], dtype=F64))
         exact = one if model is single else (A, draw(4, 2), draw(2, 4), torch.tensor(1e-3, dtype=F64))
     u = scale * draw(1, T, 2)
-    wanted, _ = model(u, lambda: exact, *how)
+    expected, _ = model(u, lambda: exact, *how)
     leaves = [x.to(torch.complex64 if x.is_complex() else torch.float32).requires_grad_() for x in (u, *exact)]
     state = u.new_zeros(1, 4) if model is joint else u.new_zeros(1, 2, 4)
     state = state + 0j if model is low_rank else state
@@ -276,7 +276,7 @@ def test_long_sequences_in_float32(model: Callable[..., object], how: tuple[str,
     (y.square().mean() + after.abs().sum()).backward()
     assert bool(after.isfinite().all())
     assert all(bool(x.grad.isfinite().all()) for x in leaves)
-    assert float((y.detach().double() - wanted).norm() / wanted.norm()) < 1e-4
+    assert float((y.detach().double() - expected).norm() / expected.norm()) < 1e-4
 
 
 @every_backend
@@ -286,13 +286,13 @@ def test_bfloat16_sums_in_float32(backend: str, model: Callable[..., object], ho
     small = tuple(x.to(torch.complex64 if x.is_complex() else torch.float32) for x in weights(model))
     with backends.use(state_space=backend):
         y, x = model(u, lambda: small, *how, begun(model))
-        wanted, last = model(u.double(), lambda: small, *how, begun(model))
+        expected, last = model(u.double(), lambda: small, *how, begun(model))
         with torch.autocast("cpu", dtype=torch.bfloat16):
             again, _ = model(u, lambda: small, *how, begun(model))
     assert y.dtype == torch.bfloat16
     assert x.dtype == (torch.complex64 if model is low_rank else torch.float32)
     assert torch.equal(again, y)
-    assert float((y.double() - wanted).norm() / wanted.norm()) < 4e-3
+    assert float((y.double() - expected).norm() / expected.norm()) < 4e-3
     torch.testing.assert_close(x.to(last), last, rtol=1e-4, atol=1e-4)
 
 
@@ -305,9 +305,9 @@ def test_nothing_to_read(model: Callable[..., object], how: tuple[str, ...]) -> 
     assert (y.shape[:2], len(x)) == ((0, 6), 0)
     u = draw(B, 3, D)
     y, x = model(u, lambda: weights(model), *how)
-    wanted, after = model(u, lambda: weights(model), *how, torch.zeros_like(begun(model)))
+    expected, after = model(u, lambda: weights(model), *how, torch.zeros_like(begun(model)))
     assert torch.equal(x, after)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(outputs(model.__name__, u, lambda: weights(model), *how), y, rtol=0, atol=1e-12)
 
 
@@ -332,10 +332,10 @@ def test_joint_is_exactly_causal() -> None:
 
 
 def test_one_token_is_read_by_the_equation_and_more_in_parallel() -> None:
-    for T, wanted in ((1, "reference"), (2, "parallel")):
+    for T, expected in ((1, "reference"), (2, "parallel")):
         with backends.recorded() as ran:
             low_rank(draw(B, T, D), lambda: weights(low_rank))
-        assert ran["state_space"] == [wanted]
+        assert ran["state_space"] == [expected]
 
 
 def test_bilinear_keeps_low_rank_stable_at_any_step() -> None:

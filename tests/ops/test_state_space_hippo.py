@@ -20,9 +20,9 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_entries(name: str) -> None:
-    (A, B), wanted, driven = PUBLISHED[name]
+    (A, B), expected, driven = PUBLISHED[name]
     assert A.dtype == B.dtype == torch.float64
-    np.testing.assert_allclose(A.numpy(), wanted, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(A.numpy(), expected, rtol=0, atol=1e-14)
     np.testing.assert_allclose(B.numpy(), driven, rtol=0, atol=1e-14)
 
 

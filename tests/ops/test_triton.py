@@ -53,23 +53,23 @@ def everything(
     with backends.use(**{op: backend}):
         out = run(*leaves)
     weighed = [(each * numbers(*each.shape, seed=99).to(each.dtype)).real.sum() for each in out]
-    wanted = [each for each in leaves if each is not None]
-    return [*out, *torch.autograd.grad(sum(weighed), wanted, allow_unused=True, materialize_grads=True)]
+    expected = [leaf for leaf in leaves if leaf is not None]
+    return [*out, *torch.autograd.grad(sum(weighed), expected, allow_unused=True, materialize_grads=True)]
 
 
 def same(
     op: str, run: Callable[..., tuple[Tensor, ...]], leaves: list[Tensor | None], dtype: torch.dtype = torch.float64
 ) -> None:
-    """The kernels in this number type are the reference in double precision."""
-    exact = [None if each is None else each.requires_grad_() for each in leaves]
-    wanted = everything(op, "reference", run, exact)
+    """The kernels in this dtype are the reference in double precision."""
+    exact = [None if leaf is None else leaf.requires_grad_() for leaf in leaves]
+    expected = everything(op, "reference", run, exact)
     single = dtype == torch.float32
     given = [
-        None if each is None else each.detach().to(torch.complex64 if each.is_complex() else dtype) if single else each
-        for each in leaves
+        None if leaf is None else leaf.detach().to(torch.complex64 if leaf.is_complex() else dtype) if single else leaf
+        for leaf in leaves
     ]
-    found = everything(op, "triton", run, [None if each is None else each.requires_grad_() for each in given])
-    for a, b in zip(found, wanted, strict=True):
+    actual = everything(op, "triton", run, [None if each is None else each.requires_grad_() for each in given])
+    for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a.to(b.dtype), b, rtol=2e-5 if single else 1e-11, atol=1e-4 if single else 1e-11)
 
 
@@ -88,7 +88,7 @@ def test_the_running_average(dtype: torch.dtype, kind: str, T: int, D: int) -> N
             y, after = wkv(*of, lengths=lengths)
             if lengths is not None:
                 y = y * (torch.arange(T, device=DEVICE) < lengths[:, None])[:, :, None]
-            # the scale of a state is free: what it stands for is compared
+            # the scale of a state is free: the scaled value is compared
             return y, after[:, 0] / after[:, 1], after[:, 2] + after[:, 1].log()
 
         same("wkv_average", run, given, dtype)
@@ -97,11 +97,11 @@ def test_the_running_average(dtype: torch.dtype, kind: str, T: int, D: int) -> N
 @runs
 def test_the_running_average_of_huge_keys_and_of_nothing_before() -> None:
     k, v = numbers(1, 20, 3).float() * 1e4, numbers(1, 20, 3, seed=1).float()
-    found = {}
+    result = {}
     for name in ("sequential", "triton"):
         with backends.use(wkv_average=name):
-            found[name] = wkv(k, v, k[0, 0] * 0, k[0, 0] * 0 + 1, empty(1, 3, torch.float32, DEVICE))
-    for a, b in zip(*found.values(), strict=True):
+            result[name] = wkv(k, v, k[0, 0] * 0, k[0, 0] * 0 + 1, empty(1, 3, torch.float32, DEVICE))
+    for a, b in zip(*result.values(), strict=True):
         torch.testing.assert_close(a, b)
 
 
@@ -153,11 +153,11 @@ def test_rows_do_not_reach_one_another() -> None:
 def test_conjugates_and_strides_are_carried_out() -> None:
     a = torch.complex(numbers(2, 9, 5), numbers(2, 9, 5, seed=1)).tanh()
     with backends.use(scans="reference"):
-        wanted, _ = scan(a.conj(), a.conj())
+        expected, _ = scan(a.conj(), a.conj())
     with backends.use(scans="triton"):
-        assert torch.allclose(scan(a.conj(), a.conj())[0], wanted)
+        assert torch.allclose(scan(a.conj(), a.conj())[0], expected)
         turned = a.conj().transpose(0, 1).resolve_conj().contiguous().transpose(0, 1)
-        assert torch.allclose(scan(turned, turned)[0], wanted)
+        assert torch.allclose(scan(turned, turned)[0], expected)
 
 
 def forgetting(given: str, H: int, T: int) -> Tensor | None:
@@ -204,7 +204,7 @@ def taps(kind: str, L: int, width: int, seed: int = 1) -> Tensor:
 def test_the_lag_sum(
     dtype: torch.dtype, kind: str, T: int, L: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In blocks that rows, lags and channels cross, and the places in several parts where taps receive."""
+    """In blocks that rows, lags and channels cross, and the positions in several parts where taps receive."""
     for name in ("TIMES", "BLOCK", "PIECE", "LONG", "WIDE"):
         monkeypatch.setattr(lag_gpu, name, 16)
     x = numbers(3, T, 2 * width if kind == "groups" else width)
@@ -231,10 +231,10 @@ def test_no_lag_sum_depends_on_later_inputs_or_other_rows(kind: str) -> None:
         assert torch.equal(lags(x, w)[1, :13], y[1, :13])
 
 
-def test_parts_of_the_places_are_whole_and_keep_a_gpu_busy() -> None:
-    for places, piece, grid in ((1, 256, (1, 1)), (131072, 256, (2, 16)), (1000, 64, (9, 9)), (5000, 64, (99, 99))):
-        parts, each = lag_gpu._parts(places, piece, grid)
-        assert (parts - 1) * each < places <= parts * each
+def test_parts_of_the_positions_are_whole_pieces_and_keep_a_gpu_busy() -> None:
+    for positions, piece, grid in ((1, 256, (1, 1)), (131072, 256, (2, 16)), (1000, 64, (9, 9)), (5000, 64, (99, 99))):
+        parts, each = lag_gpu._parts(positions, piece, grid)
+        assert (parts - 1) * each < positions <= parts * each
         assert each % piece == 0
         assert parts == 1 or parts * grid[0] * grid[1] <= lag_gpu.PROGRAMS
 
@@ -249,11 +249,11 @@ def test_what_was_wiped_out_leaves_nothing(wipe: float) -> None:
         -numbers(1, 1, 40, seed=3).abs(),
     ]
     given[3][:, :, 3::7] = wipe
-    found = everything("linear_decay", "triton", decay, [each.requires_grad_() for each in given])
-    wanted = everything("linear_decay", "chunked", decay, given)
-    for a, b in zip(found, wanted, strict=True):
+    actual = everything("linear_decay", "triton", decay, [each.requires_grad_() for each in given])
+    expected = everything("linear_decay", "chunked", decay, given)
+    for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
-    assert not found[5][:, :, 3::7].any()
+    assert not actual[5][:, :, 3::7].any()
 
 
 @runs
@@ -369,10 +369,10 @@ def test_compiled_whole_with_its_gradients(op: str) -> None:
         "selective_scan": (lambda x: selective(x, x, x[0, :3], x, x, bias=x[0, 0], gate=x), x),
     }
     run, given = calls[op]
-    wanted = everything(op, "triton", run, [given.requires_grad_()])
+    expected = everything(op, "triton", run, [given.requires_grad_()])
     torch._dynamo.reset()
-    found = everything(op, "triton", torch.compile(run, fullgraph=True, backend="aot_eager"), [given])
-    for a, b in zip(found, wanted, strict=True):
+    actual = everything(op, "triton", torch.compile(run, fullgraph=True, backend="aot_eager"), [given])
+    for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, b)
 
 
@@ -396,7 +396,7 @@ def test_what_they_execute_has_a_price() -> None:
 
 
 @pytest.mark.skipif(not gpu.why(), reason="kernels run here")
-def test_without_triton_or_a_gpu_the_reason_is_said() -> None:
+def test_without_triton_or_a_gpu_there_is_a_reason() -> None:
     for op in OPS:
         assert "triton" in backends.known()[op]
         assert backends.lacking(op)["triton"] == gpu.why()

@@ -78,9 +78,9 @@ def past(rows: int) -> Tensor:
     return torch.stack([numbers(rows, D, seed=7), numbers(rows, D, seed=8).exp(), numbers(rows, D, seed=9)], 1)
 
 
-def is_sums(state: Tensor, wanted: np.ndarray) -> None:
-    for found, sums_of in zip((state[:, 0], state[:, 1]), wanted, strict=True):
-        np.testing.assert_allclose((found * state[:, 2].exp()).numpy(), sums_of, rtol=1e-11, atol=1e-12)
+def is_sums(state: Tensor, expected: np.ndarray) -> None:
+    for actual, sums_of in zip((state[:, 0], state[:, 1]), expected, strict=True):
+        np.testing.assert_allclose((actual * state[:, 2].exp()).numpy(), sums_of, rtol=1e-11, atol=1e-12)
 
 
 @every_kind
@@ -91,15 +91,15 @@ def test_every_backend_is_the_equation(backend: str, kind: str, T: int) -> None:
     for state in (None, past(2)):
         with backends.use(wkv_average=backend):
             y, after = wkv(k, v, *weights(kind), state)
-        wanted, summed = written(k, v, *weights(kind), torch.zeros(2, 3, D).double() if state is None else state)
-        np.testing.assert_allclose(y.numpy(), wanted, rtol=0, atol=1e-12)
+        expected, summed = written(k, v, *weights(kind), torch.zeros(2, 3, D).double() if state is None else state)
+        np.testing.assert_allclose(y.numpy(), expected, rtol=0, atol=1e-12)
         is_sums(after, summed)
 
 
 def gradients(backend: str, kind: str, T: int, lengths: Tensor | None) -> list[Tensor]:
     """Of k, v, weights and state, from a loss over what is read in two pieces and over the sums after them."""
     leaves = [numbers(2, T, D), numbers(2, T, D, seed=1), *weights(kind), past(2)]
-    k, v, log_rate, bonus, state = (None if each is None else each.requires_grad_() for each in leaves)
+    k, v, log_rate, bonus, state = (None if leaf is None else leaf.requires_grad_() for leaf in leaves)
     with backends.use(wkv_average=backend):
         first, middle = wkv(k[:, :2], v[:, :2], log_rate, bonus, state)
         second, after = wkv(k[:, 2:], v[:, 2:], log_rate, bonus, middle, lengths=lengths)
@@ -108,7 +108,7 @@ def gradients(backend: str, kind: str, T: int, lengths: Tensor | None) -> list[T
         y = y * (torch.arange(T) < lengths[:, None] + 2)[:, :, None]
     read = after[:, :2] * after[:, 2:].exp()
     ((y * numbers(2, T, D, seed=2)).sum() + (read * numbers(2, 2, D, seed=3)).sum()).backward()
-    return [each.grad for each in leaves if each is not None]
+    return [leaf.grad for leaf in leaves if leaf is not None]
 
 
 @every_kind
@@ -119,8 +119,10 @@ def test_every_backend_has_the_gradients_of_the_reference(
     backend: str, kind: str, T: int, lengths: tuple[int, ...] | None
 ) -> None:
     until = None if lengths is None else torch.tensor(lengths)
-    for found, wanted in zip(gradients(backend, kind, T, until), gradients("reference", kind, T, until), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
+    for actual, expected in zip(
+        gradients(backend, kind, T, until), gradients("reference", kind, T, until), strict=True
+    ):
+        torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
 
 
 @every_backend
@@ -145,7 +147,7 @@ def test_any_cut_and_any_other_backend_go_on(backend: str, kind: str) -> None:
     T = 11
     k, v = numbers(3, T, D), numbers(3, T, D, seed=1)
     with backends.use(wkv_average="reference"):
-        wanted, end = wkv(k, v, *weights(kind))
+        expected, end = wkv(k, v, *weights(kind))
     for other in HERE:
         for cut in (1, 4, 10):
             with backends.use(wkv_average=backend):
@@ -153,7 +155,7 @@ def test_any_cut_and_any_other_backend_go_on(backend: str, kind: str) -> None:
             before = state.clone()
             with backends.use(wkv_average=other):
                 second, after = wkv(k[:, cut:], v[:, cut:], *weights(kind), state)
-            torch.testing.assert_close(torch.cat([first, second], 1), wanted, rtol=0, atol=1e-12)
+            torch.testing.assert_close(torch.cat([first, second], 1), expected, rtol=0, atol=1e-12)
             torch.testing.assert_close(after[:, :2] * after[:, 2:].exp(), end[:, :2] * end[:, 2:].exp())
             assert torch.equal(state, before)
 
@@ -179,16 +181,16 @@ def test_a_huge_later_key_changes_nothing_before_it(backend: str, dtype: torch.d
     k, v = numbers(2, 41, D).to(dtype), numbers(2, 41, D, seed=1).to(dtype)
     with backends.use(wkv_average=backend):
         y, _ = wkv(k, v, *weights("both"))
-        for place, size in ((1, 1e4), (6, 1e4), (17, -1e4), (40, 1e9)):
+        for position, size in ((1, 1e4), (6, 1e4), (17, -1e4), (40, 1e9)):
             late, other = k.clone(), v.clone()
-            late[:, place:], other[:, place:] = size, 1e6
-            assert torch.equal(wkv(late, other, *weights("both"))[0][:, :place], y[:, :place])
+            late[:, position:], other[:, position:] = size, 1e6
+            assert torch.equal(wkv(late, other, *weights("both"))[0][:, :position], y[:, :position])
 
 
 def stable(k: Tensor, v: Tensor, log_rate: Tensor, bonus: Tensor) -> Tensor:
-    """The equation over all pairs of places, in float64, each row of weights by its own maximum."""
-    k, v, place = k.double(), v.double(), torch.arange(k.shape[1])
-    lag = (place[:, None] - place - 1)[:, :, None]  # (T, T, 1)
+    """The equation over all pairs of positions, in float64, each row of weights by its own maximum."""
+    k, v, position = k.double(), v.double(), torch.arange(k.shape[1])
+    lag = (position[:, None] - position - 1)[:, :, None]  # (T, T, 1)
     faded = torch.where(lag >= 0, -lag * log_rate.double().exp(), torch.where(lag == -1, bonus.double(), -math.inf))
     return ((faded + k[:, None]).softmax(2) * v[:, None]).sum(2)
 
@@ -206,10 +208,10 @@ def test_keys_of_any_size(backend: str, dtype: torch.dtype, bound: float) -> Non
         assert y.dtype == dtype
         assert after.dtype == torch.promote_types(dtype, torch.float32)
         with torch.no_grad():
-            wanted = stable(*leaves)
-        assert float((y.detach().double() - wanted).norm() / wanted.norm()) < bound, size
+            expected = stable(*leaves)
+        assert float((y.detach().double() - expected).norm() / expected.norm()) < bound, size
         y.sum().backward()
-        assert all(bool(each.grad.isfinite().all()) for each in leaves)
+        assert all(bool(leaf.grad.isfinite().all()) for leaf in leaves)
 
 
 @every_fast
@@ -240,10 +242,10 @@ def test_a_long_softmax_stays_exact(backend: str, T: int) -> None:
     """Without a rate the sum grows on and on: float32 keeps 1e-4 of what a long plain average is."""
     k, v = numbers(2, T, 2).float(), numbers(2, T, 2, seed=1).float()
     weight = k.double().exp()
-    wanted = (weight * v.double()).cumsum(1) / weight.cumsum(1)
+    expected = (weight * v.double()).cumsum(1) / weight.cumsum(1)
     with backends.use(wkv_average=backend):
         y, _ = wkv(k, v)
-    assert float((y - wanted).abs().max()) < 1e-4
+    assert float((y - expected).abs().max()) < 1e-4
 
 
 @every_backend
@@ -261,15 +263,15 @@ def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(native, "available", lambda: compiled)
     if compiled and "native" in LACKING:
         pytest.skip(LACKING["native"])
-    for rows, dim, wanted in ((1, 8, "doubling"), (4, 64, "sequential")):
-        wanted = "native" if compiled else wanted
+    for rows, dim, expected in ((1, 8, "doubling"), (4, 64, "sequential")):
+        expected = "native" if compiled else expected
         with backends.recorded() as ran:
             wkv(numbers(rows, 5, dim), numbers(rows, 5, dim))
-        assert ran == {"wkv_average": [wanted]}
+        assert ran == {"wkv_average": [expected]}
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: wkv(numbers(2, 3, D), numbers(2, 4, D)), "v must be"),
         (lambda: wkv(numbers(3, D), numbers(3, D)), "k must be"),
@@ -278,6 +280,6 @@ def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
         (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), state=empty(1, D, torch.float64)), "state must be"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(call: Callable[[], object], said: str) -> None:
-    with pytest.raises((ValueError, TypeCheckError), match=f"{said}|Type-check"):  # the shape hook may be the first
+def test_shapes_that_do_not_fit_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((ValueError, TypeCheckError), match=f"{message}|Type-check"):  # the shape hook may be the first
         call()

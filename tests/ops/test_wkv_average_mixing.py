@@ -56,11 +56,11 @@ def test_time_mixing_is_its_equation(B: int, D: int, W: int, dtype: torch.dtype)
     r, k, v = (linear(last + part * (x - last), w) for part, w in zip(mu, (w_r, w_k, w_v), strict=True))
     with backends.use(wkv_average="sequential"):
         a, after = wkv(k[:, None], v[:, None], rate, bonus, sums)
-    y, newest, found = timed(*given)
+    y, newest, result = timed(*given)
     torch.testing.assert_close(y.double(), linear(torch.sigmoid(r) * a[:, 0], w_out), **BOUNDS[dtype])
     assert torch.equal(newest, given[0])
     for n in (0, 1):  # at any scale
-        scaled = [tensor[:, n] * (tensor[:, 2] - after[:, 2]).exp() for tensor in (found.double(), after)]
+        scaled = [tensor[:, n] * (tensor[:, 2] - after[:, 2]).exp() for tensor in (result.double(), after)]
         torch.testing.assert_close(*scaled, **BOUNDS[dtype])
 
 
@@ -73,9 +73,9 @@ def test_channel_mixing_is_its_equation(B: int, D: int, W: int, dtype: torch.dty
     newest = given[1].clone()
     y = mixing.channel_mixing(given[0], newest, (given[2], given[3]), *given[4:])
     hidden = torch.relu(k).square()
-    wanted, terms = (torch.sigmoid(r) * linear(hidden, weight) for weight in (w_v, w_v.abs()))
+    expected, terms = (torch.sigmoid(r) * linear(hidden, weight) for weight in (w_v, w_v.abs()))
     rounded = (16 + D + W) * torch.finfo(dtype).eps  # of sums of D and W terms, which may cancel
-    assert bool(((y.double() - wanted).abs() <= rounded * terms).all())
+    assert bool(((y.double() - expected).abs() <= rounded * terms).all())
     assert torch.equal(newest, given[0])
 
 

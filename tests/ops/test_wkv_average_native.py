@@ -43,10 +43,10 @@ def all_of_it(backend: str, leaves: list[Tensor], run: Callable[..., tuple[Tenso
 def test_any_number_of_channels(D: int, dtype: torch.dtype) -> None:
     """Whole vectors, what is left of them, and more than one task takes."""
     leaves = inputs(3, 21, D, dtype)
-    exact = [each.detach().double().requires_grad_() for each in leaves]
-    for found, wanted in zip(all_of_it("native", leaves), all_of_it("doubling", exact), strict=True):
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    for actual, expected in zip(all_of_it("native", leaves), all_of_it("doubling", exact), strict=True):
         torch.testing.assert_close(
-            found.double(), wanted, rtol=1e3 * torch.finfo(dtype).eps, atol=1e-12 if dtype == torch.float64 else 1e-4
+            actual.double(), expected, rtol=1e3 * torch.finfo(dtype).eps, atol=1e-12 if dtype == torch.float64 else 1e-4
         )
 
 
@@ -64,7 +64,7 @@ def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype, B: int) -> Non
 
 def test_any_layout_in_memory() -> None:
     leaves = [each.detach() for each in inputs(2, 9, 6, torch.float64)]
-    k, v = (each.transpose(0, 1).contiguous().transpose(0, 1) for each in leaves[:2])
+    k, v = (leaf.transpose(0, 1).contiguous().transpose(0, 1) for leaf in leaves[:2])
     wide = torch.stack([leaves[2], leaves[3]], 1)
     with backends.use(wkv_average="native"):
         assert torch.equal(wkv(k, v, wide[:, 0], wide[:, 1])[0], wkv(*leaves)[0])
@@ -74,7 +74,7 @@ def test_any_layout_in_memory() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_its_own_exponentials_and_logarithms(dtype: torch.dtype) -> None:
-    """Two tokens weigh e^a : 1, so y is a logistic function of a, and the sum of weights ln(1 + e^a)."""
+    """Two tokens have weights e^a : 1, so y is a logistic function of a, and the sum of weights ln(1 + e^a)."""
     a = torch.cat([torch.linspace(-100, 100, 4001), torch.tensor([0.0, 1e-30, 700, -700, 1e30, -1e30])]).to(dtype)
     k, v = torch.stack([torch.zeros_like(a), a])[None], torch.stack([torch.zeros_like(a), torch.ones_like(a)])[None]
     with backends.use(wkv_average="native"):
@@ -82,8 +82,8 @@ def test_its_own_exponentials_and_logarithms(dtype: torch.dtype) -> None:
     eps = torch.finfo(dtype).eps
     smallest = torch.finfo(dtype).tiny  # what is denormal may be 0
     torch.testing.assert_close(y[0, 1].double(), torch.sigmoid(a.double()), rtol=4 * eps, atol=2 * smallest)
-    wanted = torch.where(a < 0, a.double().exp().log1p(), a.double() + (-a.double()).exp().log1p())
-    torch.testing.assert_close(after[0, 2].double(), wanted, rtol=4 * eps, atol=2 * smallest)
+    expected = torch.where(a < 0, a.double().exp().log1p(), a.double() + (-a.double()).exp().log1p())
+    torch.testing.assert_close(after[0, 2].double(), expected, rtol=4 * eps, atol=2 * smallest)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -119,13 +119,13 @@ def test_torch_holds_the_operators_sound() -> None:
 @pytest.mark.graph
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, torch.float64), []
-    wanted = all_of_it("native", leaves)
+    expected = all_of_it("native", leaves)
     called = Entry.__call__
     monkeypatch.setattr(Entry, "__call__", lambda of, *x, **n: (ran.append(of.name), called(of, *x, **n))[1])
     torch._dynamo.reset()
     for dynamic in (False, True):
-        found = all_of_it("native", leaves, torch.compile(wkv, fullgraph=True, backend="aot_eager", dynamic=dynamic))
-        for a, b in zip(found, wanted, strict=True):
+        actual = all_of_it("native", leaves, torch.compile(wkv, fullgraph=True, backend="aot_eager", dynamic=dynamic))
+        for a, b in zip(actual, expected, strict=True):
             torch.testing.assert_close(a, b)
         assert ran == ["forward", "backward"]
         ran.clear()
@@ -148,7 +148,7 @@ def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, s
             torch.testing.assert_close(program.module()(v[:, :3], k[:, :3]), wkv(v[:, :3], k[:, :3])[0])
 
 
-def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     from seqloom.ops import native as code
 
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
@@ -172,10 +172,10 @@ def test_without_native_code_the_reason_is_said(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("plain", [False, True], ids=["rates", "aft"])
 @pytest.mark.parametrize("D", [1, 9, 40])
 def test_a_token_alone_is_the_same(D: int, plain: bool, dtype: torch.dtype) -> None:
-    """Rates above 1 and below, in place or not, from nothing on; and gradients take the way of sequences."""
+    """Rates above 1 and below, in place or not, from an empty state; gradients are those of sequences."""
     k, v, rate, bonus = (each.detach() for each in inputs(3, 12, D, dtype))
     rate, bonus = (None, None) if plain else (rate * 3, bonus)
-    wanted, after = wkv(k, v, rate, bonus)
+    expected, after = wkv(k, v, rate, bonus)
     close = {"rtol": 1e3 * torch.finfo(dtype).eps, "atol": 1e3 * torch.finfo(dtype).eps}
     state = empty(3, D, dtype)
     for t in range(12):
@@ -186,11 +186,11 @@ def test_a_token_alone_is_the_same(D: int, plain: bool, dtype: torch.dtype) -> N
         assert same is state
         assert again.equal(y)
         assert other.equal(state)
-        torch.testing.assert_close(y, wanted[:, t], **close)
+        torch.testing.assert_close(y, expected[:, t], **close)
     torch.testing.assert_close(state, after, **close)
     scaled = after * torch.tensor([2.5, 2.5, 1.0], dtype=dtype)[:, None] - torch.tensor([0, 0, 1.0])[:, None].to(dtype)
-    said, _ = wkv(k[:, :1], v[:, :1], rate, bonus, scaled)
-    torch.testing.assert_close(wkv_token(k[:, 0], v[:, 0], rate, bonus, scaled)[0], said[:, 0], **close)
+    message, _ = wkv(k[:, :1], v[:, :1], rate, bonus, scaled)
+    torch.testing.assert_close(wkv_token(k[:, 0], v[:, 0], rate, bonus, scaled)[0], message[:, 0], **close)
     y, _ = wkv_token(k[:, 0].requires_grad_(), v[:, 0], rate, bonus, empty(3, D, dtype))
     assert y.grad_fn is not None
 

@@ -57,13 +57,13 @@ def test_pieces_steps_and_dropped_tokens(case: str, window: int | None) -> None:
     whole = model(ids)
     with torch.no_grad():
         logits, state = model.extend(ids[:, :3], model.start(2))
-        found = [logits]
+        result = [logits]
         for position in range(3, 7):
             logits, state = model.step(ids[:, position], state, reuse=position > 4)
-            found.append(logits[:, None])
+            result.append(logits[:, None])
         logits, state = model.extend(ids[:, 7:9], state)
-        found += [logits, model.step(ids[:, 9], state)[0][:, None]]
-    torch.testing.assert_close(torch.cat(found, 1), whole)
+        result += [logits, model.step(ids[:, 9], state)[0][:, None]]
+    torch.testing.assert_close(torch.cat(result, 1), whole)
     keep = torch.rand(2, T, generator=torch.Generator().manual_seed(5)) < 0.6
     for row in range(2):
         torch.testing.assert_close(model(ids, keep)[row, keep[row]], model(ids[row, keep[row]][None])[0])
@@ -87,7 +87,7 @@ def test_bidirectional_layers(case: str) -> None:
 
 
 @every_position
-def test_each_tells_the_order_of_tokens(case: str) -> None:
+def test_each_position_distinguishes_the_order_of_tokens(case: str) -> None:
     """A bidirectional model without positions gives the last token the same, in whichever order the others come."""
     model, ids = built(case, causal=False), drawn(1)
     changed = torch.cat([ids[:, :-1].flip(1), ids[:, -1:]], 1)

@@ -106,18 +106,18 @@ def test_a_position_is_its_equation(case: str, causal: bool) -> None:
     position, equation = CASES[case]
     mixer, x = built(position, causal), draw(T, D)
     score, value = equation(mixer.position)
-    wanted = defined(mixer, x, causal, score, value)
-    torch.testing.assert_close(mixer(x[None])[0], wanted, rtol=0, atol=1e-12)
+    expected = defined(mixer, x, causal, score, value)
+    torch.testing.assert_close(mixer(x[None])[0], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("width", [7, 8])
 def test_sinusoids_of_any_width(width: int) -> None:
-    found = SinusoidalConfig().build(width, None)(torch.tensor([[0, 5]]))[0, 1]
-    wanted = [(math.sin, math.cos)[c % 2](5 / 10000 ** (2 * (c // 2) / width)) for c in range(width)]
-    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float64))
+    actual = SinusoidalConfig().build(width, None)(torch.tensor([[0, 5]]))[0, 1]
+    expected = [(math.sin, math.cos)[c % 2](5 / 10000 ** (2 * (c // 2) / width)) for c in range(width)]
+    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_halves_and_neighbours_are_the_same_but_for_the_order_of_channels() -> None:
+def test_both_pairings_are_equal_but_for_the_order_of_channels() -> None:
     x, (cos, sin) = draw(5, 6), turns(torch.arange(5), angles(6), torch.float64)
     neighbours = rotate(x, cos, sin, "neighbours")
     torch.testing.assert_close(rotate(x[:, order(6)], cos, sin), neighbours[:, order(6)])

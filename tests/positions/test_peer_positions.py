@@ -29,10 +29,10 @@ def agree(mixer: Any, peer: Any, bound: float = 2e-6) -> None:
     """Outputs, and the gradients of the input, of the mixer and of `peer(x)`."""
     x = torch.randn(2, T, D, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
     dy = torch.randn(2, T, D, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    y, wanted = mixer(x), peer(x)
-    torch.testing.assert_close(y, wanted, rtol=0, atol=bound * float(wanted.abs().max()))
-    (dx,), (wanted,) = torch.autograd.grad(y, x, dy), torch.autograd.grad(wanted, x, dy)
-    torch.testing.assert_close(dx, wanted, rtol=0, atol=bound * float(wanted.abs().max()))
+    y, expected = mixer(x), peer(x)
+    torch.testing.assert_close(y, expected, rtol=0, atol=bound * float(expected.abs().max()))
+    (dx,), (expected,) = torch.autograd.grad(y, x, dy), torch.autograd.grad(expected, x, dy)
+    torch.testing.assert_close(dx, expected, rtol=0, atol=bound * float(expected.abs().max()))
 
 
 def copied(pairs: dict[Any, Tensor]) -> None:
@@ -68,10 +68,10 @@ def test_t5(causal: bool) -> None:
     mask = LATER if causal else torch.zeros_like(LATER)
     agree(mixer, lambda x: peer(x, mask=mask.expand(2, H, T, T))[0])
     x = torch.randn(2, T, D, dtype=torch.float64)
-    (found,) = torch.autograd.grad(mixer(x).square().sum(), table)
+    (gradients,) = torch.autograd.grad(mixer(x).square().sum(), table)
     y = peer(x, mask=mask.expand(2, H, T, T))[0]
-    (wanted,) = torch.autograd.grad(y.square().sum(), peer.relative_attention_bias.weight)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6 * float(wanted.abs().max()))
+    (expected,) = torch.autograd.grad(y.square().sum(), peer.relative_attention_bias.weight)
+    torch.testing.assert_close(gradients, expected, rtol=0, atol=2e-6 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -113,8 +113,8 @@ def test_partial_rotary() -> None:
     copied({peer.dense.weight: mixer.w_out.weight, peer.dense.bias: mixer.w_out.bias})
     x = torch.randn(2, T, D, dtype=torch.float64)
     given = {"attention_mask": LATER, "position_embeddings": turn(x, torch.arange(T)[None])}
-    wanted = peer(x, **given)[0]
-    torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))  # angles in float32
+    expected = peer(x, **given)[0]
+    torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-5 * float(expected.abs().max()))  # angles in float32
 
 
 def test_grouped_heads() -> None:
@@ -134,8 +134,8 @@ def test_grouped_heads() -> None:
         {peer.q_proj.weight: q, peer.k_proj.weight: k, peer.v_proj.weight: v, peer.o_proj.weight: mixer.w_out.weight}
     )
     x = torch.randn(2, T, D, dtype=torch.float64)
-    wanted = peer(x, turn(x, torch.arange(T)[None]), LATER)[0]
-    torch.testing.assert_close(mixer(x), wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))  # angles in float32
+    expected = peer(x, turn(x, torch.arange(T)[None]), LATER)[0]
+    torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-5 * float(expected.abs().max()))  # angles in float32
 
 
 def test_norms_of_heads_and_a_gate() -> None:

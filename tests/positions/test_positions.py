@@ -56,9 +56,9 @@ def test_a_name_stands_for_its_settings() -> None:
     assert built(position="rotary").config.position == RotaryConfig()
     assert built(position="none").config.position == NoPositionConfig()
     assert built().config.position == LearnedConfig()
-    said = built(position="rotary").config.model_dump(mode="json")
-    assert said["position"] == {"kind": "rotary", "base": 10000.0}
-    assert DecoderConfig.model_validate(said).position == RotaryConfig()
+    settings = built(position="rotary").config.model_dump(mode="json")
+    assert settings["position"] == {"kind": "rotary", "base": 10000.0}
+    assert DecoderConfig.model_validate(settings).position == RotaryConfig()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_name_is_given_once() -> None:
         registry.register(Again)
 
 
-def test_a_position_that_no_layer_has_a_place_for_names_both() -> None:
+def test_a_position_that_no_layer_has_a_place_for_is_an_error_that_names_both() -> None:
     for mixers, named in (({"kind": "she"}, "she"), ([{"kind": "she"}, {"kind": "linear", "heads": 2}], "linear, she")):
         with pytest.raises(
             ValueError, match=f"rotary positions act on queries_keys, and {named} has no place for them"
@@ -128,12 +128,12 @@ def test_pieces_steps_and_dropped_tokens_count_on(window: int | None) -> None:
     whole = model(ids)
     with torch.no_grad():
         logits, state = model.extend(ids[:, :3], model.start(2))
-        found = [logits]
+        result = [logits]
         for place in range(3, 7):
             logits, state = model.step(ids[:, place], state, reuse=place > 4)
-            found.append(logits[:, None])
-        found.append(model.extend(ids[:, 7:], state)[0])
-    torch.testing.assert_close(torch.cat(found, 1), whole)
+            result.append(logits[:, None])
+        result.append(model.extend(ids[:, 7:], state)[0])
+    torch.testing.assert_close(torch.cat(result, 1), whole)
     keep = torch.rand(2, 10) < 0.6
     for row in range(2):
         torch.testing.assert_close(model(ids, keep)[row, keep[row]], model(ids[row, keep[row]][None])[0])
@@ -144,17 +144,17 @@ FORMS = {"causal": True, "bidirectional": False}
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "promise", [each for each in PROMISES if each.__name__ != "compiles"], ids=lambda each: each.__name__
+    "promise", [promise for promise in PROMISES if promise.__name__ != "compiles"], ids=lambda each: each.__name__
 )
 def test_attention_with_it_keeps_the_contract(promise: Promise, form: str) -> None:
     def make(context: int | None, dtype: torch.dtype, /) -> Mixer:
         torch.manual_seed(2)
         return AttentionConfig(heads=2).build(DIM, context, FORMS[form], position=RotaryConfig()).to(dtype)
 
-    found = promise(Subject(form, DIM, make, exact=True))
-    assert found.verdict == (
+    result = promise(Subject(form, DIM, make, exact=True))
+    assert result.verdict == (
         "holds" if FORMS[form] or promise.__name__ not in ("pieces", "token_steps") else "does not apply"
-    ), found
+    ), result
 
 
 def test_a_model_of_it_is_priced_as_counted() -> None:

@@ -1,4 +1,4 @@
-"""Rotary positions: pairs are turned as complex numbers are, and products depend on how far apart two places are."""
+"""Rotary positions: pairs of channels are rotated as complex numbers; products depend on distance alone."""
 
 import math
 
@@ -17,11 +17,11 @@ def turned(x: Tensor, time: Tensor) -> Tensor:
     return rotate(x, *turns(time, angles(x.shape[-1]), x.dtype))
 
 
-@pytest.mark.parametrize(("width", "wanted"), [(2, [1.0]), (4, [1.0, 0.01]), (8, [1.0, 0.1, 0.01, 0.001])])
-def test_angles(width: int, wanted: list[float]) -> None:
+@pytest.mark.parametrize(("width", "expected"), [(2, [1.0]), (4, [1.0, 0.01]), (8, [1.0, 0.1, 0.01, 0.001])])
+def test_angles(width: int, expected: list[float]) -> None:
     theta = angles(width)
     assert theta.dtype == torch.float64
-    torch.testing.assert_close(theta, torch.tensor(wanted, dtype=torch.float64), rtol=1e-15, atol=0)
+    torch.testing.assert_close(theta, torch.tensor(expected, dtype=torch.float64), rtol=1e-15, atol=0)
 
 
 def test_another_base() -> None:
@@ -45,7 +45,7 @@ def test_a_quarter_turn() -> None:
     torch.testing.assert_close(y, torch.tensor([[-5.0, 3.0]]))
 
 
-def test_place_0_turns_nothing_and_lengths_stay() -> None:
+def test_position_0_is_not_rotated_and_norms_are_preserved() -> None:
     x = draw(5, 6)
     assert torch.equal(turned(x, torch.zeros(5, dtype=torch.long)), x)
     torch.testing.assert_close(turned(x, torch.arange(5) * 999).norm(dim=-1), x.norm(dim=-1), rtol=1e-13, atol=0)
@@ -63,22 +63,22 @@ def test_products_depend_on_the_distance_alone(shift: int) -> None:
 def test_products_are_the_papers_with_a_conjugate_key() -> None:
     """Re Σ q e^{ιtθ} k̄ e^{-ιuθ}."""
     q, k, theta = draw(1, 6), draw(1, 6, seed=1), angles(6)
-    wanted = sum(
+    expected = sum(
         (complex(q[0, i], q[0, i + 3]) * complex(k[0, i], -k[0, i + 3]) * complex(math.cos(a), math.sin(a))).real
         for i, a in enumerate(((11 - 4) * theta).tolist())
     )
-    found = (turned(q, torch.tensor([11])) * turned(k, torch.tensor([4]))).sum()
-    assert float(found) == pytest.approx(wanted, abs=1e-13)
+    actual = (turned(q, torch.tensor([11])) * turned(k, torch.tensor([4]))).sum()
+    assert float(actual) == pytest.approx(expected, abs=1e-13)
 
 
 def test_times_of_rows() -> None:
-    """Rows at places of their own: (B, 1, T) against (B, H, T, K)."""
+    """Rows with different positions: (B, 1, T) against (B, H, T, K)."""
     x, seen = draw(2, 3, 4, 6), torch.tensor([0, 10])
     y = turned(x, (seen[:, None] + torch.arange(4))[:, None])
     torch.testing.assert_close(y[1], turned(x[1], torch.arange(10, 14)), rtol=0, atol=0)
 
 
-def test_far_places_are_exact_in_float32() -> None:
+def test_far_positions_are_exact_in_float32() -> None:
     x, time = draw(1, 64).float(), torch.tensor([1_000_000])
     exact = turned(x.double(), time)
     torch.testing.assert_close(turned(x, time).double(), exact, rtol=0, atol=1e-6)

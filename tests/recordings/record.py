@@ -44,7 +44,7 @@ def losses(kind: str, dtype: torch.dtype, dropout: float) -> list[float]:
     model = Decoder(config.model).to(dtype).train()
     adam = optimizer(model, config.training)
     windows = Windows(corpus.train, config.model.context, config.data.seed, config.data.within_documents)
-    found = []
+    result = []
     for step in range(STEPS):
         batch = windows.batch(step, config.training.batch)
         seed_step(config.training.seed, step, torch.device("cpu"))
@@ -52,8 +52,8 @@ def losses(kind: str, dtype: torch.dtype, dropout: float) -> list[float]:
         loss.backward()
         adam.step()
         adam.zero_grad()
-        found.append(loss.item())
-    return found
+        result.append(loss.item())
+    return result
 
 
 def all_losses(dtype: torch.dtype) -> dict[str, list[float]]:
@@ -93,8 +93,8 @@ def comparison(folder: Path) -> dict[str, dict[str, float]]:
     """The rows of a comparison of three mixers, two seeds each, trained for 30 batches; its clocks left out."""
     contenders = [contender(name) for name in COMPARED]
     changes = [*SETTINGS, "training.batches=30"]
-    found = compare(Compare(contenders, "tiny", changes, source=SOURCE, seeds=2), folder / "compare")
-    return {each.name: {name: each.value(name) for name in LOSSES} for each in found.contenders}
+    result = compare(Compare(contenders, "tiny", changes, source=SOURCE, seeds=2), folder / "compare")
+    return {each.name: {name: each.value(name) for name in LOSSES} for each in result.contenders}
 
 
 def main(folder: Path) -> None:

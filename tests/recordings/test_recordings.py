@@ -28,8 +28,8 @@ def test_prices() -> None:
 
 @pytest.mark.slow
 def test_rows_of_a_comparison(tmp_path: Path) -> None:
-    found = comparison(tmp_path)
+    actual = comparison(tmp_path)
     expected = recorded("compare")
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, row in expected.items():
-        assert found[name] == pytest.approx(row, rel=1e-4), name  # float32: the last bits are the processor's
+        assert actual[name] == pytest.approx(row, rel=1e-4), name  # float32: the last bits are the processor's

@@ -105,11 +105,11 @@ def comparison(
 
 def _compare(contenders: list[dict[str, Any]]) -> None:
     """The differences to the baseline, as a comparison has them."""
-    runs = {each["name"]: dict(enumerate(each["spread"]["held-out loss"])) for each in contenders}
-    found = differences(runs, dict.fromkeys(runs, HEAVY["attention"]))
-    for each in contenders:
-        one = found.get(each["name"])
-        each["row"] |= {
+    runs = {contender["name"]: dict(enumerate(contender["spread"]["held-out loss"])) for contender in contenders}
+    result = differences(runs, dict.fromkeys(runs, HEAVY["attention"]))
+    for contender in contenders:
+        one = result.get(contender["name"])
+        contender["row"] |= {
             "to baseline": one and one.estimate.mean,
             "± to baseline": one and one.estimate.half,
             "adjusted p": one and one.adjusted,
@@ -157,7 +157,7 @@ def _contender(
         "spread": {"held-out loss": finals, "training loss": [final - 0.1 for final in finals]},
         "runs": [f"{name}/seed-{seed}" for seed in range(seeds)],
         "by_position": [
-            [final - 0.15 + 1.6 / (place + 1) ** 0.8 + 0.02 * draw.random() for place in range(CONTEXT)]
+            [final - 0.15 + 1.6 / (position + 1) ** 0.8 + 0.02 * draw.random() for position in range(CONTEXT)]
             for final in finals
         ],
         "operations_a_batch": 1.0e10 * (len(KINDS) + 1 - at) ** 0.5,
@@ -187,7 +187,7 @@ def _sample(prompt: str, seed: int, draw: random.Random) -> dict[str, Any]:
 
 def _views(kind: str, draw: random.Random) -> list[dict[str, Any]]:
     if kind == "attention":
-        labels = [WORDS[place % 15] for place in range(16)]
+        labels = [WORDS[position % 15] for position in range(16)]
         return [_attention(layer, head, labels, draw) for layer in range(2) for head in range(2)]
     if kind == "rwkv":
         return [_line(layer) for layer in range(2)]

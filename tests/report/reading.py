@@ -17,27 +17,28 @@ class Element:
 
     @cached_property
     def elements(self) -> list["Element"]:
-        return [each for each in self.children if isinstance(each, Element)]
+        return [child for child in self.children if isinstance(child, Element)]
 
     @property
     def text(self) -> str:
-        return "".join(each if isinstance(each, str) else each.text for each in self.children)
+        return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
-    def all(self, tag: str, **wanted: str) -> list["Element"]:
-        found = [
-            each
-            for each in self.elements
-            if each.tag == tag and all(value in each.attributes.get(key, "").split() for key, value in wanted.items())
+    def all(self, tag: str, **expected: str) -> list["Element"]:
+        actual = [
+            element
+            for element in self.elements
+            if element.tag == tag
+            and all(value in element.attributes.get(key, "").split() for key, value in expected.items())
         ]
-        for each in self.elements:
-            if each.elements:
-                found += each.all(tag, **wanted)
-        return found
+        for element in self.elements:
+            if element.elements:
+                actual += element.all(tag, **expected)
+        return actual
 
-    def one(self, tag: str, **wanted: str) -> "Element":
-        found = self.all(tag, **wanted)
-        assert found, f"no {tag} {wanted}"
-        return found[0]
+    def one(self, tag: str, **expected: str) -> "Element":
+        actual = self.all(tag, **expected)
+        assert actual, f"no {tag} {expected}"
+        return actual[0]
 
 
 class Reader(HTMLParser):
@@ -71,5 +72,5 @@ def read(html: str) -> Element:
 
 
 def data(page: Element) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(page.one("script", id="data").text)
-    return found
+    content: dict[str, Any] = json.loads(page.one("script", id="data").text)
+    return content

@@ -36,7 +36,7 @@ def row(name: str, loss: float | None, p: float | None, base: float | None) -> d
 
 
 @pytest.mark.parametrize(
-    ("rows", "seeds", "said"),
+    ("rows", "seeds", "message"),
     [
         (
             [("she", "she", 4.0, 0.05), ("a", "attention", 4.1, None)],
@@ -83,8 +83,8 @@ def row(name: str, loss: float | None, p: float | None, base: float | None) -> d
         ([("a", "attention", 4.0, None)], 3, "every contender has self-attention"),
     ],
 )
-def test_verdict(rows: list[Row], seeds: int, said: str) -> None:
-    assert sentences(made(rows, seeds=seeds))[0].removeprefix("These rows do not say: ").startswith(said)
+def test_verdict(rows: list[Row], seeds: int, message: str) -> None:
+    assert sentences(made(rows, seeds=seeds))[0].removeprefix("These rows do not say: ").startswith(message)
 
 
 def test_who_is_settled_and_who_is_not() -> None:
@@ -96,8 +96,8 @@ def test_who_is_settled_and_who_is_not() -> None:
         ("a", "attention", 4.5, None),
         ("none", "s6", None, None),
     ]
-    said = sentences(made(rows, floor=3.5))
-    assert said[1:] == [
+    lines = sentences(made(rows, floor=3.5))
+    assert lines[1:] == [
         "The lowest held-out loss is that of she: 4.000 ± 0.100 nats per token.",
         "Compared with a, 4.500 ± 0.100: settled below it: she (-0.500 ± 0.200); settled above it: y (+0.200 ± 0.200); "
         "not settled: z and x.",
@@ -106,9 +106,9 @@ def test_who_is_settled_and_who_is_not() -> None:
 
 
 def test_one_seed_shows_no_interval() -> None:
-    said = sentences(made([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], seeds=1))
-    assert len(said) == 2
-    assert "±" not in said[0]
+    lines = sentences(made([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], seeds=1))
+    assert len(lines) == 2
+    assert "±" not in lines[0]
 
 
 def test_what_the_table_could_have_settled() -> None:
@@ -120,14 +120,14 @@ def test_what_the_table_could_have_settled() -> None:
 
 
 def test_the_price_of_the_longest_text() -> None:
-    found = made([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], seeds=1)
+    result = made([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], seeds=1)
     numbers = {"she": (1.0, 2.5, 70.0, 80.0), "a": (0.5, 9.0, 7e5, 8e6)}
     names = ("ms a token at 128", "ms a token at 8,192", "state bytes at 128", "state bytes at 8,192")
     for name in names:
-        found.columns.append(Column(name=name, unit="", better="lower", meaning=""))
-    for each in found.contenders:
-        each.row.update(zip(names, numbers[each.name], strict=True))
-    assert sentences(found)[-1] == (
+        result.columns.append(Column(name=name, unit="", better="lower", meaning=""))
+    for contender in result.contenders:
+        contender.row.update(zip(names, numbers[contender.name], strict=True))
+    assert sentences(result)[-1] == (
         "After 8,192 tokens the fastest next token is that of she (2.50 ms), the smallest state that of she (80 "
         "bytes); a takes 9.00 ms and 8,000,000 bytes."
     )

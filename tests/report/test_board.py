@@ -33,7 +33,7 @@ def row(name: str, seed: int, bits: float | None, rate: float = 2e-3, validation
 
 def rows() -> list[dict]:
     """Every contender at three rates with seed 0, the middle one the best; more seeds at it."""
-    made = [row(name, seed, bits) for name, each in BITS.items() for seed, bits in enumerate(each)]
+    made = [row(name, seed, bits) for name, bit in BITS.items() for seed, bits in enumerate(bit)]
     made += [row(name, 0, 1.0, rate, 1.5) for name in BITS for rate in (1e-3, 4e-3)]
     return [*made, row("she", 0, 2.5)]
 
@@ -68,7 +68,7 @@ def test_decisions_are_paired_by_seed_and_corrected_together() -> None:
     assert "not settled" in gla.sentence(LINEUP.titles)
 
 
-def test_one_seed_decides_nothing_and_a_missing_row_is_said() -> None:
+def test_one_seed_decides_nothing_and_a_missing_row_is_named() -> None:
     board = Board.of([each for each in rows() if each["seed"] == 0 and each["contender"] != "gla"], LINEUP)
     he, gla = board.answers
     assert "observed once, which decides nothing" in he.sentence(LINEUP.titles)

@@ -63,8 +63,8 @@ def drawn(tab: Any, name: str) -> Any:
 
 
 def names(tab: Any) -> list[str]:
-    found: list[str] = tab.locator("#models tbody th").evaluate_all("all => all.map(each => each.dataset.value)")
-    return found
+    result: list[str] = tab.locator("#models tbody th").evaluate_all("all => all.map(each => each.dataset.value)")
+    return result
 
 
 def test_sorts_by_click_and_by_keyboard(tab: Any) -> None:
@@ -153,9 +153,9 @@ def test_all_controls_are_reached_by_keyboard(tab: Any) -> None:
 def test_downloads(tab: Any) -> None:
     figure = drawn(tab, "training")
     for kind, start in (("SVG", "<svg"), ("CSV", "model,batches,tokens")):
-        with tab.expect_download() as found:
+        with tab.expect_download() as result:
             figure.get_by_role("button", name=kind).click()
-        assert Path(found.value.path()).read_text(encoding="utf-8").startswith(start)
+        assert Path(result.value.path()).read_text(encoding="utf-8").startswith(start)
 
 
 @pytest.mark.parametrize("tab", [{"viewport": {"width": 390, "height": 844}, "has_touch": True}], indirect=True)

@@ -46,24 +46,24 @@ def test_a_sweep_is_compared_at_the_same_value(tmp_path: Path) -> None:
         (PEER, 8): [5.0, 5.1, 5.0], (PEER, 16): [4.0, 4.1, 4.0], ("he", 8): [None, None, None],
         ("she", 8): [4.9, 4.8, 4.9], ("she", 16): [4.5, 4.4, 4.5],
     }  # fmt: skip
-    found = Compared(plate(tmp_path, losses, over="context"), "training")
-    assert {key: round(one.estimate.mean, 9) for key, one in found.differences.items()} == {
+    result = Compared(plate(tmp_path, losses, over="context"), "training")
+    assert {key: round(one.estimate.mean, 9) for key, one in result.differences.items()} == {
         ("she", 8): round(-0.5 / 3, 9), ("she", 16): round(1.3 / 3, 9),
     }  # fmt: skip
-    assert "(she at context 8)" in found.beneath
+    assert "(she at context 8)" in result.beneath
 
 
 def test_without_32_heads_the_first_is_the_baseline(tmp_path: Path) -> None:
-    found = Compared(plate(tmp_path, {"she": [4.0, 4.1, 4.0], "he": [4.2, 4.3, 4.1]}), "training")
-    assert (found.baseline, list(found.differences)) == ("she", [("he", None)])
+    result = Compared(plate(tmp_path, {"she": [4.0, 4.1, 4.0], "he": [4.2, 4.3, 4.1]}), "training")
+    assert (result.baseline, list(result.differences)) == ("she", [("he", None)])
     alone = Compared(plate(tmp_path / "alone", {"she": [4.0]}), "training")
     assert alone.beneath == ""
 
 
 def test_cells_that_are_not_finished_are_in_no_interval(tmp_path: Path) -> None:
     made = plate(tmp_path, {PEER: [4.0, 4.1, None], "she": [4.0, None, None]})
-    found = Compared(made, "training")
-    assert [found.mean(line).seeds for line in made.lines] == [2, 1]  # type: ignore[union-attr]
+    result = Compared(made, "training")
+    assert [result.mean(line).seeds for line in made.lines] == [2, 1]  # type: ignore[union-attr]
     assert dict(zip([one.name for one in columns(made)], table_rows(made)[0][1], strict=True))["training loss"] == 4.05
 
 

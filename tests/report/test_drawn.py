@@ -17,13 +17,13 @@ pytestmark = pytest.mark.usefixtures("drawn_charts")
 
 @pytest.mark.slow
 def test_every_choice_is_drawn_from_the_rows(tmp_path: Path) -> None:
-    found = read(page.write(making.comparison(tmp_path)).read_text(encoding="utf-8"))
+    result = read(page.write(making.comparison(tmp_path)).read_text(encoding="utf-8"))
     report = page.Report.from_rows(rows_of(tmp_path))
     for chart in report.charts:
-        figure = next(each for each in found.all("figure") if each.attributes.get("data-chart") == chart.name)
+        figure = next(each for each in result.all("figure") if each.attributes.get("data-chart") == chart.name)
         names = {option.text for option in figure.all("option")}
         assert names == (set() if len(chart.choices) == 1 else {choice.label for choice in chart.choices})
-        for at, written in enumerate(data(found)["charts"][chart.name]["choices"]):
+        for at, written in enumerate(data(result)["charts"][chart.name]["choices"]):
             whole = chart.specification(at)
             assert written["layer"] == whole["layer"]
             alt.Chart.from_dict(whole)  # checks it against the schema of Vega-Lite
@@ -36,8 +36,8 @@ def test_a_page_of_40_models_is_small_and_names_nothing_outside(
     monkeypatch.setattr(making, "KINDS", [f"mixer_{at}" for at in range(39)])
     path = page.write(making.comparison(tmp_path, steps=3000, seeds=1))
     assert path.stat().st_size < 4_000_000
-    found = read(path.read_text(encoding="utf-8"))
-    assert len(found.one("table", id="models").one("tbody").all("tr")) == 40
-    assert not re.search(r"https?://", found.one("script", id="data").text)
-    sources = [each.attributes.get("src", "data:") for tag in ("script", "img") for each in found.all(tag)]
+    result = read(path.read_text(encoding="utf-8"))
+    assert len(result.one("table", id="models").one("tbody").all("tr")) == 40
+    assert not re.search(r"https?://", result.one("script", id="data").text)
+    sources = [each.attributes.get("src", "data:") for tag in ("script", "img") for each in result.all(tag)]
     assert all(source.startswith("data:") for source in sources)

@@ -21,10 +21,10 @@ MANY = 34
 def many(out: Path) -> dict[str, Any]:
     """A comparison of 34, of whom the last was not trained, and every fourth has no time far from the first token."""
     path = comparison(out) / "comparison.json"
-    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    first, *_ = said["contenders"]
-    said["columns"] += [{"name": name, "unit": "ms", "better": "lower", "meaning": "far"} for name in FAR]
-    said["contenders"] = []
+    written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    first, *_ = written["contenders"]
+    written["columns"] += [{"name": name, "unit": "ms", "better": "lower", "meaning": "far"} for name in FAR]
+    written["contenders"] = []
     for at in range(MANY):
         each = copy.deepcopy(first) | {
             "name": f"mixer_{at}",
@@ -38,17 +38,17 @@ def many(out: Path) -> dict[str, Any]:
             FAR[2]: 1024 * 2 ** (at % 9),
         }
         each["limitations"] = [f"fly <{at}>", "swim"] if at % 2 else []
-        said["contenders"].append(each)
-    said["contenders"][-1] |= {
+        written["contenders"].append(each)
+    written["contenders"][-1] |= {
         "row": {},
         "runs": [],
         "by_position": [],
         "spread": {},
         "limitations": ["be trained so: nan"],
     }
-    said["left_out"] = [{"name": "gone", "why": "dim 6 is not divisible by heads 4"}]
-    path.write_text(json.dumps(said), encoding="utf-8")
-    return said
+    written["left_out"] = [{"name": "gone", "why": "dim 6 is not divisible by heads 4"}]
+    path.write_text(json.dumps(written), encoding="utf-8")
+    return written
 
 
 @pytest.fixture(scope="module")
@@ -59,21 +59,22 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(out: Path) -> Element:
+def document(out: Path) -> Element:
     return read(page.write(out).read_text(encoding="utf-8"))
 
 
-def test_the_table_scrolls_in_a_box_of_its_own(found: Element, tmp_path: Path) -> None:
-    assert len(found.one("table", id="models").one("tbody").all("tr")) == MANY
-    assert any("tall" in each.attributes["class"].split() for each in found.all("div") if "class" in each.attributes)
+def test_the_table_scrolls_in_its_own_box(document: Element, tmp_path: Path) -> None:
+    assert len(document.one("table", id="models").one("tbody").all("tr")) == MANY
+    assert any("tall" in each.attributes["class"].split() for each in document.all("div") if "class" in each.attributes)
     few = read(page.write(comparison(tmp_path)).read_text(encoding="utf-8"))
     assert not any("tall" in each.attributes.get("class", "").split() for each in few.all("div"))
     assert not few.all("table", id="limitations")
 
 
-def test_what_they_cannot_do(found: Element) -> None:
+def test_what_they_cannot_do(document: Element) -> None:
     rows = [
-        (row.one("th").text, row.one("td").text) for row in found.one("table", id="limitations").one("tbody").all("tr")
+        (row.one("th").text, row.one("td").text)
+        for row in document.one("table", id="limitations").one("tbody").all("tr")
     ]
     assert rows[0] == ("gone", "be built at this size, and is left out: dim 6 is not divisible by heads 4.")
     assert rows[1] == ("mixer_1", "fly <1>; swim.")
@@ -81,30 +82,30 @@ def test_what_they_cannot_do(found: Element) -> None:
     assert len(rows) == 1 + MANY // 2
 
 
-def test_who_was_not_trained_has_a_row_without_numbers(found: Element) -> None:
-    rows = found.one("table", id="models").one("tbody").all("tr")
+def test_who_was_not_trained_has_a_row_without_numbers(document: Element) -> None:
+    rows = document.one("table", id="models").one("tbody").all("tr")
     assert rows[-1].one("th").attributes["data-value"] == f"mixer_{MANY - 1}"
     assert {cell.text for cell in rows[-1].all("td")} == {"–"}
 
 
 @pytest.mark.parametrize(
-    ("known", "wanted"),
+    ("known", "expected"),
     [([FAR[1]], "65,536"), ([FAR[0], FAR[1]], "65,536"), ([FAR[0]], "128"), ([], "")],
 )
-def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[str], wanted: str) -> None:
-    said = found_in(out)
-    columns = [column for column in said.columns if column.name not in FAR or column.name in known]
-    assert farthest(said.model_copy(update={"columns": columns})) == wanted
-    few = [each.model_copy(update={"row": {**each.row, FAR[1]: None}}) for each in said.contenders[2:]]
-    rare = said.model_copy(update={"contenders": [*said.contenders[:2], *few], "columns": columns})
+def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[str], expected: str) -> None:
+    rows = found_in(out)
+    columns = [column for column in rows.columns if column.name not in FAR or column.name in known]
+    assert farthest(rows.model_copy(update={"columns": columns})) == expected
+    few = [contender.model_copy(update={"row": {**contender.row, FAR[1]: None}}) for contender in rows.contenders[2:]]
+    rare = rows.model_copy(update={"contenders": [*rows.contenders[:2], *few], "columns": columns})
     assert farthest(rare) == ("128" if FAR[0] in known else "")
 
 
 def test_the_fronts_of_all(out: Path) -> None:
-    found = {chart.name: chart for chart in tradeoffs(found_in(out))}
-    assert {"price of ms a step", f"price of {FAR[1]}", f"price of {FAR[2]}"} <= set(found)
-    assert f"price of {FAR[0]}" not in found
-    rows = found[f"price of {FAR[1]}"].table.rows
+    document = {chart.name: chart for chart in tradeoffs(found_in(out))}
+    assert {"price of ms a step", f"price of {FAR[1]}", f"price of {FAR[2]}"} <= set(document)
+    assert f"price of {FAR[0]}" not in document
+    rows = document[f"price of {FAR[1]}"].table.rows
     assert len(rows) == sum(at % 4 != 1 for at in range(MANY - 1))
     assert all(row[-1] == "yes" for row in rows), "the dearer, the better: nobody is beaten"
 
@@ -117,14 +118,14 @@ def test_the_front_is_what_brute_force_finds(seed: int) -> None:
     def beaten(x: float, y: float) -> bool:
         return any(a <= x and b <= y and (a < x or b < y) for a, b in cloud.values())
 
-    found = pareto(cloud)
-    assert set(found) == {name for name, point in cloud.items() if not beaten(*point)}
-    assert [cloud[name][0] for name in found] == sorted(cloud[name][0] for name in found)
+    document = pareto(cloud)
+    assert set(document) == {name for name, point in cloud.items() if not beaten(*point)}
+    assert [cloud[name][0] for name in document] == sorted(cloud[name][0] for name in document)
     assert pareto({"a": (1, float("nan")), "b": (float("-inf"), 0), "c": (2, 2)}) == ["c"]
 
 
-def test_where_all_are_alike_none_is_the_best(out: Path, found: Element) -> None:
+def test_where_all_are_alike_none_is_the_best(out: Path, document: Element) -> None:
     columns = [column.name for column in found_in(out).columns]
-    rows = found.one("table", id="models").one("tbody").all("tr")
+    rows = document.one("table", id="models").one("tbody").all("tr")
     marked = {name: sum("(best)" in row.all("td")[at].text for row in rows) for at, name in enumerate(columns)}
     assert (marked["held-out loss"], marked["grammatical"], marked["parameters"]) == (1, 0, 0)

@@ -23,20 +23,22 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(out: Path) -> Element:
+def document(out: Path) -> Element:
     return read(page.write(out).read_text(encoding="utf-8"))
 
 
-def test_the_table_holds_the_rows(out: Path, found: Element) -> None:
+def test_the_table_holds_the_rows(out: Path, document: Element) -> None:
     whole = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
-    rows = found.one("table", id="models").one("tbody").all("tr")
+    rows = document.one("table", id="models").one("tbody").all("tr")
     by_name = {row.one("th").attributes["data-value"]: row for row in rows}
     assert set(by_name) == {each["name"] for each in whole["contenders"]}
     for each in whole["contenders"]:
         cells = by_name[each["name"]].all("td")
-        wanted = [each["row"][column["name"]] for column in whole["columns"]]
-        assert [cell.attributes["data-value"] for cell in cells] == ["" if one is None else str(one) for one in wanted]
-        for cell, one in zip(cells, wanted, strict=True):
+        expected = [each["row"][column["name"]] for column in whole["columns"]]
+        assert [cell.attributes["data-value"] for cell in cells] == [
+            "" if one is None else str(one) for one in expected
+        ]
+        for cell, one in zip(cells, expected, strict=True):
             shown = cell.text.removesuffix(" (best)")
             assert (
                 shown == "–" if one is None else float(shown.replace(",", "")) == pytest.approx(one, rel=2e-3, abs=5e-4)
@@ -44,30 +46,30 @@ def test_the_table_holds_the_rows(out: Path, found: Element) -> None:
 
 
 @pytest.mark.parametrize(("column", "best"), [("held-out loss", min), ("grammatical", max), ("± held-out", None)])
-def test_the_best_of_a_column_is_marked(out: Path, found: Element, column: str, best: object) -> None:
+def test_the_best_of_a_column_is_marked(out: Path, document: Element, column: str, best: object) -> None:
     whole = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     at = [each["name"] for each in whole["columns"]].index(column)
-    rows = found.one("table", id="models").one("tbody").all("tr")
+    rows = document.one("table", id="models").one("tbody").all("tr")
     marked = [row.all("td")[at].attributes["data-value"] for row in rows if "(best)" in row.all("td")[at].text]
     values = [each["row"][column] for each in whole["contenders"]]
     assert marked == ([] if best is None else [str(best(values))])  # type: ignore[operator]
 
 
-def test_matched_contenders_stand_beneath(found: Element) -> None:
-    rows = found.one("table", id="models").one("tbody").all("tr")
+def test_matched_contenders_stand_beneath(document: Element) -> None:
+    rows = document.one("table", id="models").one("tbody").all("tr")
     assert [row.one("th").attributes["data-value"] for row in rows[:2]] == ["she", "aft=she"]
     assert "under" in rows[1].attributes["class"]
     assert "sized to she" in rows[1].one("th").text
     assert rows[0].attributes["data-group"] == rows[1].attributes["data-group"]
 
 
-def test_every_chart_has_its_words_and_its_numbers(out: Path, found: Element) -> None:
+def test_every_chart_has_its_words_and_its_numbers(out: Path, document: Element) -> None:
     report = page.Report.from_rows(rows_of(out))
-    charts = data(found)["charts"]
+    charts = data(document)["charts"]
     assert set(charts) == {chart.name for chart in report.charts}
     assert len(charts) == len(report.charts) > 10
     for chart in report.charts:
-        figure = next(each for each in found.all("figure") if each.attributes.get("data-chart") == chart.name)
+        figure = next(each for each in document.all("figure") if each.attributes.get("data-chart") == chart.name)
         assert figure.one("figcaption").one("p").text == chart.description
         assert figure.one("details", **{"class": "numbers"})
         written = list(csv.reader(charts[chart.name]["tables"]["rows"].splitlines()))
@@ -78,22 +80,22 @@ def _written(cell: object) -> str:
     return "" if cell is None else str(cell)
 
 
-def test_every_map_has_its_picture_and_its_numbers(out: Path, found: Element) -> None:
+def test_every_map_has_its_picture_and_its_numbers(out: Path, document: Element) -> None:
     maps = page.Report.from_rows(rows_of(out)).maps
     assert len(maps) > 4
     for one in maps:
-        figure = next(each for each in found.all("figure") if each.attributes.get("data-map") == one.name)
+        figure = next(each for each in document.all("figure") if each.attributes.get("data-map") == one.name)
         assert figure.one("img").attributes["src"] == one.picture
-        written = list(csv.reader(data(found)["maps"][one.name].splitlines()))
+        written = list(csv.reader(data(document)["maps"][one.name].splitlines()))
         assert written == [[*map(str, one.table.head)], *([str(cell) for cell in row] for row in one.table.rows)]
 
 
 def test_the_training_chart_has_the_losses_of_the_runs(out: Path) -> None:
     rows = rows_of(out)
-    chart = next(each for each in page.Report.from_rows(rows).charts if each.name == "training")
+    chart = next(chart for chart in page.Report.from_rows(rows).charts if chart.name == "training")
     assert [choice.label.split()[0] for choice in chart.choices] == ["batches", "tokens", "operations", "seconds"]
     she = [row for row in chart.table.rows if row[0] == "she"]
-    runs = next(each for each in rows.contenders if each.name == "she").seeds
+    runs = next(contender for contender in rows.contenders if contender.name == "she").seeds
     medians = [median(loss for _, loss in run.losses[:10]) for run in runs]
     head = chart.table.head
     first = dict(zip(head, she[0], strict=True))
@@ -104,50 +106,52 @@ def test_the_training_chart_has_the_losses_of_the_runs(out: Path) -> None:
     assert len(chart.tables["raw"].rows) == 7 * 300
 
 
-def test_ids_are_unique_and_controls_labelled(found: Element) -> None:
+def test_ids_are_unique_and_controls_labelled(document: Element) -> None:
     tags = ("section", "figure", "table", "script", "main", "button", "h2", "h3")
-    ids = [each.attributes["id"] for tag in tags for each in found.all(tag) if "id" in each.attributes]
+    ids = [each.attributes["id"] for tag in tags for each in document.all(tag) if "id" in each.attributes]
     assert len(ids) > 10
     assert len(set(ids)) == len(ids)
-    labelled = [control for label in found.all("label") for control in label.all("input") + label.all("select")]
-    assert len(labelled) == len(found.all("input") + found.all("select"))
+    labelled = [control for label in document.all("label") for control in label.all("input") + label.all("select")]
+    assert len(labelled) == len(document.all("input") + document.all("select"))
 
 
-def test_headings_are_in_order(found: Element) -> None:
-    ranks = [int(rank) for rank in re.findall(r"<h(\d)>", headings(found))]
+def test_headings_are_in_order(document: Element) -> None:
+    ranks = [int(rank) for rank in re.findall(r"<h(\d)>", headings(document))]
     assert ranks[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(ranks))
 
 
 def headings(element: Element) -> str:
     """The tags of all headings, in the order of the page."""
-    inside = [each for each in element.children if isinstance(each, Element)]
+    inside = [child for child in element.children if isinstance(child, Element)]
     return "".join((f"<{each.tag}>" if re.fullmatch(r"h\d", each.tag) else "") + headings(each) for each in inside)
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     html = page.write(comparison(tmp_path, hostile=True)).read_text(encoding="utf-8")
-    found = read(html)
+    document = read(html)
     assert HOSTILE not in html
-    assert not any(each.text for each in found.all("b"))
-    names = [row.one("th").attributes["data-value"] for row in found.one("table", id="models").one("tbody").all("tr")]
+    assert not any(each.text for each in document.all("b"))
+    names = [
+        row.one("th").attributes["data-value"] for row in document.one("table", id="models").one("tbody").all("tr")
+    ]
     assert HOSTILE in names
-    assert HOSTILE in json.dumps(data(found), ensure_ascii=False)
-    assert any(HOSTILE in token.text for token in found.all("i"))
+    assert HOSTILE in json.dumps(data(document), ensure_ascii=False)
+    assert any(HOSTILE in token.text for token in document.all("i"))
 
 
-def test_no_network(found: Element) -> None:
+def test_no_network(document: Element) -> None:
     for tag in ("script", "img", "link", "iframe"):
-        assert all(each.attributes.get("src", "data:").startswith("data:") for each in found.all(tag))
-    assert "default-src 'none'" in json.dumps([each.attributes for each in found.all("meta")])
-    assert all(each.attributes["href"].startswith("#") for each in found.all("a"))
-    assert not re.search(r"(https?:)?//[a-z]", found.one("script", id="data").text)
+        assert all(each.attributes.get("src", "data:").startswith("data:") for each in document.all(tag))
+    assert "default-src 'none'" in json.dumps([each.attributes for each in document.all("meta")])
+    assert all(each.attributes["href"].startswith("#") for each in document.all("a"))
+    assert not re.search(r"(https?:)?//[a-z]", document.one("script", id="data").text)
 
 
-def test_without_altair_the_page_has_the_numbers(out: Path, found: Element) -> None:
-    assert "pip install 'seqloom[report]'" in found.one("header").text
-    assert not found.all("div", **{"class": "plot"})
-    assert len(found.all("details", **{"class": "numbers"})) > 10
+def test_without_altair_the_page_has_the_numbers(out: Path, document: Element) -> None:
+    assert "pip install 'seqloom[report]'" in document.one("header").text
+    assert not document.all("div", **{"class": "plot"})
+    assert len(document.all("details", **{"class": "numbers"})) > 10
     assert (out / "report.html").stat().st_size < 1_000_000
 
 
@@ -159,16 +163,16 @@ def test_the_same_bytes_again(out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said", "unsaid"),
+    ("settings", "message", "unsaid"),
     [
         ({"grammar": False}, "100 documents", "floor of the text"),
         ({"seeds": 1}, "in one run, which decides nothing", "the band goes"),
         ({"timed": False}, "tokens,operations,loss", "operations,seconds"),
     ],
 )
-def test_what_is_unknown_is_left_out(tmp_path: Path, settings: dict[str, bool], said: str, unsaid: str) -> None:
+def test_what_is_unknown_is_left_out(tmp_path: Path, settings: dict[str, bool], message: str, unsaid: str) -> None:
     text = page.write(comparison(tmp_path, **settings)).read_text(encoding="utf-8")  # type: ignore[arg-type]
-    assert said in text
+    assert message in text
     assert unsaid not in text
 
 

@@ -26,11 +26,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_reads_rows(whole: Path) -> None:
-    found = read(whole)
-    assert len(found.looks) == len(found.contenders) == 7
-    assert [len(run.losses) for run in found.contenders[0].seeds] == [20, 20]
-    assert [step for step, _ in found.contenders[0].seeds[0].held_out] == [6, 13, 20]
-    assert found.contenders[0].span("held-out loss") is not None
+    result = read(whole)
+    assert len(result.looks) == len(result.contenders) == 7
+    assert [len(run.losses) for run in result.contenders[0].seeds] == [20, 20]
+    assert [step for step, _ in result.contenders[0].seeds[0].held_out] == [6, 13, 20]
+    assert result.contenders[0].span("held-out loss") is not None
 
 
 def test_no_comparison(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_no_comparison(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda all: all.update(format=3), "newer than this seqloom reads"),
         (lambda all: all.pop("format"), "no format"),
@@ -51,11 +51,11 @@ def test_no_comparison(tmp_path: Path) -> None:
         (lambda all: all["contenders"].clear(), "contenders"),
     ],
 )
-def test_broken_comparisons(whole: Path, tmp_path: Path, change: Change, said: str) -> None:
+def test_broken_comparisons(whole: Path, tmp_path: Path, change: Change, message: str) -> None:
     raw = json.loads((whole / "comparison.json").read_text(encoding="utf-8"))
     change(raw)
     (tmp_path / "comparison.json").write_text(json.dumps(raw))
-    with pytest.raises(ValueError, match=said) as error:
+    with pytest.raises(ValueError, match=message) as error:
         read(tmp_path)
     assert "\n" not in str(error.value)
 
@@ -94,9 +94,9 @@ def test_damaged_rows_are_left_out_and_named(rows: Path, tmp_path: Path, capsys:
     assert len(run.losses) == 18
     assert run.damage == "2 damaged (lines 5, 9): left out"
     page = write(tmp_path)
-    said = "she/seed-1/metrics.jsonl: 2 damaged (lines 5, 9): left out"
-    assert capsys.readouterr().err.splitlines() == [said]
-    assert said in page.read_text(encoding="utf-8")
+    message = "she/seed-1/metrics.jsonl: 2 damaged (lines 5, 9): left out"
+    assert capsys.readouterr().err.splitlines() == [message]
+    assert message in page.read_text(encoding="utf-8")
 
 
 def _count(rows: Path) -> None:
@@ -106,7 +106,7 @@ def _count(rows: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda lines: lines, None),
         (lambda lines: [*lines, encode({"step": 21, "loss": 1.0})], None),
@@ -123,10 +123,10 @@ def _count(rows: Path) -> None:
         ),
     ],
 )
-def test_rows_that_a_checkpoint_counts_and_that_are_not_there(rows: Path, tmp_path: Path, change, said: str) -> None:
+def test_rows_that_a_checkpoint_counts_and_that_are_not_there(rows: Path, tmp_path: Path, change, message: str) -> None:
     _count(rows)
     rows.write_bytes(b"".join(change(rows.read_bytes().splitlines(keepends=True))))
-    assert read(tmp_path).contenders[0].seeds[1].damage == said
+    assert read(tmp_path).contenders[0].seeds[1].damage == message
 
 
 def test_every_flipped_bit_is_named(rows: Path) -> None:

@@ -24,9 +24,9 @@ def staged(out: Path, border: int) -> Path:
     return out
 
 
-def test_a_rule_stands_at_the_border(tmp_path: Path) -> None:
+def test_a_rule_marks_the_border(tmp_path: Path) -> None:
     rows = read(staged(tmp_path, 120))
-    assert [each.seeds[0].stages for each in rows.contenders] == [[120]] + [[]] * 6
+    assert [contender.seeds[0].stages for contender in rows.contenders] == [[120]] + [[]] * 6
     training, held_out = losses.training(rows)[0], losses.held_out(rows)[0]
     for chart in (training, held_out):
         drawn = json.dumps(chart.specification())

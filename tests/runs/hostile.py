@@ -54,7 +54,7 @@ def settings(change: Callable[[dict[str, Any]], object]) -> Wreck:
         values = Run(run).settings
         change(values)
         (run / "config.json").write_bytes(sealed(values))
-        meta(lambda said: said["meta"].update(run=identity(values)))(run)
+        meta(lambda message: message["meta"].update(run=identity(values)))(run)
 
     return wreck
 
@@ -64,9 +64,9 @@ def meta(change: Callable[[dict[str, Any]], object]) -> Wreck:
 
     def wreck(run: Path) -> None:
         path = checkpoint(run) / "meta.json"
-        said = json.loads(path.read_bytes())
-        change(said)
-        path.write_text(json.dumps(said))
+        written = json.loads(path.read_bytes())
+        change(written)
+        path.write_text(json.dumps(written))
         seal(run)
 
     return wreck
@@ -101,7 +101,7 @@ def listed(name: str, size: int = 1) -> Wreck:
 
 
 def replaced(name: str, odd: Callable[[Path], object]) -> Wreck:
-    """Something else in the place of a file or a folder."""
+    """Another kind of file instead of a file or a folder."""
 
     def wreck(run: Path) -> None:
         path = run / name

@@ -16,10 +16,12 @@ def groups(step: int, width: int = 8) -> dict[str, dict[str, torch.Tensor]]:
     }
 
 
-def is_whole(found: checkpoint.Checkpoint) -> bool:
-    wanted = groups(found.step, found.tensors["model"]["w"].shape[0])
-    return found.meta["step"] == found.step and all(
-        torch.equal(found.tensors[group][name], tensor) for group in wanted for name, tensor in wanted[group].items()
+def is_whole(actual: checkpoint.Checkpoint) -> bool:
+    expected = groups(actual.step, actual.tensors["model"]["w"].shape[0])
+    return actual.meta["step"] == actual.step and all(
+        torch.equal(actual.tensors[group][name], tensor)
+        for group in expected
+        for name, tensor in expected[group].items()
     )
 
 

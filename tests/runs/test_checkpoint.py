@@ -45,15 +45,15 @@ KINDS: dict[str, Tensor] = {
 
 
 def test_every_kind_of_tensor(tmp_path: Path) -> None:
-    found = checkpoint.load(checkpoint.save(tmp_path, 3, {"model": KINDS, "none": {}}, {}))
-    assert list(found.tensors["model"]) == list(KINDS)
-    assert found.tensors["none"] == {}
+    result = checkpoint.load(checkpoint.save(tmp_path, 3, {"model": KINDS, "none": {}}, {}))
+    assert list(result.tensors["model"]) == list(KINDS)
+    assert result.tensors["none"] == {}
     for name, tensor in KINDS.items():
-        loaded = found.tensors["model"][name]
+        loaded = result.tensors["model"][name]
         assert (loaded.dtype, loaded.shape) == (tensor.dtype, tensor.shape), name
         plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
         assert torch.equal(_bits(loaded), _bits(plain)), name
-    pointers = [tensor.data_ptr() for tensor in found.tensors["model"].values() if tensor.numel()]
+    pointers = [tensor.data_ptr() for tensor in result.tensors["model"].values() if tensor.numel()]
     assert len(set(pointers)) == len(pointers)
 
 
@@ -70,10 +70,10 @@ def test_saving_changes_nothing_of_the_caller(tmp_path: Path) -> None:
     tied = torch.randn(3, requires_grad=True)
     given = {"model": {"a": tied, "b": tied}}
     meta = {"betas": (0.9, 0.99), "best": None, "words": "ü"}
-    found = checkpoint.load(checkpoint.save(tmp_path, 0, given, meta))
+    result = checkpoint.load(checkpoint.save(tmp_path, 0, given, meta))
     assert given["model"]["a"] is given["model"]["b"] is tied
     assert tied.requires_grad
-    assert found.meta == {"betas": [0.9, 0.99], "best": None, "words": "ü"}
+    assert result.meta == {"betas": [0.9, 0.99], "best": None, "words": "ü"}
 
 
 def test_a_real_optimizer_goes_round(tmp_path: Path) -> None:
@@ -83,23 +83,23 @@ def test_a_real_optimizer_goes_round(tmp_path: Path) -> None:
     optimizer.step()
     held = optimizer.state_dict()["state"]
     moments = {f"{index}.{name}": tensor for index, state in held.items() for name, tensor in state.items()}
-    found = checkpoint.load(checkpoint.save(tmp_path, 1, {"model": layer.state_dict(), "optimizer": moments}, {}))
-    assert all(torch.equal(found.tensors["optimizer"][name], tensor) for name, tensor in moments.items())
-    layer.load_state_dict(found.tensors["model"])
+    result = checkpoint.load(checkpoint.save(tmp_path, 1, {"model": layer.state_dict(), "optimizer": moments}, {}))
+    assert all(torch.equal(result.tensors["optimizer"][name], tensor) for name, tensor in moments.items())
+    layer.load_state_dict(result.tensors["model"])
 
 
 def test_loaded_tensors_outlive_the_file(tmp_path: Path) -> None:
-    found = checkpoint.load(save(tmp_path, 5))
-    with (found.path / "model.safetensors").open("r+b") as file:
+    result = checkpoint.load(save(tmp_path, 5))
+    with (result.path / "model.safetensors").open("r+b") as file:
         file.truncate(0)
-    found.tensors["model"]["w"] += 1
-    assert found.tensors["model"]["w"].eq(6).all()
+    result.tensors["model"]["w"] += 1
+    assert result.tensors["model"]["w"].eq(6).all()
 
 
 def test_files_are_copied(tmp_path: Path) -> None:
     (tmp_path / "given").write_text("x")
-    found = checkpoint.load(checkpoint.save(tmp_path / "c", 1, groups(1), {}, {"tokenizer.json": tmp_path / "given"}))
-    assert {name: path.read_text() for name, path in found.files.items()} == {"tokenizer.json": "x"}
+    result = checkpoint.load(checkpoint.save(tmp_path / "c", 1, groups(1), {}, {"tokenizer.json": tmp_path / "given"}))
+    assert {name: path.read_text() for name, path in result.files.items()} == {"tokenizer.json": "x"}
 
 
 REFUSED = [
@@ -130,10 +130,10 @@ def test_same_step_again(tmp_path: Path) -> None:
     save(tmp_path, 1)
     checkpoint.save(tmp_path, 1, {"model": {"w": torch.ones(2)}}, {"second": True})
     assert [path.name for path in tmp_path.iterdir()] == ["step_00000001"]
-    found = checkpoint.newest(tmp_path)
-    assert found is not None
-    assert found.meta == {"second": True}
-    assert list(found.tensors) == ["model"]
+    result = checkpoint.newest(tmp_path)
+    assert result is not None
+    assert result.meta == {"second": True}
+    assert list(result.tensors) == ["model"]
 
 
 def test_half_replaced_is_given_its_name_back(tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_half_replaced_is_given_its_name_back(tmp_path: Path) -> None:
     assert seen is not None
     assert is_whole(seen)
     assert seen.step == 2
-    found = checkpoint.newest(tmp_path)
-    assert found is not None
-    assert found.step == 2
+    result = checkpoint.newest(tmp_path)
+    assert result is not None
+    assert result.step == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000001", "step_00000002"]
 
 
@@ -154,9 +154,9 @@ def test_fully_replaced_loses_the_old_one(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, 2, groups(2), {"step": 2, "second": True})
     save(tmp_path / "x", 2).rename(tmp_path / "replaced-step_00000002")
     (tmp_path / "x").rmdir()
-    found = checkpoint.newest(tmp_path)
-    assert found is not None
-    assert found.meta["second"]
+    result = checkpoint.newest(tmp_path)
+    assert result is not None
+    assert result.meta["second"]
     assert [path.name for path in tmp_path.iterdir()] == ["step_00000002"]
 
 
@@ -255,6 +255,6 @@ def test_all_is_on_the_disk_before_it_gets_its_name(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "fsync", noted)
     monkeypatch.setattr(steps, "put", looked)
-    found = checkpoint.save(tmp_path / "c", 1, groups(1), {}, {"tokenizer.json": tmp_path / "given"})
-    assert len(list(found.iterdir())) >= 4
+    result = checkpoint.save(tmp_path / "c", 1, groups(1), {}, {"tokenizer.json": tmp_path / "given"})
+    assert len(list(result.iterdir())) >= 4
     assert waiting == []

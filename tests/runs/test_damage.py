@@ -97,34 +97,34 @@ def test_a_copy_elsewhere_loads(saved: Path) -> None:
 
 
 def test_quarantine_and_going_back(tmp_path: Path) -> None:
-    said: list[str] = []
+    message: list[str] = []
     for step in (1, 2, 3):
         save(tmp_path, step)
     (tmp_path / "step_00000003" / "meta.json").write_bytes(b"")
     (tmp_path / "step_00000002" / "manifest.json").unlink()
-    seen = checkpoint.peek(tmp_path, said.append)
+    seen = checkpoint.peek(tmp_path, message.append)
     assert seen is not None
     assert seen.step == 1
     assert len(list(tmp_path.glob("step_*"))) == 3
-    assert len(said) == 2
-    said.clear()
-    found = checkpoint.newest(tmp_path, said.append)
-    assert found is not None
-    assert found.step == 1
-    assert [("meta.json is truncated: 0 of" in line, "damaged-step_00000003" in line) for line in said] == [
+    assert len(message) == 2
+    message.clear()
+    result = checkpoint.newest(tmp_path, message.append)
+    assert result is not None
+    assert result.step == 1
+    assert [("meta.json is truncated: 0 of" in line, "damaged-step_00000003" in line) for line in message] == [
         (True, True),
         (False, False),
     ]
-    assert "\n" not in "".join(said)
+    assert "\n" not in "".join(message)
     assert {path.name for path in tmp_path.iterdir()} == {
         *("step_00000001", "damaged-step_00000002", "damaged-step_00000003")
     }
     save(tmp_path, 3)
     (tmp_path / "step_00000003" / "meta.json").write_bytes(b"")
-    found = checkpoint.newest(tmp_path, said.append)
+    result = checkpoint.newest(tmp_path, message.append)
     assert (tmp_path / "damaged-step_00000003-2").is_dir()
-    assert found is not None
-    assert found.step == 1
+    assert result is not None
+    assert result.step == 1
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -175,9 +175,9 @@ def test_a_failing_disk_is_damage(saved: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_manifest_is_plain_json(saved: Path) -> None:
-    told = json.loads((saved / "manifest.json").read_text())
-    assert told["format"] == 1
-    assert set(told["files"]) == set(FILES) - {"manifest.json"}
+    manifest = json.loads((saved / "manifest.json").read_text())
+    assert manifest["format"] == 1
+    assert set(manifest["files"]) == set(FILES) - {"manifest.json"}
 
 
 def _refused(path: Path, name: str, why: str) -> None:

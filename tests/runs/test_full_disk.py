@@ -58,7 +58,7 @@ def test_refused_at_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     given.write_text("{}")
     save(folder, 1)
     save(folder, 2)
-    said: list[str] = []
+    message: list[str] = []
     for k in range(1, 100):
         with monkeypatch.context() as patched:
             refusal = _refuse_at(patched, k, code)
@@ -66,22 +66,22 @@ def test_refused_at_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
                 tensor = {"model": {"w": torch.ones(3)}}
                 checkpoint.save(folder, 2 if again else 3, tensor, {"new": True}, {"tok.json": given})
             except (OSError, ValueError) as error:
-                said.append(str(error))
+                message.append(str(error))
         if refusal.left > 0:
             break
         assert {1, 2} <= steps.whole(folder).keys()
         for step, path in steps.whole(folder).items():
-            found = checkpoint.load(path)
-            assert found.meta == {"new": True} or (is_whole(found) and found.step == step)
-        found = checkpoint.newest(folder, pytest.fail)
-        assert found is not None
-        assert found.step >= 2
+            result = checkpoint.load(path)
+            assert result.meta == {"new": True} or (is_whole(result) and result.step == step)
+        result = checkpoint.newest(folder, pytest.fail)
+        assert result is not None
+        assert result.step >= 2
         assert not list(folder.glob("*[!0-9]-*")), "leftovers"
         if not again:
             shutil.rmtree(folder / "step_00000003", ignore_errors=True)
     assert 10 < k < 99
-    assert len(said) == k - 2  # all but the making of the folder, which is there
-    assert all(os.strerror(code) in line and "\n" not in line for line in said)
+    assert len(message) == k - 2  # all but the making of the folder, which is there
+    assert all(os.strerror(code) in line and "\n" not in line for line in message)
     assert checkpoint.load(folder / f"step_0000000{2 if again else 3}").meta == {"new": True}
 
 

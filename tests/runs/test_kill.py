@@ -30,23 +30,23 @@ def test_many_kills(folder: Path, seed: int) -> None:
 
 def _kill_often(folder: Path, seed: int, kills: int) -> None:
     instants = random.Random(seed)
-    said: list[str] = []
+    message: list[str] = []
     last = -1
     torn = 0
     for _ in range(kills):
         last = max([last, *_run_and_kill(folder, last + 1, instants.uniform(0.0, 0.03))])
         torn += any(".tmp-" in path.name or path.name.startswith("replaced") for path in folder.iterdir())
         assert all(is_whole(checkpoint.load(path)) for path in steps.whole(folder).values())
-        seen = checkpoint.peek(folder, said.append)
-        found = checkpoint.newest(folder, said.append)
-        assert found is not None
+        seen = checkpoint.peek(folder, message.append)
+        result = checkpoint.newest(folder, message.append)
+        assert result is not None
         assert seen is not None
-        assert is_whole(found)
-        assert found.step == seen.step >= last
-        assert found.step <= last + 1
-        assert not said
+        assert is_whole(result)
+        assert result.step == seen.step >= last
+        assert result.step <= last + 1
+        assert not message
         assert not [path for path in folder.iterdir() if steps.step_of(path) is None]
-        last = found.step
+        last = result.step
     assert torn, "no kill fell into a save: the test proves nothing"
 
 
@@ -68,5 +68,5 @@ def _run_and_kill(folder: Path, start: int, after: float) -> list[int]:
         time.sleep(after)
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        told = first + reports.read()
-    return [int.from_bytes(told[place : place + 4], "little") for place in range(0, len(told), 4)]
+        expected = first + reports.read()
+    return [int.from_bytes(expected[position : position + 4], "little") for position in range(0, len(expected), 4)]

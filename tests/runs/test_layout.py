@@ -11,7 +11,7 @@ from seqloom.runs.layout import find_run, identity, open_run, tokenizer_digest, 
 CONFIG = {"model": {"dim": 128, "mixer": {"kind": "she"}}, "lr": 0.001, "taps": [1, 2]}
 
 
-def test_made_and_found_again(tmp_path: Path) -> None:
+def test_a_run_folder_is_made_and_opened_again(tmp_path: Path) -> None:
     run = open_run(tmp_path / "a b" / "ü", CONFIG)
     assert run.settings == CONFIG
     assert run.identity == identity(CONFIG)
@@ -48,11 +48,11 @@ def test_equal_numbers_of_other_types_differ() -> None:
     assert len({identity({"a": value}) for value in (1, 1.0, True, "1")}) == 4
 
 
-def test_wrong_places(tmp_path: Path) -> None:
+def test_wrong_paths(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ValueError, match="a file is in its place: choose another --out"):
-            open_run(place, CONFIG)
+            open_run(folder, CONFIG)
     with pytest.raises(FileNotFoundError, match="none does not exist; give the folder of a run"):
         find_run(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="is not a run"):

@@ -90,7 +90,7 @@ def test_let_go_at_once_though_a_child_was_forked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"pid": 3}'])
-def test_a_holder_that_has_not_said_who_it_is(tmp_path: Path, text: str) -> None:
+def test_a_lock_whose_holder_is_not_written_yet(tmp_path: Path, text: str) -> None:
     with lock(tmp_path):
         (tmp_path / "lock").write_text(text)
         with pytest.raises(ValueError, match="in use by another process"):
@@ -100,7 +100,7 @@ def test_a_holder_that_has_not_said_who_it_is(tmp_path: Path, text: str) -> None
             _hold(tmp_path)
 
 
-def test_wrong_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match="a file is in its place"):
         _hold(tmp_path / "file")

@@ -95,17 +95,17 @@ def test_cut_at_a_mark_and_gone_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 2, 10, 40])
-def test_torn_at_any_place(tmp_path: Path, lost: int) -> None:
+def test_torn_at_any_byte(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "m"
-    said: list[str] = []
+    message: list[str] = []
     mark = _fill(path, range(100, 102))
     _fill(path, range(102, 103))
     path.write_bytes(path.read_bytes()[:-lost])
     assert _steps(path) == [100, 101]
-    with Metrics(path, said.append, mark=mark) as metrics:
-        assert len(said) == 1
-        assert "torn" in said[0]
-        assert str(path) in said[0]
+    with Metrics(path, message.append, mark=mark) as metrics:
+        assert len(message) == 1
+        assert "torn" in message[0]
+        assert str(path) in message[0]
         metrics.append({"step": 102})
     assert _steps(path) == [100, 101, 102]
 
@@ -212,10 +212,10 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
-        found = scan(path, mark)
-        assert not found.complete, bit
-        assert found.damaged or found.torn, bit
-        assert all(encode(row) in whole for row in found.rows), "only rows that were written are read"
+        result = scan(path, mark)
+        assert not result.complete, bit
+        assert result.damaged or result.torn, bit
+        assert all(encode(row) in whole for row in result.rows), "only rows that were written are read"
 
 
 @pytest.mark.parametrize(

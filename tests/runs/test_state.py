@@ -1,4 +1,4 @@
-"""A saved state goes on as the one in memory does, and only for the model that made it."""
+"""A saved state continues as the one in memory does, and only with the model that made it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A model that counts, for tests: how often each token stands in the text, as the last whole pass found it.
+"""A model that counts, for tests: how often each token occurs in the text, by the last complete pass.
 
 p(token) = (n_token + 1) / (N + W)                 whatever came before; W entries of the vocabulary
 """

@@ -38,8 +38,8 @@ def mixer(kind: str) -> str:
 
 def rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of a run without their clocks."""
-    found = read(folder / "metrics.jsonl")
-    return [{name: value for name, value in row.items() if name not in CLOCKS} for row in found]
+    result = read(folder / "metrics.jsonl")
+    return [{name: value for name, value in row.items() if name not in CLOCKS} for row in result]
 
 
 def saved(folder: Path) -> list[int]:
@@ -47,27 +47,27 @@ def saved(folder: Path) -> list[int]:
 
 
 def newest(folder: Path) -> checkpoint.Checkpoint:
-    found = checkpoint.peek(folder / "checkpoints")
-    assert found is not None, "the run has no checkpoint"
-    return found
+    result = checkpoint.peek(folder / "checkpoints")
+    assert result is not None, "the run has no checkpoint"
+    return result
 
 
 def digests(folder: Path) -> dict[str, str]:
     """sha256 of every tensor of the newest checkpoint: parameters and the optimizer's memory."""
-    found = newest(folder)
-    assert found.tensors.keys() == {"model", "optimizer"}
+    result = newest(folder)
+    assert result.tensors.keys() == {"model", "optimizer"}
     return {
         f"{group} {name}": hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
-        for group, named in found.tensors.items()
-        for name, tensor in {**named, "step": torch.tensor(found.step)}.items()
+        for group, named in result.tensors.items()
+        for name, tensor in {**named, "step": torch.tensor(result.step)}.items()
     }
 
 
-def same(folder: Path, wanted: Path) -> None:
+def same(folder: Path, expected: Path) -> None:
     """Fails unless both runs ended with the same bits: weights, optimizer, rows, and which step was best."""
-    assert digests(folder) == digests(wanted)
-    assert rows(folder) == rows(wanted)
-    assert newest(folder).meta["best"] == newest(wanted).meta["best"]
+    assert digests(folder) == digests(expected)
+    assert rows(folder) == rows(expected)
+    assert newest(folder).meta["best"] == newest(expected).meta["best"]
 
 
 def at_row(step: int, number: signal.Signals) -> Callable[[], None]:

@@ -51,10 +51,10 @@ def test_losses_step_by_step() -> None:
         sums["critic"] += 0.25 * (gain - value) ** 2
         sums["entropy"] += 0.1 * sum(each * math.log(each) for each in p)
         count += 1
-    found = objective.losses(model, batch, {}).losses
+    result = objective.losses(model, batch, {}).losses
     assert count == objective.targets(batch)
     for name, total in sums.items():
-        assert float(found[name].detach()) == pytest.approx(total / count, rel=1e-4, abs=1e-6), name
+        assert float(result[name].detach()) == pytest.approx(total / count, rel=1e-4, abs=1e-6), name
 
 
 def test_the_critic_does_not_move_the_actor() -> None:

@@ -67,9 +67,11 @@ def test_what_does_not_fit_is_named(plain: Path, tmp_path: Path) -> None:
         (("training.begin={plain}", "data.vocab=263"), "has another tokenizer: add --set data.tokenizer="),
     ],
 )
-def test_a_run_that_cannot_be_begun_with(changes: tuple[str, ...], words: str, plain: Path, tmp_path: Path) -> None:
+def test_a_run_that_cannot_give_initial_weights(
+    changes: tuple[str, ...], words: str, plain: Path, tmp_path: Path
+) -> None:
     with pytest.raises((ValueError, FileNotFoundError), match=words) as caught:
-        trained(tmp_path / "new", PLAIN, *(each.format(plain=plain) for each in changes))
+        trained(tmp_path / "new", PLAIN, *(change.format(plain=plain) for change in changes))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "new").exists()
 

@@ -72,9 +72,11 @@ def test_the_loss_of_two_steps_is_that_of_both_segments_read_at_once(kind: str) 
     first, second = (objective.batch(3, step, model) for step in (0, 1))
     before = objective.losses(model, first, {})
     after = objective.losses(model, second, before.carried)
-    wanted = nats(model, torch.cat([first["ids"], second["ids"][:, 1:]], 1))
-    found = torch.stack([before.losses["loss"], after.losses["loss"]])
-    torch.testing.assert_close(found, torch.stack([wanted[:, :T].mean(), wanted[:, T:].mean()]), rtol=1e-9, atol=1e-9)
+    expected = nats(model, torch.cat([first["ids"], second["ids"][:, 1:]], 1))
+    actual = torch.stack([before.losses["loss"], after.losses["loss"]])
+    torch.testing.assert_close(
+        actual, torch.stack([expected[:, :T].mean(), expected[:, T:].mean()]), rtol=1e-9, atol=1e-9
+    )
     assert all(not tensor.requires_grad for tensor in after.carried.values())
 
 
@@ -83,13 +85,13 @@ def test_gradients_go_through_the_segments_of_a_step_and_no_further(kind: str) -
     model = model_of(kind)
     both = CarriedNextToken(text(200), T, B, through=2)
     batch = both.batch(3, 0, model)
-    found = gradients(model, both.losses(model, batch, {}).losses["loss"])
-    wanted = gradients(model, nats(model, batch["ids"]).mean())
-    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-10)
+    actual = gradients(model, both.losses(model, batch, {}).losses["loss"])
+    expected = gradients(model, nats(model, batch["ids"]).mean())
+    torch.testing.assert_close(actual, expected, rtol=1e-8, atol=1e-10)
     one = CarriedNextToken(text(200), T, B, through=1)
     halves = [{**batch, "ids": batch["ids"][:, : T + 1]}, {"ids": batch["ids"][:, T:], "first": ~batch["first"]}]
     cut = gradients(model, in_turn(one, model, halves) / 2)
-    assert not torch.allclose(cut, wanted, rtol=1e-5)
+    assert not torch.allclose(cut, expected, rtol=1e-5)
 
 
 def test_a_new_stretch_begins_without_a_state() -> None:
@@ -105,15 +107,15 @@ def test_held_out_documents_are_read_to_their_end(kind: str) -> None:
     """Documents of several lengths, in batches of two: each as if it were read alone and at once."""
     model, tokens = model_of(kind), text(50)
     tokens = Tokens(tokens.ids, np.array([0, 23, 30], np.int64), np.ones(3, np.int64))
-    found = score_reading(model, tokens, batch=2)
+    scored = score_reading(model, tokens, batch=2)
     losses: list[list[float]] = [[] for _ in range(T)]
     for start, end in zip(tokens.starts, tokens.ends, strict=True):
         ids = torch.tensor([tokens.eos, *tokens.ids[start:end].tolist()])[None]
         for t, loss in enumerate(nats(model, ids)[0].tolist()):
             losses[t % T].append(loss)
-    assert found.tokens == 50
-    assert found.loss == pytest.approx(sum(map(sum, losses)) / 50, rel=1e-9)
-    assert found.by_position == pytest.approx([sum(each) / len(each) for each in losses], rel=1e-9)
+    assert scored.tokens == 50
+    assert scored.loss == pytest.approx(sum(map(sum, losses)) / 50, rel=1e-9)
+    assert scored.by_position == pytest.approx([sum(loss) / len(loss) for loss in losses], rel=1e-9)
 
 
 @pytest.mark.parametrize("through", [1, 2])
@@ -195,8 +197,8 @@ def nats(model: Model, ids: Tensor) -> Tensor:
 
 
 def gradients(model: Model, loss: Tensor) -> Tensor:
-    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
-    return torch.cat([each.flatten() for each in found if each is not None])
+    actual = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return torch.cat([each.flatten() for each in actual if each is not None])
 
 
 def in_turn(objective: CarriedNextToken, model: Any, batches: list[Batch]) -> Tensor:
@@ -294,9 +296,9 @@ def test_compressive_is_evaluated_with_a_memory_of_whole_blocks(
         loss[length] = json.loads(capsys.readouterr().out)["held_out"]
     assert len(set(loss.values())) == 3
     assert command([*words, "--memory-length", "5"]) == 2
-    said = capsys.readouterr().err
-    assert "a memory of 5 is not of whole blocks of rate 2: choose 4 or 6" in said
-    assert len(said.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert "a memory of 5 is not of whole blocks of rate 2: choose 4 or 6" in output
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -310,9 +312,9 @@ def test_compressive_is_evaluated_with_a_memory_of_whole_blocks(
 )
 def test_compressive_refuses_in_one_line(change: str, says: str, tmp_path: Path, capsys: Any) -> None:
     assert command(["train", "compressive/small", "--set", change, "--out", str(tmp_path / "new")]) == 2
-    said = capsys.readouterr().err
-    assert re.search(says, said), said
-    assert len(said.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert re.search(says, output), output
+    assert len(output.splitlines()) == 1
 
 
 def test_memory_of_a_set_length_needs_a_mixer_that_has_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ def test_a_pass_reads_each_window_once_and_ends_with_a_batch() -> None:
     passes = [[windows.pass_batch(step, 3) for step in range(4 * n, 4 * n + 4)] for n in (0, 1)]
     assert [len(batch) for batch in passes[0]] == [3, 3, 3, 1]
     targets = [torch.cat(batches)[:, 1:] for batches in passes]
-    assert [each.flatten().tolist() for each in targets] == [list(range(1, 41))] * 2, "in the order of the text"
+    assert [target.flatten().tolist() for target in targets] == [list(range(1, 41))] * 2, "in the order of the text"
 
 
 def test_counts_are_those_of_the_text(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A damaged checkpoint is put aside and said, the run goes on from the one before; the last two and the best stay."""
+"""A damaged checkpoint is moved aside and the run resumes from the one before; the last two and the best stay."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,15 +29,15 @@ def test_the_newest_is_damaged(whole: Whole, out: Path, file: str, how: str) -> 
     tiny(out, *SHORT)
     before, last = saved(out)[-2:]
     broken(out, last, file, how)
-    said: list[str] = []
-    tiny(out, say=said.append)
+    messages: list[str] = []
+    tiny(out, say=messages.append)
     assert (out / "checkpoints" / f"damaged-step_{last:08d}").is_dir()
-    assert sum(f"damaged-step_{last:08d}" in line for line in said) == 1
-    assert any(f"going on after step {before} of 9" in line for line in said)
-    assert all("\n" not in line for line in said)
-    wanted = whole().run.folder
+    assert sum(f"damaged-step_{last:08d}" in line for line in messages) == 1
+    assert any(f"going on after step {before} of 9" in line for line in messages)
+    assert all("\n" not in line for line in messages)
+    expected = whole().run.folder
     assert newest(out).step == 9
-    assert [row for row in rows(out) if "loss" in row] == [row for row in rows(wanted) if "loss" in row]
+    assert [row for row in rows(out) if "loss" in row] == [row for row in rows(expected) if "loss" in row]
 
 
 @pytest.mark.parametrize("kind", first(1, ["she", "attention"]))
@@ -52,9 +52,9 @@ def test_all_are_damaged(whole: Whole, out: Path) -> None:
     tiny(out)
     for step in saved(out):
         broken(out, step)
-    said: list[str] = []
-    tiny(out, say=said.append)
-    assert sum("moved to damaged-" in line for line in said) >= 2
+    messages: list[str] = []
+    tiny(out, say=messages.append)
+    assert sum("moved to damaged-" in line for line in messages) >= 2
     same(out, whole().run.folder)
 
 

@@ -90,9 +90,9 @@ def test_losses_are_those_of_one_process(trained: Trained, tmp_path: Path, name:
     folder, messages = trained
     assert messages[name] == ["", ""]
     tiny(tmp_path, *RUNS[name], say=lambda line: None)
-    found, wanted = losses(folder / name), losses(tmp_path)
-    assert len(found) == len(wanted)
-    differences = [abs(one - two) for one, two in zip(found, wanted, strict=True)]
+    actual, expected = losses(folder / name), losses(tmp_path)
+    assert len(actual) == len(expected)
+    differences = [abs(one - two) for one, two in zip(actual, expected, strict=True)]
     assert max(differences) < CLOSE.get(name, 1e-10)
 
 
@@ -119,10 +119,10 @@ def test_extras_and_parameters_without_gradients(trained: Trained, tmp_path: Pat
     folder, messages = trained
     assert messages["extras"] == ["", ""]
     three_steps(tmp_path / "one.pt", balanced, DOUBLE, "training.accumulate=2")
-    found, wanted = torch.load(folder / "extras.pt"), torch.load(tmp_path / "one.pt")
-    assert found["losses"] == pytest.approx(wanted["losses"], abs=1e-10)
-    for name, value in wanted["weights"].items():
-        torch.testing.assert_close(found["weights"][name], value, rtol=0, atol=1e-10)
+    actual, expected = torch.load(folder / "extras.pt"), torch.load(tmp_path / "one.pt")
+    assert actual["losses"] == pytest.approx(expected["losses"], abs=1e-10)
+    for name, value in expected["weights"].items():
+        torch.testing.assert_close(actual["weights"][name], value, rtol=0, atol=1e-10)
 
 
 def test_a_run_goes_on_bit_for_bit(trained: Trained) -> None:
@@ -136,9 +136,9 @@ def test_a_run_goes_on_with_another_number(trained: Trained) -> None:
     assert messages["changing"] == ["", ""]
     assert newest(folder / "changing").step >= 6
     tiny(folder / "changing", *CUT, say=lambda line: None)
-    found = {row["step"]: row["loss"] for row in rows(folder / "changing") if "loss" in row}
-    wanted = {row["step"]: row["loss"] for row in rows(folder / "whole") if "loss" in row}
-    assert found == pytest.approx(wanted, abs=1e-10)
+    actual = {row["step"]: row["loss"] for row in rows(folder / "changing") if "loss" in row}
+    expected = {row["step"]: row["loss"] for row in rows(folder / "whole") if "loss" in row}
+    assert actual == pytest.approx(expected, abs=1e-10)
 
 
 def test_a_batch_that_they_cannot_share(trained: Trained) -> None:
@@ -209,7 +209,7 @@ CAUSES: dict[str, tuple[dict[int, dict[str, Any]], BaseException, str]] = {
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_the_lowest_rank_that_is_left_says_why(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lowest_remaining_rank_reports_the_reason(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, error, message = CAUSES[cause]
     monkeypatch.setattr(failures, "GRACE", 0.0)
     monkeypatch.setattr(failures.signal, "signal", lambda *_: None)

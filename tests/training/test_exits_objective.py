@@ -26,8 +26,8 @@ def test_the_loss_by_hand(weights: Any, shares: list[float]) -> None:
     for block in model.blocks:
         x = block(x)
         losses.append(cross_entropy(model.logits(x).flatten(0, 1), targets))
-    wanted = sum(share * loss for share, loss in zip(shares, losses, strict=True))
-    torch.testing.assert_close(objective.losses(model, batch, {}).losses["loss"], wanted, rtol=0, atol=1e-12)
+    expected = sum(share * loss for share, loss in zip(shares, losses, strict=True))
+    torch.testing.assert_close(objective.losses(model, batch, {}).losses["loss"], expected, rtol=0, atol=1e-12)
 
 
 def test_the_loss_of_output_layers_of_their_own() -> None:
@@ -42,8 +42,8 @@ def test_the_loss_of_output_layers_of_their_own() -> None:
     targets = batch["ids"][:, 1:].flatten()
     for x, head in zip(streams, [*model.exit_heads, torch.nn.Sequential(model.norm, model.head)], strict=True):
         weight = head[1].weight if isinstance(head, torch.nn.Sequential) else head.head.weight
-        (wanted,) = torch.autograd.grad(cross_entropy(head(x).flatten(0, 1), targets) / 3, weight, retain_graph=True)
-        torch.testing.assert_close(weight.grad, wanted, rtol=0, atol=1e-12)
+        (expected,) = torch.autograd.grad(cross_entropy(head(x).flatten(0, 1), targets) / 3, weight, retain_graph=True)
+        torch.testing.assert_close(weight.grad, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("heads", ["shared", "own"])
@@ -70,8 +70,8 @@ def test_mixed_training_by_hand(heads: str) -> None:
                 )
                 assert count == layer
                 losses.append(cross_entropy(logits, ids[:, position + 1]))
-    found = objective.losses(model, batch, {}).losses["loss"]
-    torch.testing.assert_close(found, torch.stack(losses).mean(), rtol=0, atol=1e-11)
+    result = objective.losses(model, batch, {}).losses["loss"]
+    torch.testing.assert_close(result, torch.stack(losses).mean(), rtol=0, atol=1e-11)
 
 
 def test_rows_draw_alike_in_any_batch() -> None:

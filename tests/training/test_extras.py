@@ -27,16 +27,16 @@ def ids_of(*shape: int) -> Tensor:
     return torch.randint(VOCAB, shape, generator=torch.Generator().manual_seed(1))
 
 
-def same(found: Extras, wanted: Extras) -> None:
-    assert found.losses.keys() == wanted.losses.keys()
-    assert found.statistics.keys() == wanted.statistics.keys()
-    for name, loss in wanted.losses.items():
-        torch.testing.assert_close(found.losses[name], loss, rtol=1e-5, atol=1e-6)
-    for name, value in wanted.statistics.items():
-        torch.testing.assert_close(found.statistics[name], value, rtol=1e-5, atol=1e-6)
+def same(actual: Extras, expected: Extras) -> None:
+    assert actual.losses.keys() == expected.losses.keys()
+    assert actual.statistics.keys() == expected.statistics.keys()
+    for name, loss in expected.losses.items():
+        torch.testing.assert_close(actual.losses[name], loss, rtol=1e-5, atol=1e-6)
+    for name, value in expected.statistics.items():
+        torch.testing.assert_close(actual.statistics[name], value, rtol=1e-5, atol=1e-6)
 
 
-def test_a_model_names_them_by_layer() -> None:
+def test_a_model_names_extras_by_layer() -> None:
     model, ids = built(), ids_of(2, 5)
     logits, extras = model.forward_with_extras(ids)
     assert torch.equal(logits, model(ids))
@@ -50,16 +50,16 @@ def test_a_model_names_them_by_layer() -> None:
 def test_dropped_tokens_are_in_neither() -> None:
     model, ids = built(), ids_of(1, 5)
     keep = torch.tensor([[True, True, False, True, False]])
-    found = model.forward_with_extras(ids, keep)[1]
-    same(found, model.forward_with_extras(ids[keep][None])[1])
+    result = model.forward_with_extras(ids, keep)[1]
+    same(result, model.forward_with_extras(ids[keep][None])[1])
 
 
-def test_pieces_have_their_own() -> None:
+def test_pieces_have_their_own_extras() -> None:
     model, ids = built(), ids_of(2, 6)
     state = model.extend(ids[:, :2], model.start(2))[1]
     logits, after, extras = model.extend_with_extras(ids[:, 2:], state)
-    wanted, then = model.extend(ids[:, 2:], state)
-    assert torch.equal(logits, wanted)
+    expected, then = model.extend(ids[:, 2:], state)
+    assert torch.equal(logits, expected)
     assert torch.equal(after.extra["length"], then.extra["length"])
     whole, before = model.forward_with_extras(ids)[1], model.forward_with_extras(ids[:, :2])[1]
     assert extras.losses.keys() == whole.losses.keys()
@@ -81,8 +81,8 @@ def test_a_mixer_without_any_gives_empty_ones() -> None:
 def test_they_are_those_of_a_compiled_model() -> None:
     model, ids = built(), ids_of(2, 5)
     logits, extras = torch.compile(model.forward_with_extras, fullgraph=True, backend="aot_eager")(ids)
-    wanted, of_eager = model.forward_with_extras(ids)
-    torch.testing.assert_close(logits, wanted)
+    expected, of_eager = model.forward_with_extras(ids)
+    torch.testing.assert_close(logits, expected)
     same(extras, of_eager)
 
 
@@ -94,14 +94,14 @@ def gradients(model: Decoder, ids: Tensor, recompute: bool) -> list[Tensor]:
         else:
             x, _, extras = block.forward_with_extras(x, {})
         total = total + extras.losses["balance"]
-    found = torch.autograd.grad(total + x.square().mean(), list(model.layers.parameters()))
-    return list(found)
+    actual = torch.autograd.grad(total + x.square().mean(), list(model.layers.parameters()))
+    return list(actual)
 
 
 def test_they_are_those_of_a_recomputed_pass() -> None:
     model, ids = built(), ids_of(2, 5)
-    for found, wanted in zip(gradients(model, ids, True), gradients(model, ids, False), strict=True):
-        torch.testing.assert_close(found, wanted)
+    for actual, expected in zip(gradients(model, ids, True), gradients(model, ids, False), strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 def step(model: Decoder, *changes: str) -> Decoder:
@@ -110,15 +110,15 @@ def step(model: Decoder, *changes: str) -> Decoder:
 
 
 def test_training_learns_from_the_weighted_losses_and_hands_the_sums_on() -> None:
-    plain, found = built(), step(built())
+    plain, actual = built(), step(built())
     batch = windows().batch(0, resolve("tiny").training.batch)
     logits, extras = plain.forward_with_extras(batch[:, :-1])
     loss = cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
     (loss + 0.5 * extras.losses["layers.0.balance"] + 0.5 * extras.losses["layers.1.balance"]).backward()
     for name, parameter in plain.named_parameters():
-        wanted = parameter.detach() - 0.1 * parameter.grad  # type: ignore[operator]
-        torch.testing.assert_close(found.get_parameter(name).detach(), wanted, rtol=1e-5, atol=1e-6)
-    for number, block in enumerate(found.blocks):
+        expected = parameter.detach() - 0.1 * parameter.grad  # type: ignore[operator]
+        torch.testing.assert_close(actual.get_parameter(name).detach(), expected, rtol=1e-5, atol=1e-6)
+    for number, block in enumerate(actual.blocks):
         load = extras.statistics[f"layers.{number}.load"]
         assert isinstance(block.mixer, Balanced)
         torch.testing.assert_close(block.mixer.bias, -0.1 * load / load.sum())
@@ -128,9 +128,9 @@ def test_training_learns_from_the_weighted_losses_and_hands_the_sums_on() -> Non
 def test_pieces_of_a_batch_and_compilation_change_nothing(changes: tuple[str, ...], monkeypatch: Any) -> None:
     compiled = torch.compile
     monkeypatch.setattr(torch, "compile", lambda run: compiled(run, backend="aot_eager"))
-    wanted, found = step(built()).state_dict(), step(built(), *changes).state_dict()
-    for name, value in wanted.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)
+    expected, actual = step(built()).state_dict(), step(built(), *changes).state_dict()
+    for name, value in expected.items():
+        torch.testing.assert_close(actual[name], value, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("task", ["mqar", "compression"])
@@ -138,9 +138,9 @@ def test_an_objective_of_questions_passes_them_on(task: str) -> None:
     asked = probe(task)
     model = built(vocab=asked.vocab, context=reads(asked))
     objective = ProbeObjective(asked, 8, 2, seed=0)
-    found = objective.losses(model, objective.batch(0, 0, model), {})
-    assert found.extras.losses.keys() == model.loss_weights.keys() == {"layers.0.balance", "layers.1.balance"}
-    assert found.extras.statistics.keys() == {"layers.0.load", "layers.1.load"}
+    result = objective.losses(model, objective.batch(0, 0, model), {})
+    assert result.extras.losses.keys() == model.loss_weights.keys() == {"layers.0.balance", "layers.1.balance"}
+    assert result.extras.statistics.keys() == {"layers.0.load", "layers.1.load"}
 
 
 def test_nothing_is_left_on_modules() -> None:

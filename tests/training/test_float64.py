@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_all_that_is_kept_is_float64(folder: Path) -> None:
+def test_everything_saved_is_float64(folder: Path) -> None:
     held = newest(folder).tensors
     assert {tensor.dtype for tensor in held["model"].values()} == {torch.float64}
     assert {tensor.dtype for name, tensor in held["optimizer"].items() if "exp_avg" in name} == {torch.float64}
@@ -47,10 +47,10 @@ def test_it_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
     tiny(tmp_path / "cut", DOUBLE, mixer(kind), "training.batches=4")
     tiny(tmp_path / "cut", DOUBLE, mixer(kind), "training.batches=8")
     tiny(tmp_path / "cut", DOUBLE, mixer(kind))
-    wanted, found = newest(tmp_path / "whole").tensors, newest(tmp_path / "cut").tensors
-    for group, named in wanted.items():
-        assert named.keys() == found[group].keys()
-        assert all(tensor.equal(found[group][name]) for name, tensor in named.items())
+    expected, actual = newest(tmp_path / "whole").tensors, newest(tmp_path / "cut").tensors
+    for group, named in expected.items():
+        assert named.keys() == actual[group].keys()
+        assert all(tensor.equal(actual[group][name]) for name, tensor in named.items())
 
 
 def test_it_is_another_run_than_float32(folder: Path) -> None:
@@ -62,11 +62,11 @@ def test_it_is_loaded_scored_and_written_with(folder: Path) -> None:
     outcome = tiny(folder, DOUBLE)  # it is done: nothing is trained
     model, run = load(folder)
     assert {weight.dtype for weight in model.parameters()} == {torch.float64}
-    found = score(model, outcome.corpus.held)
-    assert found.loss == pytest.approx(newest(folder).meta["best"]["loss"], rel=1e-12)
+    actual = score(model, outcome.corpus.held)
+    assert actual.loss == pytest.approx(newest(folder).meta["best"]["loss"], rel=1e-12)
     ids = torch.arange(1, 9)[None]
-    wanted = cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
-    assert wanted.dtype == torch.float64
+    expected = cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+    assert expected.dtype == torch.float64
     text = "".join(seqloom.generate(seqloom.load(folder), "Once", max_tokens=5, seed=0))
     assert run.folder == folder
     assert text

@@ -34,7 +34,7 @@ def test_twice_in_fresh_processes_and_once_here(tmp_path: Path) -> None:
         tiny(tmp_path / "here" / kind, mixer(kind))
         assert apart(tmp_path / "apart" / kind, mixer(kind)) == 0
         same(tmp_path / "apart" / kind, tmp_path / "here" / kind)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 0, output
     for kind in MIXERS:
         same(tmp_path / "fresh" / kind, tmp_path / "here" / kind)

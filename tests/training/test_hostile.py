@@ -41,7 +41,7 @@ def _optimizer(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[
         tensors = load_file(path)
         change(tensors)
         save_file(tensors, path)
-        meta(lambda said: said["groups"]["optimizer"].update(tensors=list(tensors)))(run)
+        meta(lambda message: message["groups"]["optimizer"].update(tensors=list(tensors)))(run)
 
     return wreck
 
@@ -155,5 +155,5 @@ def test_damage_after_the_checkpoint_loses_nothing(begun: Path, out: Path) -> No
 def test_the_seal_of_the_tests_is_that_of_a_checkpoint(begun: Path, out: Path) -> None:
     shutil.copytree(begun, out)
     seal(out)
-    meta(lambda said: None)(out)
+    meta(lambda message: None)(out)
     assert tiny(out).step == 9

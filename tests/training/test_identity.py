@@ -35,23 +35,23 @@ def test_the_identity_of_older_runs(called: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "change", ["model.channel=channel_mix", "model.channel=none", "model.embed_norm=true", "model.norm=rms"]
 )
-def test_what_is_used_is_said(change: str) -> None:
+def test_settings_in_use_are_written_and_change_the_identity(change: str) -> None:
     config = resolve("tiny", [change])
     assert identity(config.identity("corpus")) != BEFORE[("tiny",)]
     name = change.removeprefix("model.").partition("=")[0]
-    said = config.model.model_dump(mode="json")
-    assert said[name] == getattr(config.model, name)
-    assert DecoderConfig.model_validate(said) == config.model
+    settings = config.model.model_dump(mode="json")
+    assert settings[name] == getattr(config.model, name)
+    assert DecoderConfig.model_validate(settings) == config.model
 
 
-def test_settings_are_said_as_before(tmp_path: Path) -> None:
+def test_settings_are_written_as_before(tmp_path: Path) -> None:
     config = resolve("tiny").model
-    said: dict[str, Any] = stored.settings(Decoder(config))["model"]
-    assert said.keys() == {
+    settings: dict[str, Any] = stored.settings(Decoder(config))["model"]
+    assert settings.keys() == {
         *("kind", "vocab", "dim", "depth", "context", "ffn", "dropout", "position", "mixer", "std"),
     }
-    assert DecoderConfig.model_validate(said) == config
-    assert said["mixer"] == {"kind": "she", "groups": 1, "out_proj": True}
+    assert DecoderConfig.model_validate(settings) == config
+    assert settings["mixer"] == {"kind": "she", "groups": 1, "out_proj": True}
 
 
 @pytest.mark.parametrize("kind", ["she", "attention"])
@@ -72,5 +72,5 @@ def test_a_seed_draws_the_weights_that_it_always_did(kind: str) -> None:
     plain(older, config.std)
     for block in older.blocks:
         block.mixer.reset(config.std)
-    wanted = older.state_dict()
-    assert all(weight.equal(wanted[name]) for name, weight in model.state_dict().items())
+    expected = older.state_dict()
+    assert all(weight.equal(expected[name]) for name, weight in model.state_dict().items())

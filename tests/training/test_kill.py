@@ -17,7 +17,7 @@ def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
-def killed(call: int, folder: Path, wanted: Path) -> bool:
+def killed(call: int, folder: Path, expected: Path) -> bool:
     """Kills a run before this call, resumes it and compares; False where the run ended before it."""
     code = apart(folder, arm=at_call(call))
     if code == 0:
@@ -25,17 +25,17 @@ def killed(call: int, folder: Path, wanted: Path) -> bool:
     assert code == -signal.SIGKILL
     for step in saved(folder):
         assert newest(folder).step >= step, f"the checkpoint of step {step} was torn"
-    said: list[str] = []
-    tiny(folder, say=said.append)
-    assert not [line for line in said if "damaged" in line or "moved" in line]
-    same(folder, wanted)
+    messages: list[str] = []
+    tiny(folder, say=messages.append)
+    assert not [line for line in messages if "damaged" in line or "moved" in line]
+    same(folder, expected)
     assert not list(folder.rglob("*.tmp-*")), "leftovers of the killed process stayed"
     return True
 
 
 def every(stride: int, first: int, whole: Callable[..., Outcome], folder: Path) -> int:
-    wanted = whole().run.folder
-    calls = itertools.takewhile(lambda call: killed(call, folder / str(call), wanted), itertools.count(first, stride))
+    expected = whole().run.folder
+    calls = itertools.takewhile(lambda call: killed(call, folder / str(call), expected), itertools.count(first, stride))
     return sum(1 for _ in calls)
 
 

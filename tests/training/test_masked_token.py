@@ -23,12 +23,12 @@ ENCODER = (
 )
 
 
-def test_one_line_says_which_mixers_are_read_both_ways() -> None:
-    said: list[str] = []
+def test_one_line_names_the_mixers_that_read_both_ways() -> None:
+    messages: list[str] = []
     changes = ["model.mixer=[{kind: gru}, {kind: attention, heads: 4}, {kind: rwkv}]", "model.depth=3"]
-    config = resolve("encoder/small", changes, log=said.append)
+    config = resolve("encoder/small", changes, log=messages.append)
     assert [mixer.kind for mixer in config.model.mixers] == ["both_ways", "attention", "both_ways"]
-    assert said == ["model.mixer: no bidirectional form of gru, rwkv: each row is read both ways, by two of them"]
+    assert messages == ["model.mixer: no bidirectional form of gru, rwkv: each row is read both ways, by two of them"]
 
 
 def objective(rows: int = 4, share: float = 0.3) -> MaskedToken:
@@ -46,8 +46,8 @@ def test_the_loss_is_of_the_chosen_tokens() -> None:
     assert (ids == 30).any()
     assert not (targets == 30).any()
     logits = model(ids).gather(1, chosen[:, :, None].expand(-1, -1, 31))
-    found = task.losses(model, batch, {})
-    torch.testing.assert_close(found.losses["loss"], cross_entropy(logits.flatten(0, 1), targets.flatten()))
+    result = task.losses(model, batch, {})
+    torch.testing.assert_close(result.losses["loss"], cross_entropy(logits.flatten(0, 1), targets.flatten()))
 
 
 def test_a_batch_is_a_function_of_seed_and_step() -> None:
@@ -63,10 +63,10 @@ def test_the_score_is_of_hidden_tokens_of_every_window() -> None:
     with torch.no_grad():
         model.head.weight.zero_()  # type: ignore[union-attr]
         model.head.bias.zero_()  # type: ignore[union-attr]
-    found = objective().score(model, tokens)
-    assert found["held_out"] == pytest.approx(math.log(31))
-    assert found["masked"] == 2 * 400 // 8  # 50 windows of 8 tokens
-    assert objective(rows=3).score(model, tokens) == pytest.approx(found)
+    result = objective().score(model, tokens)
+    assert result["held_out"] == pytest.approx(math.log(31))
+    assert result["masked"] == 2 * 400 // 8  # 50 windows of 8 tokens
+    assert objective(rows=3).score(model, tokens) == pytest.approx(result)
     assert not model.training
 
 
@@ -97,8 +97,8 @@ def test_it_learns(out: Path) -> None:
 def test_the_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny(out / "run", *ENCODER)
     assert command(["evaluate", str(out / "run"), "--data", "stories:3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found.keys() == {"held_out", "accuracy", "masked"}
+    printed = json.loads(capsys.readouterr().out)
+    assert printed.keys() == {"held_out", "accuracy", "masked"}
     assert command(["evaluate", str(out / "run"), "--data", "stories:3"]) == 0
     assert "loss, nats per target" in capsys.readouterr().out
     assert command(["cost", "encoder/small", "--json"]) == 0

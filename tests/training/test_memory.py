@@ -1,4 +1,4 @@
-"""What training asks of the allocator is said once, can be declined, and changes no weight."""
+"""The allocator setting of training is reported once, can be declined, and changes no weight."""
 
 import os
 import platform
@@ -30,39 +30,39 @@ def _unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SEQLOOM_KEEP_MEMORY", raising=False)
 
 
-def test_it_is_said_in_one_line_once() -> None:
-    said: list[str] = []
+def test_the_message_is_one_line_printed_once() -> None:
+    messages: list[str] = []
     assert memory.keep_freed_memory(), "without anyone to tell"
-    assert memory.keep_freed_memory(said.append)
-    assert memory.keep_freed_memory(said.append)
-    assert len(said) == 1
-    assert "freed memory is kept" in said[0]
-    assert "SEQLOOM_KEEP_MEMORY=0" in said[0]
+    assert memory.keep_freed_memory(messages.append)
+    assert memory.keep_freed_memory(messages.append)
+    assert len(messages) == 1
+    assert "freed memory is kept" in messages[0]
+    assert "SEQLOOM_KEEP_MEMORY=0" in messages[0]
 
 
 @pytest.mark.parametrize(("value", "kept"), [("0", False), ("1", True), ("", True)])
 def test_it_can_be_declined(value: str, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     monkeypatch.setenv("SEQLOOM_KEEP_MEMORY", value)
-    assert memory.keep_freed_memory(said.append) is kept
-    assert len(said) == kept
+    assert memory.keep_freed_memory(messages.append) is kept
+    assert len(messages) == kept
 
 
-def test_training_says_it_and_its_weights_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    kept = tiny(tmp_path / "kept", say=said.append)
-    assert sum("SEQLOOM_KEEP_MEMORY=0" in line for line in said) == 1
+def test_training_prints_the_message_and_has_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[str] = []
+    kept = tiny(tmp_path / "kept", say=messages.append)
+    assert sum("SEQLOOM_KEEP_MEMORY=0" in line for line in messages) == 1
     monkeypatch.setenv("SEQLOOM_KEEP_MEMORY", "0")
-    said.clear()
+    messages.clear()
     monkeypatch.setattr(memory, "_reported", False)
-    freed = tiny(tmp_path / "freed", say=said.append)
-    assert not any("SEQLOOM_KEEP_MEMORY" in line for line in said)
+    freed = tiny(tmp_path / "freed", say=messages.append)
+    assert not any("SEQLOOM_KEEP_MEMORY" in line for line in messages)
     assert digests(kept.run.folder) == digests(freed.run.folder)
 
 
 @pytest.mark.slow
 def test_pages_stay_unless_it_is_declined() -> None:
-    """60 tensors of 64 MB after one another: mapped anew, page by page, or all in the place of the first."""
+    """60 tensors of 64 MB one after another: each mapped again, page by page, or all in the memory of the first."""
     faults = {}
     for value in ("0", "1"):
         environment = {**os.environ, "SEQLOOM_KEEP_MEMORY": value}

@@ -47,11 +47,11 @@ def test_so_is_one_of_what_follows_the_mixer() -> None:
 
 
 @pytest.mark.parametrize("sublayer", [0, 1])
-def test_each_sublayer_hears_of_each_update(sublayer: int) -> None:
+def test_after_update_is_called_for_each_sublayer(sublayer: int) -> None:
     model = decoder("me")
-    told: list[int] = []
-    model.blocks[1].sublayers[sublayer].after_update = lambda step, statistics: told.append(step)  # type: ignore[method-assign]
+    steps: list[int] = []
+    model.blocks[1].sublayers[sublayer].after_update = lambda step, statistics: steps.append(step)  # type: ignore[method-assign]
     update = updates(model, descent(model, 0.1), windows(), resolve("tiny").training)
     for step in range(3):
         update(step)
-    assert told == [1, 2, 3]
+    assert steps == [1, 2, 3]

@@ -141,6 +141,6 @@ def test_the_losses_of_a_step_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch:
         patch.setattr(Tensor, "tolist", lambda self: reads.append(self.numel()) or tolist(self))
         patch.setattr(Tensor, "item", lambda self: pytest.fail("a value was read alone"))
-        found = update(0).loss
+        result = update(0).loss
     assert reads == [8]
-    assert found == sum(loss.item() / 4 for loss in losses)
+    assert result == sum(loss.item() / 4 for loss in losses)

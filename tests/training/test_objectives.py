@@ -14,8 +14,7 @@ from seqloom.models.kinds import model_config
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import load, save
 from seqloom.training.config import RunConfig
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates, micro_batches
+from seqloom.training.loop import Learner, Updates, micro_batches
 from seqloom.training.objectives import objective_of
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.objectives.probe import ProbeConfig
@@ -60,16 +59,16 @@ class Weighted(Objective):
 
 
 def test_the_loss_of_a_batch_does_not_depend_on_its_micro_batches() -> None:
-    found: dict[int, tuple[float, list[Tensor]]] = {}
+    result: dict[int, tuple[float, list[Tensor]]] = {}
     for pieces in (1, 2, 4):
         model, objective = decoder("she", dropout=0.0), Weighted()
         objective.losses = lambda model, batch, carried, real=objective.losses: Pass(real(model, batch, {}).losses)
         config = resolve("tiny", [f"training.accumulate={pieces}"]).training
         update = Updates(Learner(model, objective), descent(model, 1.0), config, seed=3)
-        found[pieces] = update(0).loss, [weights.detach() for weights in model.parameters()]
-    for loss, weights in found.values():
-        assert loss == pytest.approx(found[1][0], rel=1e-6)
-        for one, other in zip(weights, found[1][1], strict=True):
+        result[pieces] = update(0).loss, [weights.detach() for weights in model.parameters()]
+    for loss, weights in result.values():
+        assert loss == pytest.approx(result[1][0], rel=1e-6)
+        for one, other in zip(weights, result[1][1], strict=True):
             assert torch.allclose(one, other, atol=1e-6)
 
 

@@ -99,9 +99,9 @@ def test_one_step_by_hand() -> None:
     ):
         assert g is not None
         # where a gradient is near 0 its sign is noise
-        wanted = p * (1 - 1e-3 * 0.01) - 1e-3 * g / (g.abs() + 1e-8)
+        expected = p * (1 - 1e-3 * 0.01) - 1e-3 * g / (g.abs() + 1e-8)
         sure = g.abs() > 1e-5
-        assert torch.allclose(after[sure], wanted[sure], rtol=0, atol=1e-11), name
+        assert torch.allclose(after[sure], expected[sure], rtol=0, atol=1e-11), name
 
 
 MUON = "training.optimizer=muon"
@@ -143,8 +143,8 @@ def test_muon_takes_the_matrices_of_the_blocks() -> None:
     others = [names[id(parameter)] for group in adam.param_groups for parameter in group["params"]]
     assert sorted([*others, *taken]) == sorted(names.values())
     (group,) = muon.param_groups
-    wanted = {"lr": 0.3, "weight_decay": 0.2, "momentum": 0.95, "adjust_lr_fn": "match_rms_adamw"}
-    assert {setting: group[setting] for setting in wanted} == wanted
+    expected = {"lr": 0.3, "weight_decay": 0.2, "momentum": 0.95, "adjust_lr_fn": "match_rms_adamw"}
+    assert {setting: group[setting] for setting in expected} == expected
     assert sorted(group["lr"] for group in adam.param_groups) == [1e-5, 0.3], "a mixer's wishes hold next to Muon"
 
 
@@ -162,8 +162,8 @@ def test_a_first_step_of_muon() -> None:
         x = grad / grad.norm()
         for _ in range(5):
             x = 3.4445 * x + (-4.7750 * (x @ x.T) + 2.0315 * (x @ x.T) @ (x @ x.T)) @ x
-        wanted = p * (1 - config.lr * 0.5) - 0.2 * config.lr * max(p.shape) ** 0.5 * x
-        error = (model.get_parameter(name).detach() - wanted).norm() / (wanted - p).norm()
+        expected = p * (1 - config.lr * 0.5) - 0.2 * config.lr * max(p.shape) ** 0.5 * x
+        error = (model.get_parameter(name).detach() - expected).norm() / (expected - p).norm()
         assert error.item() < 0.15, name  # torch's O is in bfloat16, and five steps multiply its rounding
 
 
@@ -211,10 +211,10 @@ def test_a_share_keeps_the_ratio_of_the_groups() -> None:
     model = asking()
     for change in ("training.optimizer=adamw", MUON):
         both = optimizer(model, resolve("tiny", [change]).training)
-        wanted = [group["lr"] for group in both.groups]
+        expected = [group["lr"] for group in both.groups]
         for share in (0.5, 0.1, 1.0):
             both.step(share)
-            assert [group["lr"] for group in both.groups] == [share * rate for rate in wanted]
+            assert [group["lr"] for group in both.groups] == [share * rate for rate in expected]
 
 
 def test_a_run_with_muon_goes_on_bit_for_bit(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def stepped(model: Decoder, *changes: str, steps: int = 3, lr: float = 0.5) -> t
 def test_accumulation(kind: str, pieces: int) -> None:
     model = decoder(kind, dropout=0.0)
     losses, weights = stepped(model)
-    found, others = stepped(model, f"training.accumulate={pieces}")
-    assert found == pytest.approx(losses, rel=1e-6)
+    result, others = stepped(model, f"training.accumulate={pieces}")
+    assert result == pytest.approx(losses, rel=1e-6)
     for name, weight in weights.items():
         assert torch.allclose(others[name], weight, rtol=1e-5, atol=1e-6), name
     assert any(not others[name].equal(weight) for name, weight in weights.items()), "nothing was accumulated"

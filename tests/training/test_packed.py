@@ -17,8 +17,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.distributed import require_one_dropout
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates, micro_batches
+from seqloom.training.loop import Learner, Updates, micro_batches
 from seqloom.training.objectives.next_token import PackedNextToken
 from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome
@@ -59,17 +58,17 @@ def alone(model: Decoder, batch: Batch) -> Tensor:
 
 def gradients(model: Decoder, loss: Tensor) -> list[Tensor]:
     weights = list(model.parameters())
-    found = torch.autograd.grad(loss, weights, allow_unused=True)
-    return [torch.zeros_like(each) if slope is None else slope for each, slope in zip(weights, found, strict=True)]
+    actual = torch.autograd.grad(loss, weights, allow_unused=True)
+    return [torch.zeros_like(weight) if slope is None else slope for weight, slope in zip(weights, actual, strict=True)]
 
 
 def require_alone(model: Decoder) -> None:
     objective = PackedNextToken(documents(), CONTEXT, rows=4)
     batch = objective.batch(0, 0, model)
     assert int(batch["document"].max()) > 0, "no row holds two documents"
-    packed, wanted = objective.losses(model, batch, {}).losses["loss"], alone(model, batch)
-    assert float(packed.detach()) == pytest.approx(float(wanted.detach()), rel=1e-10)
-    for one, other in zip(gradients(model, packed), gradients(model, wanted), strict=True):
+    packed, expected = objective.losses(model, batch, {}).losses["loss"], alone(model, batch)
+    assert float(packed.detach()) == pytest.approx(float(expected.detach()), rel=1e-10)
+    for one, other in zip(gradients(model, packed), gradients(model, expected), strict=True):
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
@@ -87,17 +86,17 @@ def test_every_other_part(settings: dict[str, Any]) -> None:
 
 def test_micro_batches_add_up_to_the_mean_over_all_targets() -> None:
     objective = PackedNextToken(documents(), CONTEXT, rows=4)
-    found: dict[int, tuple[float, list[Tensor]]] = {}
+    result: dict[int, tuple[float, list[Tensor]]] = {}
     counts = [objective.targets(part) for part in micro_batches(objective.batch(3, 0, None), 4)]
     assert len(set(counts)) > 1, "all rows have equally many targets"
     for pieces in (1, 2, 4):
         read = model({"kind": "attention", "heads": 2})
         settings = resolve("tiny", [f"training.accumulate={pieces}"]).training
         update = Updates(Learner(read, objective), descent(read, 1.0), settings, seed=3)
-        found[pieces] = update(0).loss, [weights.detach() for weights in read.parameters()]
-    for loss, weights in found.values():
-        assert loss == pytest.approx(found[1][0], rel=1e-12)
-        for one, other in zip(weights, found[1][1], strict=True):
+        result[pieces] = update(0).loss, [weights.detach() for weights in read.parameters()]
+    for loss, weights in result.values():
+        assert loss == pytest.approx(result[1][0], rel=1e-12)
+        for one, other in zip(weights, result[1][1], strict=True):
             assert torch.allclose(one, other, atol=1e-12)
 
 
@@ -105,7 +104,7 @@ def test_auxiliary_losses_are_means_over_the_tokens_that_are_read() -> None:
     read = model(BalancedConfig(weight=0.5), depth=1)
     objective = PackedNextToken(documents(), CONTEXT, rows=4)
     batch = objective.batch(0, 0, read)
-    found: Pass = objective.losses(read, batch, {})
+    actual: Pass = objective.losses(read, batch, {})
     balances, loads = [], []
     for ids, document in zip(batch["ids"], batch["document"], strict=True):
         for number in range(int(document.max()) + 1):
@@ -113,16 +112,16 @@ def test_auxiliary_losses_are_means_over_the_tokens_that_are_read() -> None:
             extras = read.forward_with_extras(own)[1]
             balances.append(extras.losses["layers.0.balance"] * own.numel())
             loads.append(extras.statistics["layers.0.load"])
-    wanted = torch.stack(balances).sum() / objective.targets(batch)
-    assert torch.allclose(found.extras.losses["layers.0.balance"], wanted, rtol=1e-12)
-    assert torch.allclose(found.extras.statistics["layers.0.load"], torch.stack(loads).sum(0), rtol=1e-12)
+    expected = torch.stack(balances).sum() / objective.targets(batch)
+    assert torch.allclose(actual.extras.losses["layers.0.balance"], expected, rtol=1e-12)
+    assert torch.allclose(actual.extras.statistics["layers.0.load"], torch.stack(loads).sum(0), rtol=1e-12)
 
 
 def test_a_run_reports_its_padding_and_goes_on_bit_for_bit(whole: Whole, out: Path) -> None:
     changes = (*PACKED, "training.accumulate=2")
-    said: list[str] = []
-    tiny(out, *changes, "training.batches=4", say=said.append)
-    (line,) = [line for line in said if "parameters; in " in line]
+    messages: list[str] = []
+    tiny(out, *changes, "training.batches=4", say=messages.append)
+    (line,) = [line for line in messages if "parameters; in " in line]
     assert re.search(r"; packed: 2\d documents in [\d,]+ pieces in [\d,]+ rows of 17 tokens, \d\.\d% padding; ", line)
     tiny(out, *changes)
     same(out, whole(*changes).run.folder)

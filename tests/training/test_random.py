@@ -76,11 +76,11 @@ def test_the_loss_is_the_mean_over_all_predicted_tokens() -> None:
     update = updates(model, descent(model, 0.0), windows(), resolve("tiny", ["training.batch=6"]).training)
     ids = windows().batch(2, 6)
     with torch.no_grad():
-        wanted = sum(
-            float(cross_entropy(model(row[None, :-1])[0, place], row[place + 1]))
+        expected = sum(
+            float(cross_entropy(model(row[None, :-1])[0, position], row[position + 1]))
             for row in ids
-            for place in range(ids.shape[1] - 1)
+            for position in range(ids.shape[1] - 1)
         )
     done = update(2)
-    assert done.loss == pytest.approx(wanted / ids[:, 1:].numel(), rel=1e-5)
+    assert done.loss == pytest.approx(expected / ids[:, 1:].numel(), rel=1e-5)
     assert 0 < done.compute <= done.seconds

@@ -28,20 +28,20 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 
 def test_the_threads_of_before_are_used_again(begun: Path, whole: Whole, threads: Callable[[int], None]) -> None:
-    wanted = digests(whole().run.folder)
+    expected = digests(whole().run.folder)
     threads(2)
-    said: list[str] = []
-    tiny(begun, say=said.append)
-    assert any(line.startswith("using 1 threads, as the run did before (there are 2 here") for line in said)
+    messages: list[str] = []
+    tiny(begun, say=messages.append)
+    assert any(line.startswith("using 1 threads, as the run did before (there are 2 here") for line in messages)
     assert torch.get_num_threads() == 2, "the caller's own threads are given back"
-    assert digests(begun) == wanted
+    assert digests(begun) == expected
 
 
 def test_threads_may_drift(begun: Path, threads: Callable[[int], None]) -> None:
     threads(2)
-    said: list[str] = []
-    assert tiny(begun, allow_drift=True, say=said.append).step == 9
-    assert "drift allowed: threads was 1, is 2" in said
+    messages: list[str] = []
+    assert tiny(begun, allow_drift=True, say=messages.append).step == 9
+    assert "drift allowed: threads was 1, is 2" in messages
 
 
 def test_the_backends_of_before_are_used_again(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +58,9 @@ def test_another_machine(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"bit for bit: instructions was \S+, is ELSE; go on with --allow-drift"):
         tiny(begun)
     assert rows(begun) == before
-    said: list[str] = []
-    assert tiny(begun, allow_drift=True, say=said.append).step == 9
-    assert any(line.startswith("drift allowed: instructions was") for line in said)
+    messages: list[str] = []
+    assert tiny(begun, allow_drift=True, say=messages.append).step == 9
+    assert any(line.startswith("drift allowed: instructions was") for line in messages)
     tiny(begun, "training.batches=10")  # what the newest checkpoint says is what counts now
 
 
@@ -86,9 +86,9 @@ def test_another_setting(begun: Path, change: str) -> None:
     name = change.partition("=")[0]
     with pytest.raises(ValueError, match="holds a run of other settings") as caught:
         tiny(begun, change)
-    said = str(caught.value)
-    assert "\n" not in said
-    assert (name if name.startswith(("training", "model")) else name.split(".")[0]) in said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert (name if name.startswith(("training", "model")) else name.split(".")[0]) in message
     assert (rows(begun), saved(begun)) == (before, [3, 4])
 
 

@@ -24,11 +24,11 @@ def test_a_signal_saves_and_the_run_goes_on(
     assert apart(out, mixer(kind), arm=at_row(step, number)) == 128 + number
     assert newest(out).step == step, "the step in hand is ended and saved"
     assert [row["step"] for row in rows(out) if "loss" in row] == list(range(1, step + 1))
-    said: list[str] = []
-    outcome = tiny(out, mixer(kind), say=said.append)
+    messages: list[str] = []
+    outcome = tiny(out, mixer(kind), say=messages.append)
     assert outcome.asked is None
     assert outcome.step == 9
-    assert any(f"after step {step} of 9" in line for line in said)
+    assert any(f"after step {step} of 9" in line for line in messages)
     same(out, whole(mixer(kind)).run.folder)
 
 
@@ -74,18 +74,18 @@ def test_more_batches_than_before_go_on_with_the_same_run(whole: Whole, out: Pat
     tiny(out, "training.batches=5", "training.save_every=2", "training.evaluate_every=0")
     assert tiny(out).step == 9
     assert newest(out).tensors.keys() == {"model", "optimizer"}
-    wanted = whole().run.folder
-    assert [row for row in rows(out) if "loss" in row] == [row for row in rows(wanted) if "loss" in row]
-    assert digests(out) == digests(wanted)
+    expected = whole().run.folder
+    assert [row for row in rows(out) if "loss" in row] == [row for row in rows(expected) if "loss" in row]
+    assert digests(out) == digests(expected)
 
 
 def test_a_run_that_is_done_stays_as_it_is(whole: Whole) -> None:
     before = whole()
     folder = before.run.folder
-    kept, found = saved(folder), rows(folder)
+    kept, result = saved(folder), rows(folder)
     again = tiny(folder)
     assert (again.step, again.asked) == (9, None)
-    assert (saved(folder), rows(folder)) == (kept, found)
+    assert (saved(folder), rows(folder)) == (kept, result)
     for name, weight in again.model.state_dict().items():
         assert weight.equal(before.model.state_dict()[name])
     assert not again.model.training

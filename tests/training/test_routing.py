@@ -93,7 +93,7 @@ def test_every_mixer_has_a_line() -> None:
 
 @pytest.mark.parametrize("kind", MATRICES)
 def test_the_matrices_of_a_mixer(kind: str) -> None:
-    found: set[str] = set()
+    result: set[str] = set()
     for example in kinds()[kind].examples:
         with torch.device("meta"):
             mixer = (
@@ -106,9 +106,9 @@ def test_the_matrices_of_a_mixer(kind: str) -> None:
         assert set(given.values()) <= {"matrix", "other"} | (
             {"embedding"} if kind == "etc" else set()
         )  # its first token
-        found |= {name for name, role in given.items() if role == "matrix"}
-        assert all(mixer.get_parameter(name).ndim == 2 for name in found & given.keys())
-    assert found == {f"{name}.weight" for name in MATRICES[kind].split()}
+        result |= {name for name, role in given.items() if role == "matrix"}
+        assert all(mixer.get_parameter(name).ndim == 2 for name in result & given.keys())
+    assert result == {f"{name}.weight" for name in MATRICES[kind].split()}
 
 
 def test_what_is_declared_outside_holds_first() -> None:

@@ -15,18 +15,18 @@ from tests.training.running import rows, tiny
 
 def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
     outcome = whole()
-    found = read(outcome.run.metrics)
-    steps = [row for row in found if "loss" in row]
+    result = read(outcome.run.metrics)
+    steps = [row for row in result if "loss" in row]
     assert [row["step"] for row in steps] == list(range(1, 10))
     assert all(row.keys() == {"step", "loss", "seconds", "compute"} for row in steps)
     assert all(0 < row["compute"] <= row["seconds"] for row in steps)
-    assert [row["step"] for row in found] == sorted(row["step"] for row in found)
-    held = [row for row in found if "held_out" in row]
+    assert [row["step"] for row in result] == sorted(row["step"] for row in result)
+    held = [row for row in result if "held_out" in row]
     assert [row["step"] for row in held] == [4, 8, 9]
     assert all(row.keys() == {"step", "held_out", "bits_per_byte", "tokens", "by_position"} for row in held)
     assert {row["tokens"] for row in held} == {len(outcome.corpus.held)}
     assert {len(row["by_position"]) for row in held} == {16}
-    assert len(found) == len(steps) + len(held)
+    assert len(result) == len(steps) + len(held)
 
 
 def test_the_last_held_out_row_is_of_the_saved_model(whole: Callable[..., Outcome]) -> None:
@@ -42,19 +42,19 @@ def test_the_last_held_out_row_is_of_the_saved_model(whole: Callable[..., Outcom
 @pytest.mark.parametrize("every", [0, 1, 9, 20])
 def test_when_the_held_out_text_is_read(out: Path, every: int) -> None:
     tiny(out, f"training.evaluate_every={every}")
-    wanted = [step for step in range(1, 10) if step == 9 or (every and step % every == 0)]
-    assert [row["step"] for row in rows(out) if "held_out" in row] == wanted
+    expected = [step for step in range(1, 10) if step == 9 or (every and step % every == 0)]
+    assert [row["step"] for row in rows(out) if "held_out" in row] == expected
 
 
-def test_rows_after_the_last_checkpoint_are_written_anew(out: Path) -> None:
+def test_rows_after_the_last_checkpoint_are_written_again(out: Path) -> None:
     tiny(out, "training.batches=4")
     path = out / "metrics.jsonl"
     whole = path.read_text()
     ahead = [json.dumps({"step": step, "loss": 0.5, "seconds": 1.0, "compute": 1.0}) for step in (5, 6)]
     path.write_text(whole + "\n".join(ahead) + '\n{"step": 7, "co')
-    said: list[str] = []
-    tiny(out, say=said.append)
-    assert any("torn" in line for line in said)
+    messages: list[str] = []
+    tiny(out, say=messages.append)
+    assert any("torn" in line for line in messages)
     losses = [row for row in rows(out) if "loss" in row]
     assert [row["step"] for row in losses] == list(range(1, 10))
     assert all(row["loss"] > 1 for row in losses)

@@ -38,8 +38,8 @@ CHANGES = {
 
 
 def schedule(**settings: Any) -> Schedule:
-    found: Schedule = TypeAdapter(AnySchedule).validate_python(settings)
-    return found
+    result: Schedule = TypeAdapter(AnySchedule).validate_python(settings)
+    return result
 
 
 class Same:
@@ -55,10 +55,10 @@ def changes(kind: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("name", SHARES)
 def test_the_shares_of_four_steps(name: str) -> None:
-    settings, wanted = SHARES[name]
+    settings, expected = SHARES[name]
     chosen = schedule(**{"kind": name, **settings})
     chosen.check(4)
-    assert [chosen.share(step, 4) for step in range(4)] == pytest.approx(wanted, abs=1e-12)
+    assert [chosen.share(step, 4) for step in range(4)] == pytest.approx(expected, abs=1e-12)
 
 
 def test_past_its_end_a_schedule_stays_at_its_final_share() -> None:
@@ -73,10 +73,10 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     tiny(whole, *changes(kind))
     append = Metrics.append
 
-    def stop(found: Metrics, row: dict[str, Any]) -> None:
+    def stop(actual: Metrics, row: dict[str, Any]) -> None:
         if row["step"] == 6:
             raise KeyboardInterrupt
-        append(found, row)
+        append(actual, row)
 
     with monkeypatch.context() as patch:
         patch.setattr(Metrics, "append", stop)
@@ -85,9 +85,9 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     tiny(cut, *changes(kind))
     same(cut, whole)
     config = resolve("tiny", changes(kind)).training
-    wanted = [config.lr * config.schedule.share(step, 9) for step in range(9)]
-    assert [row["lr"] for row in rows(cut) if "loss" in row] == wanted
-    assert len(set(wanted)) > 2
+    expected = [config.lr * config.schedule.share(step, 9) for step in range(9)]
+    assert [row["lr"] for row in rows(cut) if "loss" in row] == expected
+    assert len(set(expected)) > 2
 
 
 def test_a_step_learns_by_its_share_and_rows_of_the_default_name_no_rate(tmp_path: Path) -> None:

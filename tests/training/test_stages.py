@@ -31,12 +31,12 @@ def test_a_run_stopped_around_a_border_goes_on(whole: Whole, out: Path, step: in
     changes = (LONGFORMER, STAGES, "training.batches=9")
     code = -number if number == signal.SIGKILL else 128 + number
     assert apart(out, *changes, arm=at_row(step, number)) == code
-    said: list[str] = []
-    assert tiny(out, *changes, say=said.append).step == 9
-    assert "stage 2 of 2: 5 batches, window 12, learning rate 0.0003" in said
-    wanted = whole(*changes).run.folder
-    same(out, wanted)
-    assert newest(out).meta["surroundings"] == newest(wanted).meta["surroundings"]
+    messages: list[str] = []
+    assert tiny(out, *changes, say=messages.append).step == 9
+    assert "stage 2 of 2: 5 batches, window 12, learning rate 0.0003" in messages
+    expected = whole(*changes).run.folder
+    same(out, expected)
+    assert newest(out).meta["surroundings"] == newest(expected).meta["surroundings"]
 
 
 def test_what_a_run_of_stages_keeps(whole: Whole) -> None:
@@ -50,7 +50,7 @@ def test_what_a_run_of_stages_keeps(whole: Whole) -> None:
         assert model(ids).equal(outcome.model(ids))
 
 
-def test_each_stage_is_trained_as_it_says(whole: Whole) -> None:
+def test_each_stage_is_trained_with_its_settings(whole: Whole) -> None:
     """The first batches are those of a run of that window and context, the later ones are not."""
     staged = whole(ATTENTION, STAGES, "training.batches=9", "model.dropout=0")
     alone = whole("model.mixer={kind: attention, heads: 2, window: 3}", "model.context=8", "model.dropout=0")
@@ -108,8 +108,8 @@ def test_windows_of_layers_grow_by_the_same_factor() -> None:
 def test_attention_without_a_window_stays_so_next_to_one_that_has_it() -> None:
     mixers = "[{kind: attention, heads: 2}, {kind: longformer, heads: 2, window: 8}]"
     stages = "training.stages=[{batches: 4, window: 3}, {batches: 5, window: 5}]"
-    found: Any = resolve("tiny", [f"model.mixer={mixers}", "model.depth=2", stages]).model.pattern
-    assert (found[0].window, found[1].window) == (None, 5)
+    result: Any = resolve("tiny", [f"model.mixer={mixers}", "model.depth=2", stages]).model.pattern
+    assert (result[0].window, result[1].window) == (None, 5)
 
 
 def test_batches_follow_from_stages(tmp_path: Path) -> None:

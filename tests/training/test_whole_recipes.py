@@ -40,8 +40,8 @@ def test_it_is_trained_priced_and_written_with(name: str, tmp_path: Path) -> Non
     config = resolve(name, changes(name, 6))
     assert config.training.schedule.kind == recipe(name)["training"]["schedule"]["kind"] == "cosine"
     outcome = train(config, tmp_path / "whole")
-    found = [row["loss"] for row in rows(tmp_path / "whole") if "loss" in row]
-    assert found[-1] < found[0]
+    result = [row["loss"] for row in rows(tmp_path / "whole") if "loss" in row]
+    assert result[-1] < result[0]
     model = seqloom.load(outcome.run.folder)
     assert model.config == config.model.model_copy(update={"vocab": model.config.vocab})
     assert len(list(seqloom.generate(model, [3, 5, 7], mode="stream", max_tokens=13, seed=1))) == 13

@@ -39,9 +39,9 @@ def test_it_learns_writes_and_is_priced(whole: Callable[..., Outcome]) -> None:
     with torch.no_grad():
         text = torch.arange(3 * model.config.context)[None] % model.config.vocab
         whole_text, state = model(text), model.start(1)
-        for place in range(text.shape[1]):
-            logits, state = model.step(text[:, place], state, reuse=True)
-            torch.testing.assert_close(logits, whole_text[:, place], rtol=1e-3, atol=1e-4)
+        for position in range(text.shape[1]):
+            logits, state = model.step(text[:, position], state, reuse=True)
+            torch.testing.assert_close(logits, whole_text[:, position], rtol=1e-3, atol=1e-4)
     price = model.cost(48, per="token")
     assert price.params == sum(p.numel() for p in model.parameters())
     assert price.state * 4 == nbytes(model.trim(state)), "as much after three contexts as after one token"

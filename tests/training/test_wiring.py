@@ -59,12 +59,12 @@ def test_windows_within_documents(out: Path, monkeypatch: pytest.MonkeyPatch, wi
     assert asked == [within]
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_compile_compiles(out: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+@pytest.mark.parametrize("expected", [True, False])
+def test_compile_compiles(out: Path, monkeypatch: pytest.MonkeyPatch, expected: bool) -> None:
     compiled: list[Any] = []
     monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
-    outcome = tiny(out, f"training.compile={str(wanted).lower()}")
-    assert [learner.model for learner in compiled] == ([outcome.model] if wanted else [])
+    outcome = tiny(out, f"training.compile={str(expected).lower()}")
+    assert [learner.model for learner in compiled] == ([outcome.model] if expected else [])
 
 
 def test_the_clip_and_the_precision(out: Path) -> None:

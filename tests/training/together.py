@@ -12,8 +12,7 @@ import torch
 import torch.distributed as dist
 
 from seqloom.training.distributed import joined
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates
+from seqloom.training.loop import Learner, Updates
 from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.settings import resolve
 from tests.training.running import tiny

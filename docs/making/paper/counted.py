@@ -28,7 +28,7 @@ EXTRACTORS = ("she", "he", "we", "me")
 @final
 @dataclass(frozen=True)
 class Count:
-    """What is claimed, where, how it is counted, and a command that shows it."""
+    """A claim, its section, the function that counts it, and a command that shows the numbers."""
 
     text: str
     section: str
@@ -38,7 +38,7 @@ class Count:
 
 @cache
 def sublayer(kind: str, heads: int = 1) -> Cost:
-    """The price of a row at Table 1."""
+    """The price of one sublayer for a row of Table 1."""
     with torch.device("meta"):
         mixer = mixer_config({"kind": kind} | ({"heads": heads} if kind == "attention" else {})).build(D, L)
     return mixer.cost(L)
@@ -46,47 +46,47 @@ def sublayer(kind: str, heads: int = 1) -> Cost:
 
 @cache
 def whole(kind: str) -> Cost:
-    """The price of a row by a whole model of Table 1."""
+    """The price of the whole model of Table 1 for a row."""
     config = resolve("paper/table1", [f"model.mixer.kind={kind}"]).model
     with torch.device("meta"):
         return config.build().cost(config.context)
 
 
 def more() -> Verdict:
-    """SHE against 32 heads."""
+    """SHE against 32 heads: more operations and more parameters."""
     she, peer = sublayer("she"), sublayer("attention", 32)
     ratios = f"{she.total / peer.total:.1f} times the operations, {she.params / peer.params:.1f} times the parameters"
     return verdict(she.total > peer.total and she.params > peer.params, ratios)
 
 
 def he_equal() -> Verdict:
-    """HE against 32 heads, as section 7 has it."""
+    """HE against 32 heads, as section 7 has it: fewer operations, as many parameters."""
     he, peer = sublayer("he"), sublayer("attention", 32)
-    far = [f"{training(kind, D, 1024).params:,}" for kind in ("he", "attention")]
-    numbers_of_both = f"{_both(he, peer)}; equal only because l = d: at l = 1,024 {far[0]} parameters to {far[1]}"
-    return verdict(he.total < peer.total and he.params == peer.params, numbers_of_both)
+    longer = [f"{training(kind, D, 1024).params:,}" for kind in ("he", "attention")]
+    note = f"equal only because l = d: at l = 1,024 {longer[0]} parameters to {longer[1]}"
+    return verdict(he.total < peer.total and he.params == peer.params, f"{_both(he, peer)}; {note}")
 
 
 def he_less() -> Verdict:
-    """HE against 32 heads, as the conclusion has it."""
+    """HE against 32 heads, as the conclusion has it: fewer operations and fewer parameters."""
     he, peer = sublayer("he"), sublayer("attention", 32)
     return verdict(he.total < peer.total and he.params < peer.params, _both(he, peer))
 
 
 def we_less() -> Verdict:
-    """WE against 1 head."""
+    """WE against 1 head: fewer operations and fewer parameters."""
     we, peer = sublayer("we"), sublayer("attention")
-    even = next(T for T in range(1, 1 << 20) if training("we", D, T).params >= training("attention", D, T).params)
-    numbers_of_both = f"{_both(we, peer)}; from l = {even} on it has as many parameters or more"
-    return verdict(we.total < peer.total and we.params < peer.params, numbers_of_both)
+    equal = next(T for T in range(1, 1 << 20) if training("we", D, T).params >= training("attention", D, T).params)
+    note = f"from l = {equal} on it has as many parameters or more"
+    return verdict(we.total < peer.total and we.params < peer.params, f"{_both(we, peer)}; {note}")
 
 
 def me_less() -> Verdict:
     """ME against 1 head: a tenth and a 512th."""
     me, peer = sublayer("me"), sublayer("attention")
-    near = math.isclose(10 * me.total, peer.total, rel_tol=0.05) and 512 * me.params == peer.params
+    close = math.isclose(10 * me.total, peer.total, rel_tol=0.05) and 512 * me.params == peer.params
     ratios = f"1/{peer.total / me.total:.2f} of the operations, 1/{peer.params / me.params:g} of the parameters"
-    return verdict(near, ratios)
+    return verdict(close, ratios)
 
 
 def paths() -> Verdict:
@@ -100,7 +100,7 @@ def paths() -> Verdict:
 
 
 def evidence() -> str:
-    """Why the paper's own figures do not settle its headline."""
+    """Why the paper's own figures do not settle its main claim."""
     times = whole("she").params / whole("attention").params
     return (
         "The paper's own figures do not settle that: they have no spread between runs, and only the loss of the text "
@@ -110,28 +110,28 @@ def evidence() -> str:
 
 
 def alike() -> Verdict:
-    """Whole models of equal settings: within 1% in parameters and multiplications?"""
+    """Whether whole models of equal settings are within 1% in parameters and multiplications."""
     peer = whole("attention")
-    even = [all(abs(getattr(whole(kind), q) / getattr(peer, q) - 1) <= 0.01 for q in ("params", "mul"))
+    equal = [all(abs(getattr(whole(kind), q) / getattr(peer, q) - 1) <= 0.01 for q in ("params", "mul"))
             for kind in EXTRACTORS]  # fmt: skip
     ratios = ", ".join(
         f"{kind.upper()} {whole(kind).params / peer.params:.2f} and {whole(kind).mul / peer.mul:.2f}"
         for kind in EXTRACTORS
     )
-    return verdict(all(even), f"parameters and multiplications of the whole model, times those of attention: {ratios}")
+    return verdict(all(equal), f"parameters and multiplications of the whole model, times those of attention: {ratios}")
 
 
-def _both(own: Cost, peer: Cost) -> str:
-    return f"{own.total:,} operations to {peer.total:,}, {own.params:,} parameters to {peer.params:,}"
+def _both(cost: Cost, peer: Cost) -> str:
+    return f"{cost.total:,} operations to {peer.total:,}, {cost.params:,} parameters to {peer.params:,}"
 
 
 def verdict(holds: bool, measured: str) -> Verdict:
-    """A verdict on what leaves nothing to chance."""
+    """The verdict on a claim that is counted, so that it needs no statistics."""
     return Verdict("holds" if holds else "does not hold", "", measured, 1)
 
 
 def formulas() -> Verdict:
-    """Those of Tables 3 to 6: all entries in their summed-up form, in both versions of the text."""
+    """Tables 3 to 6: the closed form of each entry, in both versions of the text, against the mixers' prices."""
     entries = TRAINING + INFERENCE
     wrong = [e for e in entries if all((seed, "closed") in e.misprints for seed in ("000", "003"))]
     slips = sum(len(e.misprints) > 0 for e in entries) - len(wrong)
@@ -141,14 +141,14 @@ def formulas() -> Verdict:
 
 
 def numbers() -> Verdict:
-    """Table 7."""
+    """Table 7 against the mixers' prices."""
     ours = tables.table7()
     same = sum(a == b for row, printed in TABLE_7.items() for a, b in zip(ours[row], printed, strict=True))
     return verdict(ours == TABLE_7, f"{same} of {sum(map(len, TABLE_7.values()))} numbers are what the mixers charge")
 
 
 def perplexity() -> Verdict:
-    """Of loss, which is the mean of -ln p in nats."""
+    """Perplexity is e^loss, where the loss is the mean of -ln p in nats."""
     loss = 4.0
     measured = (
         f"perplexity is e^loss: at a loss of {loss:g} it is {math.exp(loss):.1f}; the order of models is the same"
@@ -157,7 +157,7 @@ def perplexity() -> Verdict:
 
 
 def epochs() -> Verdict:
-    """60,000 batches of Table 1."""
+    """60,000 batches of Table 1, in epochs."""
     starts, times = passes()
     share_read = (
         f"{starts:.3f} of all positions where a window can start; windows overlap, so that is {times:.1f} passes over"
@@ -166,7 +166,7 @@ def epochs() -> Verdict:
 
 
 def passes() -> tuple[float, float]:
-    """What Table 1 reads, in epochs of positions where a window can start, and in passes over the tokens."""
+    """How much Table 1 reads: in epochs of the positions where a window can start, and in passes over the tokens."""
     config = resolve("paper/table1")
     windows = config.training.batches * config.training.batch
     return windows / CORPUS, windows * config.model.context / CORPUS

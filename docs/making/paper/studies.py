@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.making.paper.kept_rows import Kept
 from docs.making.paper.rules import name as written
+from docs.making.paper.stored_rows import Studies
 from docs.making.paper.verdicts import in_words, p_in_words
 from docs.making.results import table
 from seqloom.core.statistics import Difference, Estimate
@@ -116,7 +116,7 @@ def links(file: str, study: Study) -> list[str]:
     ]
 
 
-def draw(studies: Kept, folder: Path = FOLDER) -> None:
+def draw(studies: Studies, folder: Path = FOLDER) -> None:
     """Writes the pictures of all studies, and removes those of studies that are gone."""
     drawn = {
         name: chart

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from docs.making.paper.verdicts import UNMEASURED, Verdict, Word
-from docs.making.results import RESULTS, last, rows
+from docs.making.results import RESULTS, newest, rows
 
 EXTRACTORS = ("she", "he", "we", "me")
 WAITED = "us_to_the_output_median"
@@ -49,7 +49,7 @@ WAITS = "The critical path is what counts: what a token's output waits for does 
 
 def raced(race: Race, folder: Path = RESULTS) -> tuple[Verdict, str]:
     """What the rows say, and the command that made them."""
-    known = [(mixer, last(rows(race.file, folder), mixer, race.which)) for mixer in EXTRACTORS]
+    known = [(mixer, newest(rows(race.file, folder), mixer, race.which)) for mixer in EXTRACTORS]
     there = [(mixer, row) for mixer, row in known if row]
     if len(there) < len(known):
         return UNMEASURED, f"python benchmarks/{race.file}.py"
@@ -68,7 +68,7 @@ def raced(race: Race, folder: Path = RESULTS) -> tuple[Verdict, str]:
 
 def waited(folder: Path = RESULTS) -> tuple[Verdict, str]:
     """Microseconds from a token to its output at two contexts, the rest of the work being done after it."""
-    near, far = ([last(rows("latency", folder), mixer, {"context": context, "batch": 1}) for mixer in EXTRACTORS]
+    near, far = ([newest(rows("latency", folder), mixer, {"context": context, "batch": 1}) for mixer in EXTRACTORS]
                  for context in (512, 4096))  # fmt: skip
     pairs = [(mixer, a, b) for mixer, a, b in zip(EXTRACTORS, near, far, strict=True) if a and b]
     if len(pairs) < len(EXTRACTORS):

@@ -57,6 +57,7 @@ def public(command: str) -> str:
 
 
 def _cut(word: str) -> str:
+    """A word of a command without the folders of a path that is outside the working directory."""
     name, sign, value = word.rpartition("=")
     path = PureWindowsPath(value) if PureWindowsPath(value).drive else PurePosixPath(value)
     elsewhere = path.is_absolute() or value.startswith("~") or ".." in path.parts

@@ -45,8 +45,8 @@ def reach(mixer: Mixer, T: int, *, rows: int = 1, seed: int = 0) -> Float[Tensor
 def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 0) -> Float[Tensor, "T T"]:
     """|∂y_t/∂x_s| at [t, s], where the mixer reads x (B, T, D); exact, or estimated from `probes` directions each.
 
-    An estimate is within about √(1 / (2·probes)) of a slope that goes one way only, nearer where it goes many ways.
-    Gradients of parameters are left alone. ValueError for fewer than one probe.
+    The relative error of an estimate is about √(1 / (2·probes)) where ∂y_t/∂x_s has rank 1, less for higher ranks. No
+    gradient of a parameter is changed. ValueError for fewer than one probe.
     """
     if probes is not None and probes < 1:
         raise ValueError(f"a slope is estimated from 1 or more probes, not from {probes}")
@@ -56,17 +56,17 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
     many = directions.shape[1]
     copies = max(1, COPIES // max(T * D, 1))
     squares = torch.zeros(T, T, dtype=torch.float64)
-    asked = directions.flatten(0, 1)  # (T·many, D)
+    flat = directions.flatten(0, 1)  # (T·many, D)
     for row in x.detach():
-        for first in range(0, len(asked), copies):
-            some = asked[first : first + copies]
+        for first in range(0, len(flat), copies):
+            some = flat[first : first + copies]
             positions = torch.arange(first, first + len(some)) // many
             with torch.enable_grad():
                 read = row.expand(len(some), T, D).clone().requires_grad_()
                 y = functional_call(mixer, frozen, (read,))
-            wanted = torch.zeros_like(y)
-            wanted[torch.arange(len(some)), positions] = some
-            (slope,) = torch.autograd.grad(y, read, wanted)
+            cotangent = torch.zeros_like(y)
+            cotangent[torch.arange(len(some)), positions] = some
+            (slope,) = torch.autograd.grad(y, read, cotangent)
             squares.index_add_(0, positions, slope.detach().double().square().sum(-1).cpu())
     scale = len(x) * (1 if probes is None else probes)
     return (squares / scale).sqrt()
@@ -95,9 +95,9 @@ def in_words(layer: int | None, model: int | None, depth: int) -> str:
 
 
 def view(mixer: Mixer, x: Stream, far: str = "") -> View:
-    """The map of a report: of the first row of x (B, T, D) and its first tokens, estimated, as a logarithm.
+    """The reach map of a report: an estimate for the first tokens of the first row of x (B, T, D), as logarithms.
 
-    `far`, the words of `in_words`, ends its meaning.
+    `far`, a sentence of `in_words`, is added to the description.
     """
     reach = reach_of(mixer, x[:1, :SHOWN], probes=PROBES)
     largest = reach.max()

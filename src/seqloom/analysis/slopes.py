@@ -53,7 +53,7 @@ def near(first: tuple[float, float], other: tuple[float, float], within: float =
 
 
 def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
-    """The exponent that fits best. ValueError unless there are two sizes or more, and all is above 0."""
+    """The exponent of the best-fitting power law. ValueError for fewer than two sizes, or for numbers not above 0."""
     if len(sizes) != len(values) or len(set(sizes)) < 2 or min(*sizes, *values) <= 0:
         raise ValueError(f"no line fits {len(values)} values at {len(sizes)} sizes: give two or more, all above 0")
     x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]

@@ -30,7 +30,7 @@ def training(sublayer: Sublayer, d: int, T: int, n: int = 1) -> Cost:
 
 
 def inference(sublayer: Sublayer, d: int, t: int, n: int = 1) -> Cost:
-    """Tables 5 and 6, corrected: the cost of one more token, at place t."""
+    """Tables 5 and 6, corrected: the cost of one more token, at position t."""
     return _cost(INFERENCE, sublayer, (d, t, n))
 
 

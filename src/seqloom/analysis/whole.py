@@ -1,8 +1,8 @@
-"""What whole models cost, one mixer in place of another: to train on a row, to read a prompt, to write one more token.
+"""The price of whole models, one mixer in place of another: to train on a row, read a prompt, write one more token.
 
-    training   a row of T tokens, its forward, each place predicting the next
+    training   a row of T tokens, its forward, each position predicting the next
     prefill    a prompt of T tokens, of which the last alone predicts
-    token      the token at place T, the T-1 before it read
+    token      the token at position T, the T-1 before it read
 
 Layers are built on the meta device, once each, as `sizes` does: the price of a large model comes at once too.
 """
@@ -56,7 +56,7 @@ def whole(config: ModelConfig, T: int) -> dict[Use, Cost]:
 
 
 def required(config: ModelConfig, costs: Mapping[Use, Cost], per: Use | Literal["sequence"] | None) -> Use:
-    """The use that `per` names: training unless it does. ValueError where a model of this kind has no such price."""
+    """The use that `per` names; training without one. ValueError where a model of this kind has no such price."""
     use: Use = "training" if per is None or per == "sequence" else per
     if use not in costs:
         raise ValueError(f"a model of kind {config.kind} does not generate: it has no price of {use}, only of training")

@@ -6,20 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.bench import bench
-from seqloom.cli.board import board
-from seqloom.cli.calibrate import calibrate
-from seqloom.cli.compare import compare
+from seqloom.cli.compare import bench, compare
 from seqloom.cli.data import data
-from seqloom.cli.exits import exits
 from seqloom.cli.extrapolate import extrapolate
-from seqloom.cli.folder import folder
 from seqloom.cli.knn import knn
 from seqloom.cli.markov_gap import markov_gap
-from seqloom.cli.paper import paper
+from seqloom.cli.options import Run, folder
 from seqloom.cli.recall import recall
-from seqloom.cli.text import Run, evaluate, generate
-from seqloom.cli.thresholds import thresholds
+from seqloom.cli.studies import board, calibrate, exits, paper, thresholds
+from seqloom.cli.text import evaluate, generate
 from seqloom.cli.train import train
 from seqloom.cli.verify import verify
 
@@ -70,12 +65,12 @@ def list_mixers(
         option = "--backends" if which else "--patterns"
         raise typer.BadParameter(f"{option} is a list of its own: give nothing else with it")
     if which:
-        from seqloom.cli.listing import backends
+        from seqloom.cli.environment import backends
 
         print(backends())
         return
     if drawn:
-        from seqloom.cli.patterns import patterns
+        from seqloom.cli.mixers import patterns
 
         print(patterns())
         return
@@ -91,7 +86,7 @@ def settings(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Every setting of a run with type, bounds, default and meaning; or those of a path, a mixer or a name."""
-    from seqloom.cli.settings_tree import settings as shown
+    from seqloom.cli.settings import settings as shown
 
     print(shown(path, as_json=as_json))
 
@@ -106,12 +101,12 @@ def cost(
     whole model, in training, prefill and for one more token; `--set` changes its settings. `seqloom cost --all --sort
     total` prices it with every mixer in turn.
     """
-    from seqloom.cli.priced import wanted
+    from seqloom.cli.cost_request import requested
 
-    asked = wanted(kind, context.args)
-    from seqloom.cli.pricing import price
+    request = requested(kind, context.args)
+    from seqloom.cli.cost import price
 
-    print(price(asked))
+    print(price(request))
 
 
 def report(
@@ -135,7 +130,7 @@ def distill(
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Turns a run's taps (HE, WE, ME) into poles, so that it generates from a state of one size, and says the price."""
-    from seqloom.cli.distilling import distilled
+    from seqloom.cli.conversion import distilled
 
     print(distilled(run, order, out, data=data, batch=batch, step=step))
 
@@ -146,9 +141,9 @@ def arpa(
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Writes the n-grams of a Kneser-Ney run as an ARPA file, tokens by their names in tokenizer.json."""
-    from seqloom.cli.arpa import written
+    from seqloom.cli.conversion import written_as_arpa
 
-    print(written(run, out, step))
+    print(written_as_arpa(run, out, step))
 
 
 def demo(
@@ -158,7 +153,7 @@ def demo(
     scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",
 ) -> int:
     """Trains five mixers on stories from a known grammar, compares them and prints the conclusion."""
-    from seqloom.cli.showing import shown
+    from seqloom.cli.demo import shown
 
     return shown(out, scale)
 

@@ -1,41 +1,91 @@
-"""`seqloom bench`: mixers timed side by side; loads nothing heavy before it runs."""
+"""`seqloom bench`: mixers timed side by side, as a table or as JSON."""
 
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
 
-import typer
+import torch
 
-from seqloom.cli.folder import folder
+from seqloom.analysis.origin import origin
+from seqloom.cli.comparison import typed
+from seqloom.core.table import table, written
+from seqloom.experiments.bench import Timed, bench, run_bench
+from seqloom.experiments.study import Stopped
+
+HEAD = ("mixer", "ms", "quartiles", "ratio", "quartiles", "operations a token", "backends")
+WORDS = {
+    "sublayer": "forward and backward of the mixer with its projections",
+    "forward": "forward of the mixer with its projections",
+    "token": "one generated token",
+    "step": "one training step of the whole model",
+}
+MOST_THREADS = 1024
 
 
-def bench(
-    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=1")],
-    against: Annotated[str, typer.Option(help="the mixer that all others are ratios to")] = "attention:heads=32",
-    what: Annotated[
-        str, typer.Option(help="sublayer: forward and backward; forward; token: one generated; step: of a whole model")
-    ] = "sublayer",
-    dim: Annotated[int | None, typer.Option(help="channels (128)")] = None,
-    context: Annotated[int | None, typer.Option(help="tokens of a window (128)")] = None,
-    batch: Annotated[int | None, typer.Option(help="windows read at once (as many as hold 8,192 tokens)")] = None,
-    repeats: Annotated[int, typer.Option(help="rounds in which all take turns")] = 7,
-    threads: Annotated[int | None, typer.Option(help="threads of torch")] = None,
-    preset: Annotated[str | None, typer.Option(help="whose model and sizes a step trains (paper/small)")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="a folder for the rows; a race whose rows it holds is not run again", parser=folder, metavar="PATH"
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
-) -> None:
-    """Times mixers side by side, after checking that each computes what its reference does."""
-    from seqloom.cli.checked import require_contenders
+def timed(
+    mixers: Sequence[str],
+    against: str,
+    *,
+    dim: int | None = None,
+    context: int | None = None,
+    batch: int | None = None,
+    what: str = "sublayer",
+    repeats: int = 7,
+    threads: int | None = None,
+    preset: str | None = None,
+    as_json: bool = False,
+    out: Path | None = None,
+) -> str:
+    """The rows of a race as a table, or with `as_json` as one JSON object.
 
-    require_contenders([*mixers, against], preset or "paper/small", ["data.source=stories"])
-    from seqloom.cli.timing import timed
+    They are stored in the folder `out`; where it holds the rows of this race already, those are shown. ValueError and
+    OSError for input that does not fit, before anything is timed; ValueError for a mixer that is wrong.
+    """
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f"--threads must be 1 … {MOST_THREADS:,}, not {threads}")
+    with _threads(threads), TemporaryDirectory() as temporary:
+        cell = bench(mixers, against, dim=dim, context=context, batch=batch, what=what, repeats=repeats, preset=preset)
+        try:
+            rows = run_bench(cell, out or Path(temporary), typed())
+        except Stopped:  # a race is saved only at its end
+            raise KeyboardInterrupt from None
+        source = origin(typed())
+    if as_json:
+        return json.dumps({"rows": [row.model_dump(mode="json") for row in rows], **source})
+    return _shown(rows, source["machine"])
 
-    sizes = {"dim": dim, "context": context, "batch": batch}
-    text = timed(
-        mixers, against, **sizes, what=what, repeats=repeats, threads=threads, preset=preset, as_json=as_json, out=out
+
+def _shown(rows: list[Timed], machine: str) -> str:
+    first = rows[0]
+    title = (
+        f"{WORDS[first.what]}: dim {first.dim:,}, context {first.context:,}, batch {first.batch:,}; "
+        f"medians of {first.repeats} interleaved runs\n{machine}"
     )
-    print(text)
+    cells = [
+        (
+            *(row.mixer, row.ms_median, _range(row.ms_quartiles)),
+            *(row.ratio_median, _range(row.ratio_quartiles), row.operations_a_token),
+            ", ".join(f"{op} {' and '.join(names)}" for op, names in row.backends.items()) or None,
+        )
+        for row in rows
+    ]
+    lines = [title, "", table(HEAD, cells), "", f"ratio: to {first.against}, round by round; outputs were checked"]
+    if first.loaded:
+        lines.append("other processes used the cores meanwhile: trust the ratios more than the times")
+    return "\n".join(lines)
+
+
+def _range(quartiles: Sequence[float]) -> str:
+    return " … ".join(written(quartile) for quartile in quartiles)
+
+
+@contextmanager
+def _threads(wanted: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

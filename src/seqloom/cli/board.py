@@ -1,43 +1,95 @@
-"""`seqloom study board`: the replacements of attention at equal parameters, each at its best learning rate."""
+"""The work of `seqloom study board`: it announces, plans, trains or times, and shows the standings."""
 
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Any, final
 
-import typer
+from seqloom.cli.comparison import typed
+from seqloom.experiments.board.announced import announced
+from seqloom.experiments.board.lineup import BELOW, BESIDE, DECISIONS, HOST, ROWS, title
+from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, read_times, stored
+from seqloom.experiments.board.study import Board
+from seqloom.experiments.plan import plan
+from seqloom.experiments.runner import Workers, run
+from seqloom.experiments.study import Stopped
+from seqloom.experiments.summary import failures
+from seqloom.report.board import page, table
+from seqloom.report.board.standing import Board as Standings
+from seqloom.report.board.standing import Lineup, Question
 
-from seqloom.cli.folder import folder
+RECALLED = Path("results/recall_trained.jsonl")
+"""rows of probes that were trained to their end"""
 
 
-def board(
-    out: Annotated[
-        Path,
-        typer.Option(help="the folder for the runs; the same command goes on there", parser=folder, metavar="PATH"),
-    ],
-    data: Annotated[
-        str | None, typer.Option("--data", "--source", help="a folder of texts whose authors are named")
-    ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="print decisions, price and time, and train nothing")] = False,
-    results: Annotated[
-        Path | None,
-        typer.Option(help="rows of runs that are not run again (results/board.jsonl)", parser=folder, metavar="PATH"),
-    ] = None,
-    merge: Annotated[
-        bool, typer.Option("--merge", help="add the finished runs in --out to --results, show the board, train nothing")
-    ] = False,
-    race: Annotated[
-        bool, typer.Option("--race", help="time steps and tokens instead, while the machine does nothing else")
-    ] = False,
-    change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=100")] = None,
-    jobs: Annotated[int, typer.Option(help="runs that train at once, with a share of the cores each")] = 1,
-) -> int:
-    """Trains all rows of the board, those of its five decisions first; Ctrl-C saves, and the same command goes on."""
-    from seqloom.cli.checked import require_settings
+@final
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command."""
 
-    if not merge:
-        require_settings("board/small", change or [], data)
-    from seqloom.cli.boarding import Asked, boarded
-    from seqloom.experiments.board.rows import STORED
-    from seqloom.experiments.runner import Workers
+    data: str | None
+    changes: Sequence[str]
+    results: Path
+    merge: bool
+    race: bool
+    plan: bool
 
-    asked = Asked(data, tuple(change or ()), results or STORED, merge, race, plan)
-    return boarded(asked, out, Workers(jobs))
+    @property
+    def times(self) -> Path:
+        """The file of times, next to that of rows."""
+        return self.results.with_name(f"{self.results.stem}_{TIMES}.jsonl")
+
+
+def boarded(asked: Asked, out: Path, workers: Workers) -> int:
+    """The exit code: of a signal if one stopped it, 2 where a run failed."""
+    if asked.merge:
+        new, whole = merge(out, asked.results)
+        raced = merge_times(out, asked.times)
+        print(f"{new:,} new rows, {raced:,} times; {asked.results} holds {whole:,} rows")
+        show(out, asked)
+        return 0
+    if asked.data is None:
+        raise ValueError("give --data, a folder of texts whose authors are named")
+    board = Board(asked.data, tuple(asked.changes), stored(asked.results))
+    print(announced(board), flush=True)
+    study = board.race if asked.race else board.study
+    if asked.plan:
+        print(f"\n{plan(study, out, workers)}")
+        return 0
+    code = 0
+    try:
+        for line in failures(run(study, out, workers, command=typed())):
+            print(f"seqloom: {line}", file=sys.stderr)
+            code = 2
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        code = stopped.code
+    show(out, asked)
+    return code
+
+
+def show(out: Path, asked: Asked) -> None:
+    """Prints the table and the decisions by the rows of this folder and of --results, and writes OUT/board.html."""
+    rows = list({**stored(asked.results), **finished(out)}.values())
+    if not rows:
+        print("no run is finished yet")
+        return
+    board, times = Standings.of(rows, lineup()), table.Times([*read_times(asked.times)])
+    if not board.standings:
+        print("no run has ended with a loss yet")
+        return
+    print(f"\n{table.text(board, times)}")
+    print(f"\nthe page is {page.write(out / 'board.html', page.report(board, times, recalled()))}")
+
+
+def recalled() -> list[dict[str, Any]]:
+    """The stored rows of probes."""
+    return read_times(RECALLED)
+
+
+def lineup() -> Lineup:
+    """The titles, the baseline and the questions that were fixed before the runs."""
+    names = [contender.name for contender in (*ROWS, *BESIDE)] + list(BELOW)
+    questions = [Question(decision.question, decision.first, decision.second) for decision in DECISIONS]
+    return Lineup({name: title(name) for name in names}, HOST, tuple(BELOW), questions)

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from seqloom.cli.text import TEXT
+from seqloom.cli.options import TEXT
 
 
 class SourceFirst(TyperGroup):
@@ -46,7 +46,7 @@ def survey(
     Episodes are recorded: ENV is an environment of gymnasium, as CartPole-v1, or TMaze-LENGTH; POLICY is random,
     scripted or mixed; then, if wanted, :COUNT:SEED. They are kept, and a run learns from them by the same name.
     """
-    from seqloom.cli.surveying import surveyed
+    from seqloom.cli.survey import surveyed
 
     print(surveyed(source, vocab, tokenizer, column, as_json=as_json))
 

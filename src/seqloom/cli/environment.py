@@ -1,4 +1,4 @@
-"""Versions and abilities of this installation: `seqloom --version` and `seqloom doctor`."""
+"""What is installed and what runs here: `seqloom --version`, `seqloom doctor` and `seqloom list --backends`."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -10,7 +10,8 @@ from seqloom import __version__
 from seqloom.core.available_memory import available_memory, written
 from seqloom.core.table import table
 from seqloom.data import cache
-from seqloom.ops import backends
+from seqloom.ops import backends as chooser
+from seqloom.ops.op import CHANNELS, Op
 
 NEEDED = ("torch", "numpy", "scipy", "tokenizers", "safetensors", "pydantic", "typer", "rich")
 OPTIONAL = {
@@ -19,6 +20,8 @@ OPTIONAL = {
     "submitit": "jobs of a cluster: pip install 'seqloom[cluster]'",
 }
 """(module, its purpose and its extra)"""
+SIZES = ((1, 1), (1, 32), (8, 32), (8, 1024))
+"""batch and tokens that each op is asked at"""
 
 
 def versions() -> str:
@@ -40,8 +43,8 @@ def environment() -> str:
         ("cache", str(cache.folder())),
     ]
     rows = []
-    for op, names in sorted(backends.known().items()):
-        lacking = backends.lacking(op)
+    for op, names in sorted(chooser.known().items()):
+        lacking = chooser.lacking(op)
         rows += [(op, name, lacking.get(name, "yes")) for name in names]
     parts = [_listed("installed", installed), _listed("machine", machine), table(("op", "backend", "runs here"), rows)]
     return "\n\n".join(parts)
@@ -56,7 +59,7 @@ def device() -> str:
 
 def native() -> str:
     """`yes`, or why no C source of ours becomes a library here."""
-    reasons = {lacking for op in backends.known() for name, lacking in backends.lacking(op).items() if name == "native"}
+    reasons = {lacking for op in chooser.known() for name, lacking in chooser.lacking(op).items() if name == "native"}
     return f"no: {'; '.join(sorted(reasons))}" if reasons else "yes"
 
 
@@ -70,3 +73,33 @@ def _version(package: str) -> str | None:
 def _listed(title: str, lines: list[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in lines)
     return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines)])
+
+
+def backends() -> str:
+    """A table of every op's backends: whether each is available here, and at which sizes an op chooses it by itself.
+
+    The choice is observed by running each op on this machine's CPU, with gradients, at a few sizes; a size is at two
+    backends where it depends on the kind of weights too.
+    """
+    rows = []
+    for name, op in sorted(chooser.ops().items()):
+        lacking, chosen = op.lacking(), _chosen(op)
+        for backend in op.backends:
+            rows.append((name, backend, lacking.get(backend, "yes"), ", ".join(chosen.get(backend, [])) or None))
+    head = ("op", "backend", "available here", f"chosen at batch x tokens, {CHANNELS} channels")
+    return table(head, rows)
+
+
+def _chosen(op: Op) -> dict[str, list[str]]:
+    chosen: dict[str, list[str]] = {}
+    for B, T in SIZES:
+        with chooser.recorded() as ran:
+            for example in op.examples:
+                example(_zeros, B, T)
+        for name in ran.get(op.name, []):
+            chosen.setdefault(name, []).append(f"{B} x {T}")
+    return chosen
+
+
+def _zeros(*sizes: int) -> torch.Tensor:
+    return torch.zeros(sizes, requires_grad=True)

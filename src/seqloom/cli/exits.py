@@ -1,45 +1,111 @@
-"""`seqloom study exits`: a classifier that says how sure a token is after a layer; loads nothing heavy at first."""
+"""Early exits on the command line: `study exits`, `study thresholds`, `study calibrate` and the option `--exit-by`."""
 
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from seqloom.cli.retrieval import model_of, tokens_of
+from seqloom.core.config import near
+from seqloom.core.model import Model
+from seqloom.core.table import table
+from seqloom.depth.classifier import Confident
+from seqloom.depth.store import NAME, open_exits, require_new, save_exits, save_thresholds
+from seqloom.evaluation.calibration import calibrate
+from seqloom.evaluation.thresholds import search_thresholds
+from seqloom.generation.exits import MEASURES, Measure
+from seqloom.training.exit_fitting import fit_exits
 
-from seqloom.cli.folder import folder
-from seqloom.cli.text import TEXT, Run, given_of
+
+def trained(
+    run: Path, data: str, out: Path, column: str | None, step: int | None, how: Mapping[str, Any], *, as_json: bool
+) -> str:
+    """Trains a classifier, stores it, and returns a table of its exits on the last tenth of the text."""
+    require_new(out)
+    model = model_of(run, step)
+    fitted = fit_exits(model, tokens_of(run, model, data, column), **how)
+    save_exits(fitted.classifier, model, data, out)
+    losses = {"before": fitted.before, "after": fitted.after}
+    if as_json:
+        return json.dumps({**losses, "judged": [asdict(row) for row in fitted.judged]})
+    head = ("the last tenth of the text", f"layers of {len(model.config.mixers)}", "tokens that differ", "right")
+    rows = [(row.by, row.layers, 1 - row.same, row.right) for row in fitted.judged]
+    note = f"loss {fitted.before:.4f} nats before training, {fitted.after:.4f} after; use it by --exit-by {out}"
+    return f"{table(head, rows)}\n\n{note}"
 
 
-def exits(
-    run: Run,
-    data: Annotated[str, typer.Option(help=f"the text to learn from, which the run may know: {TEXT}, stories")],
-    out: Annotated[Path, typer.Option(help="the folder of the classifier", parser=folder, metavar="PATH")],
-    kind: Annotated[
-        str,
-        typer.Option(
-            help="learned: would later layers change the likeliest token (CALM); Depth-Adaptive's: sequence, one layer "
-            "for a text, by its prompt; multinomial, one for each token; geometric, on or not after each layer"
-        ),
-    ] = "learned",
-    oracle: Annotated[
-        str | None, typer.Option(help="of Depth-Adaptive's: likelihood (unless given) or correctness of each layer")
-    ] = None,
-    penalty: Annotated[
-        float | None, typer.Option(help="of Depth-Adaptive's: what a layer costs, in nats or right tokens; 0.1")
-    ] = None,
-    width: Annotated[
-        float | None, typer.Option(help="of multinomial and geometric: σ, how far the oracle looks around a token; 1")
-    ] = None,
-    batches: Annotated[int, typer.Option(help="windows are read so many times", min=1)] = 300,
-    batch: Annotated[int, typer.Option(help="windows of a batch", min=1)] = 16,
-    rate: Annotated[float, typer.Option(help="learning rate, of Adam")] = 0.01,
-    seed: Annotated[int, typer.Option(help="the same seed reads the same windows")] = 0,
-    column: Annotated[str | None, typer.Option(help="the column or field of the text")] = None,
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
-) -> None:
-    """Trains a linear classifier of a run's layers, which stay as they are, for `--exit-by`."""
-    from seqloom.cli.exiting import trained
+def searched(
+    run: Path,
+    folder: Path,
+    data: str,
+    column: str | None,
+    step: int | None,
+    grid: list[float],
+    delta: float,
+    seed: int,
+    *,
+    as_json: bool,
+) -> str:
+    """Finds a threshold for each layer of a classifier, stores them with it and returns what they give."""
+    model = model_of(run, step)
+    classifier = open_exits(folder, model)
+    if not isinstance(classifier, Confident):
+        raise ValueError(f"a classifier of kind {classifier.config.kind} chooses the layer itself, without thresholds")
+    tokens = tokens_of(run, model, data, column)
+    result = search_thresholds(model, classifier, tokens, grid=grid, delta=delta, seed=seed)
+    if result.best is not None:
+        save_thresholds(result.best.thresholds, folder)
+    if as_json:
+        return json.dumps(asdict(result))
+    rows = [("all layers", float(len(model.config.mixers)), result.right)]
+    rows += [(f"--exit {row.thresholds[0]:g}, without decay", row.layers, row.right) for row in result.alike]
+    if result.best is None:
+        answer = "no combination is right enough: ask for a larger --delta, or a --grid that goes up to 1"
+    else:
+        rows.append(("the best of all", result.best.layers, result.best.right))
+        named = ", ".join(f"{value:g}" for value in result.best.thresholds)
+        answer = f"of {result.combinations:,} combinations the best, {named}, is stored in {folder}: leave --exit out"
+    return f"{table((data, f'layers of {len(model.config.mixers)}', 'right'), rows)}\n\n{answer}"
 
-    how: dict[str, Any] = {"kind": kind, "batches": batches, "batch": batch, "rate": rate, "seed": seed}
-    how |= given_of({"oracle": oracle, "penalty": penalty, "width": width})
-    print(trained(run, data, out, column, step, how, as_json=as_json))
+
+def calibrated(
+    run: Path,
+    data: str,
+    thresholds: list[float],
+    delta: float,
+    epsilon: float,
+    by: str,
+    longest: int,
+    step: int | None,
+    *,
+    as_json: bool,
+) -> str:
+    """The rows of all thresholds, and the one that is chosen."""
+    model = model_of(run, step)
+    tokens = tokens_of(run, model, data, None)
+    asked: dict[str, Any] = {"delta": delta, "epsilon": epsilon, "by": measure_of(model, by), "longest": longest}
+    result = calibrate(model, tokens, thresholds=thresholds, **asked)
+    if as_json:
+        return json.dumps({**asdict(result), "delta": delta, "epsilon": epsilon, "by": by})
+    rows = [list(row) for row in zip(result.thresholds, result.depths, result.losses, result.p, strict=True)]
+    head = ("--exit", f"layers of {len(model.config.mixers)}", "tokens that differ", "p")
+    if result.chosen is None:
+        answer = f"no threshold is sure enough: read more than {result.texts:,} texts, or ask for a larger --delta"
+    else:
+        how = "" if by == "softmax" else f" --exit-by {by}"
+        answer = (
+            f"--exit {result.chosen:g}{how}: at most {delta:.0%} of tokens differ, with probability {1 - epsilon:.0%}"
+        )
+    return f"{table(head, rows)}\n\n{answer}"
+
+
+def measure_of(model: Model, named: str) -> Measure:
+    """The measure that `--exit-by` names: a word, or the folder of a classifier."""
+    word = next((measure for measure in MEASURES if measure == named), None)
+    if word is not None:
+        return word
+    if not Path(named, NAME).is_file():
+        known = near(named, MEASURES)
+        raise ValueError(f"--exit-by {named[:60]!r} is no measure and no folder of `seqloom study exits`; {known}")
+    return open_exits(named, model)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.folder import folder
+from seqloom.cli.options import folder, sizes
 
 if TYPE_CHECKING:
     from seqloom.experiments.extrapolate import Longer
@@ -26,8 +26,8 @@ def extrapolate(
     jobs: Annotated[int, typer.Option(help="models that read at once, with a share of the cores each")] = 1,
 ) -> int:
     """Loss against length beyond training, for each run; one whose positions end there has a row with the reason."""
-    numbers = whole_numbers("--lengths", lengths)
-    from seqloom.cli.comparing import typed
+    windows = sizes("--lengths", lengths)
+    from seqloom.cli.comparison import typed
     from seqloom.experiments.extrapolate import Extrapolate, Longer
     from seqloom.experiments.results import RESULTS
     from seqloom.experiments.runner import Workers, run
@@ -35,7 +35,7 @@ def extrapolate(
     from seqloom.experiments.summary import failures
     from seqloom.report.extrapolate import write
 
-    study = Extrapolate(runs, numbers, data)
+    study = Extrapolate(runs, windows, data)
     try:
         results = run(study.study, out, Workers(jobs), command=typed())
     except Stopped as stopped:
@@ -48,14 +48,6 @@ def extrapolate(
         print("\n" + printed(rows))
         print(f"\nthe report is {write(out)}: open it in a browser; the rows are in {out / RESULTS}")
     return 2 if results.failed else 0
-
-
-def whole_numbers(option: str, text: str) -> list[int]:
-    """The numbers, from 1 on, that `32,64,128` names. ValueError, which names the option, for anything else."""
-    words = text.split(",")
-    if not all(word.strip().isdecimal() and len(word) < 10 and int(word) > 0 for word in words):
-        raise ValueError(f"{option} is some whole numbers from 1, as 32,64,128, not {text[:100]!r}")
-    return [int(word) for word in words]
 
 
 def printed(rows: "Sequence[Longer]") -> str:

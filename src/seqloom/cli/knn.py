@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.folder import folder
-from seqloom.cli.text import TEXT, Run, Search
+from seqloom.cli.options import TEXT, Run, Search, folder, numbers
 
 knn = typer.Typer(
     no_args_is_help=True,
@@ -38,7 +37,7 @@ def build(
     step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
 ) -> None:
     """Reads a text once and keeps, for each token, its key and the token that followed."""
-    from seqloom.cli.retrieving import built
+    from seqloom.cli.retrieval import built
 
     print(built(run, data, out, batch, stride, half, lists, probes, column, step))
 
@@ -61,21 +60,10 @@ def tune(
 ) -> None:
     """Tries every k, λ and temperature on a text and stores the best; `evaluate` and `generate` then take it."""
     grid = (
-        _numbers("--k", k, int),
-        _numbers("--weights", weights, float),
-        _numbers("--temperatures", temperatures, float),
+        numbers("--k", k, "8,64", int),
+        numbers("--weights", weights, "0.1,0.25"),
+        numbers("--temperatures", temperatures, "1,10"),
     )
-    from seqloom.cli.retrieving import tuned
+    from seqloom.cli.retrieval import tuned
 
     print(tuned(run, store, data, grid, batch, search, column, step, as_json=as_json))
-
-
-def _numbers(option: str, text: str, kind: type[int] | type[float]) -> list[float]:
-    """The numbers of `8,64,512`. ValueError for anything else; their range is checked later."""
-    try:
-        if len(text) > 1000:
-            raise ValueError
-        return [kind(word) for word in text.split(",")]
-    except ValueError:
-        what = "whole numbers, as 8,64" if kind is int else "numbers, as 0.1,0.25"
-        raise ValueError(f"{option} is a list of {what}, not {text[:60]!r}") from None

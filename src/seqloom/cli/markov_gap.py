@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.folder import folder
+from seqloom.cli.options import folder, sizes
 
 if TYPE_CHECKING:
     from seqloom.experiments.markov_gap import Gap
@@ -41,12 +41,11 @@ def markov_gap(
 ) -> int:
     """How far each model stays from the loss of the true chain, order by order; a table, a figure, rows."""
     from seqloom.cli.checked import require_contenders
-    from seqloom.cli.extrapolate import whole_numbers
 
     named = [*(models or (*MODELS, *MARKOV))]
-    numbers = whole_numbers("--orders", orders)
+    numbers = sizes("--orders", orders)
     require_contenders(named, "tiny", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparing import typed
+    from seqloom.cli.comparison import typed
     from seqloom.experiments.contenders import contender
     from seqloom.experiments.markov_gap import Gap, MarkovGap
     from seqloom.experiments.plan import plan as planned

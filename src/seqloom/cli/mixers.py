@@ -1,15 +1,26 @@
-"""`seqloom list`: the mixers in 80 columns, or one of them whole. Reads registry.json, and loads no torch."""
+"""`seqloom list`: all mixers, one of them in full, or which keys they look at. Reads registry.json, not torch."""
 
 import json
+from textwrap import wrap
 from typing import Any
 
 from seqloom.cli import registry
-from seqloom.cli.settings_text import lines
+from seqloom.cli.settings import lines
 from seqloom.core.config import near
 from seqloom.core.table import table
 
 SIZES = "dim 128, context 128"
 """the sizes of the prices in the registry"""
+WIDE = ("mixer", "what it is", "causal", "streams", "state", "longest", "selects ahead", "settings")
+LEGEND = (
+    "Rows are queries, columns are keys, of 24 tokens.\n"
+    "w window or block   d every d-th token   s ends of segments   b another block\n"
+    "g global token      r random block       . not looked at"
+)
+WIDTH = 80
+GAP = "  "
+ABREAST = 3
+"""drawings next to each other in 80 columns"""
 
 
 def listed(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:
@@ -49,9 +60,6 @@ def shown(name: str, *, as_json: bool = False) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-WIDE = ("mixer", "what it is", "causal", "streams", "state", "longest", "selects ahead", "settings")
-
-
 def _wide(name: str, mixer: dict[str, Any]) -> tuple[object, ...]:
     traits = mixer["traits"]
     can = (traits["causal"], traits["streams"], traits["state"], traits["longest"] or "any", traits["selects_ahead"])
@@ -75,3 +83,23 @@ def _price(price: dict[str, dict[str, int]]) -> str:
     names = {"total": "arithmetic operations", "params": "parameters", "state": "numbers of state"}
     rows = [(word, *(cost[name] for cost in price.values())) for name, word in names.items()]
     return table(("", *(heads[use] for use in price)), rows)
+
+
+def patterns() -> str:
+    """Every mixer that has patterns, with a drawing of each."""
+    drawings = [
+        drawing(name, pattern) for name, mixer in registry.mixers().items() for pattern in mixer.get("patterns", [])
+    ]
+    return "\n\n".join([LEGEND, *drawings])
+
+
+def drawing(name: str, pattern: dict[str, Any]) -> str:
+    """One mixer under some settings: which, and the drawings of its heads next to each other."""
+    form = "causal" if pattern["causal"] else "bidirectional"
+    heads = list(pattern["heads"].items())
+    lines = wrap(f"{name} ({form}): {', '.join(pattern['settings'])}", WIDTH, subsequent_indent="  ")
+    for first in range(0, len(heads), ABREAST):
+        some = heads[first : first + ABREAST]
+        lines.append(GAP.join(f"{title:{len(rows[0])}}" for title, rows in some).rstrip())
+        lines += [GAP.join(row) for row in zip(*(rows for _, rows in some), strict=True)]
+    return "\n".join(lines)

@@ -1,46 +1,104 @@
-"""`seqloom study paper`: the Extractor paper's figures and tables by their numbers."""
+"""The work of `seqloom study paper`: the plan, the runs, and then each figure as rows, page and table."""
 
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import final
 
-import typer
+from seqloom.cli.comparison import typed
+from seqloom.core.seeds import require_count
+from seqloom.core.table import table
+from seqloom.experiments.paper import tables, writings
+from seqloom.experiments.paper.cells import Paper, failures
+from seqloom.experiments.paper.grid import Grid
+from seqloom.experiments.paper.rows import write
+from seqloom.experiments.paper.scales import scale_of
+from seqloom.experiments.paper.studies import STUDIES, named
+from seqloom.experiments.paper.study import Study
+from seqloom.experiments.plan import plan
+from seqloom.experiments.results import Results
+from seqloom.experiments.runner import Workers, known, run
+from seqloom.experiments.study import Stopped
+from seqloom.report.study import page
+from seqloom.report.study.compared import Compared
+from seqloom.report.study.rows import read
+from seqloom.report.study.table import columns, table_rows
 
-from seqloom.cli.folder import folder
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command."""
+
+    scale: str
+    out: Path | None
+    source: str | None
+    plan: bool
+    seeds: int | None
+    batches: int | None
+    only: tuple[str, ...]
+    sets: tuple[str, ...]
+    allow_drift: bool
 
 
-def paper(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            help="fig7 … fig11, table2 … table7, equal-params, equal-mul, equal-time, groups, controls, lr, or all"
-        ),
-    ],
-    scale: Annotated[str, typer.Option(help="full: the paper's settings; small: hours on two cores; tiny")] = "small",
-    out: Annotated[
-        Path | None,
-        typer.Option(help="the folder for cells and figures (runs/paper-SCALE)", parser=folder, metavar="PATH"),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--source", "--data", help="a text file, a folder, .jsonl, .parquet, gutenberg-children, stories"),
-    ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
-    seeds: Annotated[int | None, typer.Option(help="runs of each model, with other weights and dropout")] = None,
-    batches: Annotated[int | None, typer.Option(help="of each cell, in place of the scale's; more go on")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="this model alone, as she or attention:heads=32")] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all, as training.compile=true")
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="cells that train at once, with a share of the cores each")] = 1,
-    cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
-    cluster_set: Annotated[
-        list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
-    ] = None,
-    allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
-) -> int:
-    """The Extractor paper's figures and tables; cells that are done are not trained again; Ctrl-C saves."""
-    from seqloom.cli.replicating import Asked, replicated
-    from seqloom.experiments.runner import Workers
+def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
+    """Runs the command and returns the exit code: of a signal if one stopped it, 2 where a run failed."""
+    figures, numbers = named(names)
+    scale = scale_of(asked.scale)
+    if asked.seeds is not None:
+        require_count(asked.seeds, "--seeds")
+    if asked.batches is not None and asked.batches < 1:
+        raise ValueError(f"--batches must be at least 1, not {asked.batches}")
+    plain = [number for number in numbers if number != "table2"]
+    if plain:
+        print("\n\n".join(tables.shown(int(number.removeprefix("table"))) for number in plain))
+    if len(plain) == len(figures) + len(numbers):
+        return 0
+    out = asked.out or Path("runs") / f"paper-{asked.scale}"
+    grid = Grid(scale, out, source=asked.source, sets=asked.sets, batches=asked.batches)
+    studies = [(STUDIES[name](grid).only(asked.only), asked.seeds or scale.seeds.get(name, 1)) for name in figures]
+    writers = writings.cells(grid) if "table2" in numbers else []
+    paper = Paper(grid, studies, writers, raced=workers.cluster is None, allow_drift=asked.allow_drift)
+    print(f"{plan(paper.study, out, workers)}\n", flush=True)
+    if asked.plan:
+        return 0
+    code = 0
+    try:
+        results = run(paper.study, out, workers, command=typed())
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        code, results = stopped.code, known(paper.study, out)
+    for study, seeds in studies:
+        _show(paper, study, seeds, results)
+    if writers and code == 0:
+        print("\nTable 2: generated texts, top-p 0.6\n")
+        print("\n\n".join(_text_of(writing) for writing in writings.write(grid, typed())))
+    failed = failures(results)
+    for name, why in failed.items():
+        print(f"seqloom: {name} failed: {why}", file=sys.stderr)
+    return code or (2 if failed else 0)
 
-    asked = Asked(scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), allow_drift)
-    return replicated(names, asked, Workers(jobs, cluster, tuple(cluster_set or ())))
+
+def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
+    """Writes the rows and the page of a study, and prints its table."""
+    grid = paper.grid
+    raced = paper.seconds(study, results)
+    write(grid, study, seeds, command=typed(), failed=failures(results), raced=raced)
+    rows = grid.out / f"{study.name}.jsonl"
+    path, result = page.write(rows), read(rows)
+    head = ["model", *(column.name for column in columns(result))]
+    body = table(head, [[line.series, *row] for line, row in table_rows(result)])
+    beneath = Compared(result, "held_out").beneath
+    print("\n".join([study.heading, " ".join(page.caption(result)), "", body, beneath, *result.figure["notes"]]))
+    print(f"\nthe figure is {path}, its rows are {rows}\n", flush=True)
+
+
+def _text_of(writing: writings.Writing) -> str:
+    """A generated text of Table 2 under the name of its model, and how far its training is."""
+    if writing.text is None:
+        return f"{writing.name} (unfinished): no checkpoint yet"
+    progress = (
+        "" if writing.batches >= writing.asked else f" (unfinished: {writing.batches:,} of {writing.asked:,} batches)"
+    )
+    return f"{writing.name}{progress}: {writing.text}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.folder import folder
+from seqloom.cli.options import folder
 
 if TYPE_CHECKING:
     from seqloom.experiments.probe_cell import Answers
@@ -57,7 +57,7 @@ def recall(
     from seqloom.cli.checked import require_contenders
 
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparing import typed
+    from seqloom.cli.comparison import typed
     from seqloom.experiments.contenders import contender
     from seqloom.experiments.plan import plan as planned
     from seqloom.experiments.probe_cell import Answers

@@ -1,21 +1,14 @@
-"""`seqloom generate`, `evaluate` and `data`: models and text; loads nothing heavy before they run."""
+"""`seqloom generate` and `evaluate`: models and text; loads nothing heavy before they run."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
+from seqloom.cli.options import TEXT, Knn, Run, Search, given_of, numbers
+
 NOTHING_DRAWN = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
 """the defaults of the options of drawing"""
-Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
-Knn = Annotated[
-    Path | None, typer.Option(help="mix in what followed in a store of this run: the --out of `seqloom knn build`")
-]
-Search = Annotated[
-    str | None,
-    typer.Option(help="of a store: exact, flat (faiss) or lists (faiss; where the store has them, unless given)"),
-]
 
 
 def generate(
@@ -79,18 +72,13 @@ def generate(
     drawing: dict[str, Any] = {"stop": stop or [], **sampling}
     changed = {name: value for name, value in drawing.items() if value != NOTHING_DRAWN[name]}
     require_one_way(searching, changed | ways)
-    from seqloom.cli.writing import write, write_best
+    from seqloom.cli.generation import write, write_best
 
     how: dict[str, Any] = {"step": step, "max_tokens": max_tokens, "mode": mode, "hop": hop}
     if beams is not None:
         write_best(run, prompt, **how, **searching)
         return
     write(run, prompt, **how, ways=ways, **drawing)
-
-
-def given_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that the command line has."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
@@ -144,15 +132,16 @@ def evaluate(
         idle = given_of({"data": data, **options, "pseudo": pseudo or None})
         if idle:
             raise ValueError(f"--returns plays episodes: leave --{next(iter(idle)).replace('_', '-')} out")
-        from seqloom.cli.playing import played
+        from seqloom.cli.episodes import played
 
-        print(played(run, returns, 20 if episodes is None else episodes, batch, step, as_json))
+        asked = numbers("--returns", returns, "50,200,500")
+        print(played(run, asked, 20 if episodes is None else episodes, batch, step, as_json))
         return
     if episodes is not None:
         raise ValueError("--episodes are played to reach a return: give --returns too, as --returns 50,200,500")
     if data is None:
         raise ValueError("Missing option '--data': a text; or --returns, where the model acts")
-    from seqloom.cli.playing import acts, scored_on_episodes
+    from seqloom.cli.episodes import acts, scored_on_episodes
 
     if acts(run):
         idle = given_of({**options, "pseudo": pseudo or None})
@@ -160,6 +149,6 @@ def evaluate(
             raise ValueError(f"--{next(iter(idle)).replace('_', '-')} is of text, and {run} acts: leave it out")
         print(scored_on_episodes(run, data, batch, step, as_json))
         return
-    from seqloom.cli.scoring import scored
+    from seqloom.cli.scores import scored
 
     print(scored(run, data, batch=batch, **options, step=step, as_json=as_json))

@@ -1,14 +1,15 @@
 """`seqloom train`: one run; loads nothing heavy before it runs."""
 
 import json
+import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from seqloom.cli.folder import folder
-from seqloom.cli.text import TEXT
+from seqloom.cli.options import TEXT, folder
 
 
 def train(
@@ -59,10 +60,8 @@ def train(
         print(training(config))
         return 0
     if processes > 1 and launch.size() == 1:
-        from seqloom.cli.launching import launched
-
         require_even(config.training, processes)
-        return launched(processes)
+        return _launched(processes)
     if launch.rank() == 0:
         for note in notes:
             print(note, file=sys.stderr)
@@ -76,4 +75,34 @@ def train(
         print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
         return 0
     print(f"{out}: {outcome.step:,} batches, {outcome.summary}")
+    return 0
+
+
+def _launched(processes: int) -> int:
+    """Runs this command again in so many processes of this machine, by torchrun's engine; returns the exit code.
+
+    A failure is one line and exit code 2, where torchrun itself would print a traceback.
+    """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.disable()  # the processes print why they end
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        run_id=f"seqloom-{os.getpid()}",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "seqloom", *sys.argv[1:])
+    except ChildFailedError as error:
+        codes = {failure.exitcode for failure in error.failures.values()}
+        return 1 if 1 in codes else 2  # 1: a fault of our own, whose traceback was printed
+    except SignalException as stopped:
+        return 128 + int(stopped.sigval)
     return 0

@@ -75,6 +75,7 @@ def _share(subject: Subject, module: nn.Module, x: Tensor) -> float:
 
 
 def _read(subject: Subject, module: nn.Module, x: Tensor, share: float) -> Largest:
+    """The largest influence of a later token on an output, by perturbing inputs and by gradients."""
     with largest(subject.scale) as by_perturbation:
         _perturb(module, x, share, by_perturbation)
     with largest(subject.scale) as by_gradient:

@@ -45,7 +45,7 @@ def require_memory(what: str, need: int, advice: str, *, available: int | None =
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Turns the check off, also in processes started meanwhile."""
+    """Inside the block the memory is not checked, in processes that are started there neither."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = "0"
     try:

@@ -32,7 +32,7 @@ def local_rank() -> int:
 
 
 def attributed(line: str, error: Exception) -> str:
-    """The line that reports an error: it names the rank where rank 0 does not make the same mistake.
+    """The line that reports an error, with the rank of the process where rank 0 has not the same error.
 
     A mistake of the command line is one of all ranks. Rank 0 reports it and ends, and the launcher ends the others
     while they wait here.

@@ -134,7 +134,7 @@ class LayeredConfig(ModelConfig, ABC):
     @abstractmethod
     @override
     def build(self, layers: int | None = None) -> Model:
-        """The model, freshly initialized; with `layers` only the first so many are built: all, or `distinct`.
+        """The model, freshly initialized; with `layers`, `depth` or `distinct`, only that many of its layers are built.
 
         ValueError where a mixer does not fit the sizes or the kind.
         """

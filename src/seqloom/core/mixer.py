@@ -182,7 +182,7 @@ class Mixer(nn.Module, ABC):
         return []
 
     def crop(self, state: State, tokens: int) -> State:
-        """The state after the first `tokens` tokens of each row; ValueError where it cannot be told from the state.
+        """The state after the first `tokens` tokens of each row; ValueError where the state does not determine it.
 
         A cache of keys and values can be cropped, a sum of them cannot. The given state does not change.
         """

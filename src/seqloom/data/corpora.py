@@ -139,6 +139,7 @@ def read_text_file(path: Path) -> str:
 
 
 def _bytes(path: Path) -> bytes:
+    """The contents of a file. ValueError where the memory would not be enough for it."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         require_memory(f"reading {path}", 2 * size, "cut it into several files and use fewer of them")

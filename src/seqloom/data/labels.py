@@ -78,7 +78,7 @@ def implied(documents: Sequence[Document], task: Task, words: int, seed: int) ->
 
 
 def examples_of(source: str | Path, task: Task, *, column: str, words: int, seed: int) -> list[Example]:
-    """All examples of a source, as `given` and `implied` make them."""
+    """All examples of a source: those in its file for the task `given`, else those of its documents (`implied`)."""
     if task == "given":
         return given(source, column)
     return implied(list(read(source, column=column)), task, words, seed)

@@ -2,7 +2,7 @@
 
     n = max(1, round(share · T)) of a row's T tokens are chosen, all choices equally likely; of these, token by token,
         80% become the mask, 10% a token drawn from the vocabulary, 10% stay
-    spans of mean length m > 1: from places in random order, min(ℓ, 10) tokens, p(ℓ) = (1 - 1/m)^(ℓ-1) / m, until there
+    spans of mean length m > 1: from random positions on, min(ℓ, 10) tokens, p(ℓ) = (1 - 1/m)^(ℓ-1) / m, until there
         are n; the last is cut, what is chosen already is passed over, and each span becomes one of the three as a whole
 
 Row r of a step is sample step · rows + r of the stream of a key (`probes.draws`), so that it does not depend on how

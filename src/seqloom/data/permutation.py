@@ -41,6 +41,7 @@ def permute(index: npt.ArrayLike, epoch: npt.ArrayLike, size: int, seed: int) ->
 
 
 def _network(x: Places, keys: Places, a: np.uint64, b: np.uint64) -> Places:
+    """A Feistel network on x = left · b + right, left below a, right below b: a permutation of 0 … a b - 1."""
     left, right = x // b, x % b
     for r in range(0, _ROUNDS, 2):
         # 48 bits of the mix, so that the sum cannot wrap around 2^64, which would not be invertible

@@ -9,13 +9,15 @@ from seqloom.data.documents import Document, Documents
 
 
 def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Documents, Documents]:
-    """Splits into (training, held out); `part` of the characters is held out, by whole documents.
+    """Splits documents into (training, held out); the share `part` of the characters is held out, in whole documents.
 
-    Texts are walked in the order of sha256(seed, text), and held out until `part` of the characters is reached; a
-    text that would bring it beyond twice that is passed over, and if all are, the shortest is held out. Copies of one
-    text stay together. A single text is cut instead: its last `part`, from the next blank on, is held out. Both sides
-    keep the documents' order. Takes one pass, in which only hashes and sizes are held in memory; each pass over a side
-    is one over the documents. Raises ValueError where one side would be empty.
+    Documents are held out in the order of sha256(seed, text) until `part` of all characters is reached. One
+    that would exceed twice that is skipped; if all would, the shortest is held out. Copies of a text are on the same
+    side. A single text is cut: its last `part`, from the next blank on, is held out. Both sides keep the order of the
+    documents.
+
+    Reads the documents once and stores only hashes and sizes; each iteration over a side reads the documents again.
+    Raises ValueError where one side would be empty.
     """
     if not 0 < part < 1:
         raise ValueError(f"held_out must lie between 0 and 1, and is {part}")

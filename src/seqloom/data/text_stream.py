@@ -26,7 +26,7 @@ class TextStream(ABC):
 
 @final
 class ByteStream(TextStream):
-    """Of a byte-level tokenizer: bytes of an unfinished character wait for the next id."""
+    """The stream of a byte-level tokenizer: bytes of an unfinished character wait for the next id."""
 
     def __init__(self, token: Callable[[int], bytes]) -> None:
         self._token = token
@@ -45,7 +45,7 @@ class ByteStream(TextStream):
 
 @final
 class PrefixStream(TextStream):
-    """Of any other tokenizer, whose tokens depend on those before: what an id adds to the text of the ids before it.
+    """The stream of any other tokenizer, where a piece is what an id adds to the text of the ids before it.
 
     text(id) = decode(window + id)[len(decode(window)):], where the window is the ids of the last piece. An id waits
     where it adds nothing yet, stands for a byte, or ends in U+FFFD: in the middle of a character. `silent` ids are

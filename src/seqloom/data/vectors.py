@@ -36,7 +36,7 @@ _NUMBERS = re.compile(rb"[-+.\deEinfaINFA \t\r]*")
 @final
 @dataclass(frozen=True)
 class VectorFile:
-    """A file of vectors; `words` is how many there are, where its first line says so."""
+    """A file of word vectors; `words` is their number where the first line of the file has it."""
 
     path: Path
     form: Literal["text", "binary", "glove"]
@@ -44,23 +44,24 @@ class VectorFile:
     words: int | None
 
     def read(self, wanted: Container[str] | None = None) -> tuple[list[str], Vectors]:
-        """The wanted words that the file has, all unless given, in its order, with their vectors (N, D)."""
-        found: dict[str, Vectors] = {}
+        """The words of the file, or those in `wanted` alone, in its order, with their vectors (N, D)."""
+        vectors: dict[str, Vectors] = {}
         with open_regular(self.path) as file:
-            for word, raw, place in self._binary(file) if self.form == "binary" else self._text(file):
-                if word not in found and (wanted is None or word in wanted):
-                    found[word] = self._numbers(raw, place)
-        stacked = np.stack([*found.values()]) if found else np.empty((0, self.width), np.float32)
-        return list(found), stacked
+            for word, raw, where in self._binary(file) if self.form == "binary" else self._text(file):
+                if word not in vectors and (wanted is None or word in wanted):
+                    vectors[word] = self._numbers(raw, where)
+        stacked = np.stack([*vectors.values()]) if vectors else np.empty((0, self.width), np.float32)
+        return list(vectors), stacked
 
-    def _numbers(self, raw: bytes, place: str) -> Vectors:
+    def _numbers(self, raw: bytes, where: str) -> Vectors:
+        """The vector of one word. ValueError, which names where in the file, for anything but finite numbers."""
         try:
             binary = self.form == "binary"
             vector = np.frombuffer(raw, "<f4") if binary else np.array(raw.split(), np.float32)
         except ValueError:
-            raise ValueError(f"{self.path}, {place}: not {self.width} numbers after a word") from None
+            raise ValueError(f"{self.path}, {where}: not {self.width} numbers after a word") from None
         if not np.isfinite(vector).all():
-            raise ValueError(f"{self.path}, {place}: a number that is not finite")
+            raise ValueError(f"{self.path}, {where}: a number that is not finite")
         return vector
 
     def _text(self, file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
@@ -69,17 +70,17 @@ class VectorFile:
             file.readline(_LINE)
         count = 0
         for number, line in enumerate(iter(lambda: file.readline(_LINE), b""), 1 + (self.words is not None)):
-            place = f"line {number}"
+            where = f"line {number}"
             parts = line.rstrip().rsplit(b" ", self.width)
             count += 1
             if self.words is not None and count > self.words:
-                raise ValueError(f"{self.path}, {place}: the first line says {self.words:,} words, and here is another")
+                raise ValueError(f"{self.path}, {where}: the first line says {self.words:,} words, and here is another")
             size = line.rstrip().count(b" ")
             # a word of GloVe may hold blanks, but no number stands before those of the vector
             if len(parts) <= self.width or (size > self.width and _is_number(parts[0].split(b" ")[-1])):
                 numbers = len([each for each in line.split()[1:] if _is_number(each)])
-                raise ValueError(f"{self.path}, {place}: {numbers} numbers, where the first has {self.width}")
-            yield self._word(parts[0], place), b" ".join(parts[1:]), place
+                raise ValueError(f"{self.path}, {where}: {numbers} numbers, where the first has {self.width}")
+            yield self._word(parts[0], where), b" ".join(parts[1:]), where
         self._require_all(count)
 
     def _binary(self, file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
@@ -87,7 +88,7 @@ class VectorFile:
         file.readline(_LINE)
         assert self.words is not None
         for number in range(self.words):
-            place = f"word {number + 1:,}"
+            where = f"word {number + 1:,}"
             name = bytearray()
             while (letter := file.read(1)) != b" ":
                 if not letter or len(name) > _LONGEST:
@@ -96,15 +97,15 @@ class VectorFile:
             raw = file.read(4 * self.width)
             if len(raw) < 4 * self.width:
                 self._require_all(number)
-            yield self._word(bytes(name).lstrip(b"\n"), place), raw, place
+            yield self._word(bytes(name).lstrip(b"\n"), where), raw, where
         if file.read(2).strip():
             raise ValueError(f"{self.path}: the first line says {self.words:,} words, and more follow")
 
-    def _word(self, name: bytes, place: str) -> str:
+    def _word(self, name: bytes, where: str) -> str:
         try:
             return name.decode()
         except UnicodeDecodeError:
-            raise ValueError(f"{self.path}, {place}: the word is not UTF-8 text") from None
+            raise ValueError(f"{self.path}, {where}: the word is not UTF-8 text") from None
 
     def _require_all(self, count: int, endless: bool = False) -> None:
         """ValueError where fewer words were read than the first line says."""

@@ -127,9 +127,9 @@ def cut(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Every document as windows of at most `context` ids, each predicted from the ids before it.
 
-    Each begins `stride` ids after the one before it, by default where that one ends. Of each window: where its first id
-    lies in `tokens.ids`, how many ids it has, and whether it begins its document, so that `<eos>` is read first. Each
-    (windows,). ValueError for a stride that is less than 1 or leaves out ids.
+    A window begins `stride` ids after the previous one, by default at its end. Returns for each window, (windows,): the
+    index of its first id in `tokens.ids`, its number of ids, and whether it begins its document, where `<eos>` is read
+    before it. ValueError for a stride below 1, or one that leaves out ids.
     """
     stride = context if stride is None else stride
     if not 1 <= stride <= context:

@@ -103,10 +103,10 @@ def _stored(folder: Path) -> Stored:
 
 
 def _thresholds(folder: Path, stored: Stored) -> tuple[float, ...]:
-    found: Thresholds = read(Thresholds, _read(folder / THRESHOLDS))
-    if found.weights != stored.weights or len(found.thresholds) != stored.classifier.depth - 1:
+    thresholds: Thresholds = read(Thresholds, _read(folder / THRESHOLDS))
+    if thresholds.weights != stored.weights or len(thresholds.thresholds) != stored.classifier.depth - 1:
         raise ValueError(f"{folder / THRESHOLDS} is of another classifier: run `seqloom study thresholds` again")
-    return found.thresholds
+    return thresholds.thresholds
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _plain(values: np.ndarray) -> tuple[float, ...]:
 
 
 def p_values(losses: Float[np.ndarray, "n m"], delta: float) -> Float[np.ndarray, " m"]:
-    """Of the hypothesis that a threshold's expected loss is above δ, given the losses of n texts at m thresholds."""
+    """The p-values of the hypotheses that the expected loss is above δ, from losses of n texts at m thresholds."""
     return np.exp(-2 * len(losses) * np.maximum(0.0, delta - losses.mean(0)) ** 2)
 
 

@@ -75,9 +75,9 @@ def play(model: Decision, returns: Sequence[float], episodes: int, *, batch: int
 
 
 def _together(model: Decision, asked: list[tuple[float, int]], seed: int) -> list[float]:
-    """The returns of episodes that are played side by side, each given the return that is asked for and its number."""
-    wanted = np.array([each for each, _ in asked], np.float32)
-    rewards, _, _ = roll(model, wanted, [np.random.default_rng((seed, number)) for _, number in asked])
+    """The returns reached in episodes played at once, given (return asked for, number of the episode) of each."""
+    returns = np.array([value for value, _ in asked], np.float32)
+    rewards, _, _ = roll(model, returns, [np.random.default_rng((seed, number)) for _, number in asked])
     return [float(each) for each in rewards.sum(0)]
 
 

@@ -80,7 +80,7 @@ def _read(
     counts: Tensor,
     neighbors: Neighbors | None,
 ) -> None:
-    """Reads documents, the longest first, side by side; adds the nats of each position of a segment, and how many."""
+    """Reads documents in one batch, the longest first; adds the nats and the count of each position of a segment."""
     state = model.start(len(documents))
     sizes = (tokens.ends - tokens.starts)[documents]
     for begin in range(0, int(sizes[0]), context):
@@ -89,9 +89,9 @@ def _read(
             state = select(state, torch.arange(rows, device=model.device))
         positions = begin + np.arange(min(context, int(sizes[0]) - begin))
         keep = torch.from_numpy(positions < sizes[:rows, None])
-        places = np.minimum(tokens.starts[documents[:rows], None] + positions, len(tokens) - 1)
-        targets = torch.from_numpy(tokens.ids[places].astype(np.int64))
-        before = tokens.ids[np.maximum(places - 1, 0)].astype(np.int64)
+        indices = np.minimum(tokens.starts[documents[:rows], None] + positions, len(tokens) - 1)
+        targets = torch.from_numpy(tokens.ids[indices].astype(np.int64))
+        before = tokens.ids[np.maximum(indices - 1, 0)].astype(np.int64)
         inputs = torch.from_numpy(np.where(positions == 0, tokens.eos, before))
         logits, state = model.extend(inputs.to(model.device), state, keep.to(model.device))
         loss = cross_entropy(widened(logits).transpose(1, 2), targets.to(model.device), reduction="none").cpu()

@@ -25,8 +25,7 @@ from seqloom.core.seeds import require_seed
 from seqloom.data.probes.draws import Draws
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
-from seqloom.depth.classifier import Confident
-from seqloom.depth.reading import seen
+from seqloom.depth.classifier import Confident, seen
 from seqloom.evaluation.scores import require_logits, require_tokens
 
 MOST = 10_000

@@ -26,10 +26,10 @@ Numbers = dict[str, Tensor]
 
 
 def require_agreement(name: str, mixer: Mixer, x: Stream, used: dict[str, list[str]], what: str) -> None:
-    """Raises ValueError if `mixer` is wrong on x (B, T, D); the message says in what, and by how much.
+    """Raises ValueError if `mixer` is wrong on x (B, T, D); the message names the result that differs, and by how much.
 
-    `used` holds, by op, the backends that the timed function ran: the check forces the same ones. `what` is the thing
-    to be timed: sublayer, forward, token or step.
+    `used` holds, by op, the backends that the timed function ran: the check forces the same ones. `what` is what is
+    timed: sublayer, forward, token or step.
     """
     true = deepcopy(mixer).cpu().double()
     rows = x[:ROWS].detach()

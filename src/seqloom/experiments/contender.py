@@ -22,14 +22,14 @@ YAML = (".yaml", ".yml")
 @final
 @dataclass(frozen=True)
 class Contender:
-    """One model of a comparison: what its folder and its row are called, and the settings that make it."""
+    """One model of a comparison: the name of its folder and row, and its changes to the settings of the preset."""
 
     name: str
     changes: tuple[str, ...]
     matched_to: str | None = None
-    """the name of the contender that it was sized for"""
+    """the name of the contender whose size it has"""
     matched: str | None = None
-    """what was changed for that, in words"""
+    """the change that gave it that size, in words"""
     counting: bool = False
     """whether its model counts, without gradients"""
 

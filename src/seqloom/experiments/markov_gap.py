@@ -79,7 +79,7 @@ class GapCell(RunCell):
     source: str
 
     def read(self, run: Run, failed: str | None) -> list[Gap]:
-        """One row: every held-out letter after `context` others."""
+        """One row: the loss on held-out letters, each predicted from a full context, and the true loss."""
         source = chain_of(self.source)
         _, corpus = with_text(self.config)
         truth = true_loss(self.source, corpus)

@@ -13,8 +13,7 @@ from seqloom.data.episodes import Episodes
 from seqloom.data.tokens import Tokens, id_type
 from seqloom.models.decision import DecisionConfig
 from seqloom.training.config import TrainConfig
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates
+from seqloom.training.loop import Learner, Updates
 from seqloom.training.memory import require_room
 from seqloom.training.objectives.actions import Actions
 from seqloom.training.optimizers import optimizer

@@ -17,7 +17,7 @@ from seqloom.experiments.study import Cell, RunCell, Stopped
 from seqloom.training.signals import Stop
 
 EVERY = 0.5
-"""seconds between two looks at the workers"""
+"""seconds between two checks of the workers"""
 TAIL = 1 << 18
 """bytes at the end of a file of rows that hold the last ones"""
 

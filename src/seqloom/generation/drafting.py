@@ -57,11 +57,11 @@ class Draft:
 
     @property
     def exact(self) -> bool:
-        """Whether texts have the large model's law."""
+        """Whether texts have the distribution of the large model."""
         return self.confidence is None and self.take_back is None
 
     def __str__(self) -> str:
-        """What the draft was worth, in words."""
+        """A report on the drafts in words: how many there were, and the share that was accepted."""
         share = f"{self.stayed / max(self.drafted, 1):.0%}"
         further = "" if self.exact else f", {self.differing:,} of which it would have written otherwise"
         return (
@@ -151,7 +151,7 @@ def _written(
 def _drafts(
     small: Ahead, draft: Draft, most: int, sampling: Sampling, generator: torch.Generator
 ) -> tuple[list[int], list[Tensor]]:
-    """Up to `most` ids of the small model, and the law (W) that each was drawn from."""
+    """Up to `most` ids of the small model, and the distribution (W) that each was drawn from."""
     ids: list[int] = []
     laws: list[Tensor] = []
     while len(ids) < most:

@@ -146,7 +146,7 @@ def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
 
 
 def read_on(model: Model, step: Step, before: list[int], ids: list[int]) -> tuple[float, list[int]]:
-    """Seconds that the ids take one by one, after others, and the likeliest token after each, by a way to read one."""
+    """Reads `before`, then `ids` one by one by `step`: seconds for `ids`, and the likeliest token after each."""
     _, state = model.read(torch.tensor([before], device=model.device), model.start(1))
     likeliest = []
     began = time.perf_counter()

@@ -113,7 +113,7 @@ def inner_layer(config: MixerConfig, layer: Layer) -> Layer:
 
 
 def chosen(value: Any, default: dict[str, Any]) -> MixerConfig:
-    """The mixer of some settings; those without a kind change the default. ValueError for anything else."""
+    """The settings of a mixer from a dict; without `kind` it changes the default. ValueError for other types."""
     if isinstance(value, dict):
         return mixer_config(value if "kind" in value else {**default, **value})
     if isinstance(value, MixerConfig):

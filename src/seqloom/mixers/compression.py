@@ -70,7 +70,7 @@ class Compression(nn.Module):
         return ring.pick(blocks.flatten(1, 2), torch.arange(count, device=most.device) * self.rate + most)
 
     def price(self, blocks: int) -> Cost:
-        """Of so many blocks; what `most_used` compares is priced, how it knows the use is not."""
+        """The price of compressing so many blocks; for `most_used` the comparisons, not the bookkeeping of use."""
         numbers = blocks * self.dim
         if self.by == "max":
             return Cost(other=(self.rate - 1) * numbers, path=("other",))

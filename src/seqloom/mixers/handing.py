@@ -82,7 +82,7 @@ class HandingMixer(PackedMixer, Handing):
         return unpack(y, packing), {name: unpack(values, packing) for name, values in given.items()}
 
     def extend_handed(self, x: Stream, state: State, keep: Keep | None, handed: Handed) -> tuple[Stream, State, Handed]:
-        """As `extend`, given what earlier layers handed over of this piece; with what later ones are given."""
+        """`extend` with what earlier layers handed over for this piece; also returns what later layers get."""
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         if 0 in x.shape:

@@ -149,5 +149,5 @@ class PastSinkhorn(Sorter, PackedMixer):
 
 
 def _at(x: Tensor, places: Tensor) -> Tensor:
-    """x (B, H, T, K) at places (B, n): (B, H, n, K)."""
+    """x (B, H, T, K) at positions (B, n): (B, H, n, K)."""
     return x.gather(2, places[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))

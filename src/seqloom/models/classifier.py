@@ -21,7 +21,7 @@ from seqloom.core.cost import Cost, Per, linear, softmax
 from seqloom.core.extras import Extras
 from seqloom.core.model import ModelTraits
 from seqloom.core.shapes import Ids, Keep, Stream
-from seqloom.models.bidirectional import BidirectionalConfig
+from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import layers_cost, norm_cost
 from seqloom.models.transformer import Transformer
 

@@ -2,7 +2,7 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 from torch import nn
@@ -155,3 +155,31 @@ class TransformerConfig(LayeredConfig, ABC):
         if self.channel == "separable":
             return Separable(self.dim, self.ffn, self.causal)
         return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias, self.ffn_chunk)
+
+
+class BidirectionalConfig(TransformerConfig, ABC):
+    """The sizes of a model and the bidirectional mixers of its layers.
+
+    A mixer without a bidirectional form of its own reads both ways: `both_ways` with the sum of the two.
+    """
+
+    causal: ClassVar = False
+
+    @field_validator("mixer", mode="after")
+    @classmethod
+    def _in_both_directions(cls, value: MixerConfig | tuple[MixerConfig, ...]) -> MixerConfig | tuple[MixerConfig, ...]:
+        return tuple(read_both_ways(each) for each in value) if isinstance(value, tuple) else read_both_ways(value)
+
+    @model_validator(mode="after")
+    def _both_directions(self) -> Any:
+        if self.channel in ("channel_mix", "channel_mix7"):
+            name = f"{'an' if self.kind[0] in 'aeio' else 'a'} {self.kind}"
+            raise ValueError(
+                f"channel={self.channel} is causal, and {name} reads in both directions: choose ffn or none"
+            )
+        return self
+
+
+def read_both_ways(mixer: MixerConfig) -> MixerConfig:
+    """The settings themselves where they have a bidirectional form, else those of `both_ways` around them."""
+    return mixer if mixer.has_bidirectional else mixer_config({"kind": "both_ways", "mixer": mixer})

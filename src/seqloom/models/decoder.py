@@ -22,7 +22,7 @@ from seqloom.core.state import LayerState, ModelState, bounded, counted, length_
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
-from seqloom.models.exit_head import ExitHead
+from seqloom.models.head import ExitHead
 from seqloom.models.norm import of_token
 from seqloom.models.transformer import Transformer
 from seqloom.ops.projection import Linear

@@ -18,7 +18,7 @@ from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.model import ModelTraits
 from seqloom.core.parts import plain
 from seqloom.core.shapes import Stream
-from seqloom.models.bidirectional import BidirectionalConfig
+from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import norm_cost
 from seqloom.models.norm import normalisation
 from seqloom.models.transformer import Transformer

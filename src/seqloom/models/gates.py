@@ -67,7 +67,7 @@ class Gate(nn.Module, ABC):
         return Cost(add=rows * self.dim, params=self.dim, path=("addition",))
 
     def _pointwise(self, rows: int, mul: int, add: int) -> Cost:
-        """So many products and sums of each number, one after the other."""
+        """The price of `mul` products and `add` sums per element, in sequence."""
         n = rows * self.dim
         product: tuple[Step, ...] = ("multiplication",) if mul else ()
         return Cost(mul=mul * n, add=add * n, path=(*product, *(("addition",) if add else ())))
@@ -192,7 +192,7 @@ class GRUGate(BiasedGate):
 
 
 def tanh(numbers: int) -> Cost:
-    """(e^{2z} - 1) / (e^{2z} + 1) of so many numbers."""
+    """The price of tanh z = (e^{2z} - 1) / (e^{2z} + 1), for `numbers` elements."""
     path: tuple[Step, ...] = ("multiplication", "exponentiation", "addition", "division")
     return Cost(mul=numbers, add=2 * numbers, div=numbers, exp=numbers, path=path)
 

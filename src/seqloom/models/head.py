@@ -1,17 +1,21 @@
-"""The output layer of a model whose embedding is its matrix too.
+"""Output layers: one whose matrix is the embedding, and one for a layer that is not the last.
 
-    logits = x Eᵀ + b                 E: the embedding of tokens, (W, D)
+    tied:  logits = x Eᵀ + b                  E: the embedding of tokens, (W, D)
+    exit:  logits = W_l norm_l(x_l) + b_l     x_l: the stream after layer l; with norms after the sublayers no norm_l
 
-Source: Press and Wolf, arXiv:1608.05859; Vaswani et al., arXiv:1706.03762, section 3.4. Nothing differs.
+Source: tied: Press and Wolf, arXiv:1608.05859; Vaswani et al., arXiv:1706.03762, section 3.4. Exit: Elbayad et al.,
+Depth-Adaptive Transformer, arXiv:1910.10073, section 3, where a model has one for each layer or shares one. What
+differs: the norm, which the pre-norm model has before its own output layer.
 """
 
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
 
 from seqloom.core.shapes import Logits, Stream
-from seqloom.ops.projection import project
+from seqloom.models.norm import Norm, normalisation
+from seqloom.ops.projection import Linear, project
 
 
 @final
@@ -34,3 +38,18 @@ class TiedHead(nn.Module):
     def forward(self, x: Stream) -> Logits:
         """Logits (B, T, W) of features (B, T, D)."""
         return project(x, self.weight, self.bias)
+
+
+@final
+class ExitHead(nn.Module):
+    """Logits of the next token by weights of the layer's own."""
+
+    def __init__(self, dim: int, outputs: int, norm: Norm, norm_place: Literal["before", "after"], bias: bool) -> None:
+        super().__init__()
+        self.norm = normalisation(norm, dim) if norm_place == "before" else nn.Identity()
+        self.head = Linear(dim, outputs, bias=bias)
+
+    def forward(self, x: Stream) -> Logits:
+        """Logits (B, T, W) of the stream (B, T, D) after the layer."""
+        logits: Tensor = self.head(self.norm(x))
+        return logits

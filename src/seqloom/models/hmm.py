@@ -187,15 +187,15 @@ class HMM(Model):
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
         """Two products with the tables, a norm, and a logarithm of all tokens.
 
-        The tables are not trained by gradients, so that they are no parameters.
+        The tables are not trained by gradients, so they do not count as parameters.
         """
         rows = span(T, per).rows
         N, W = self.config.states, self.config.vocab
-        weighed = Cost(mul=rows * N, add=rows * (N - 1), div=rows * N, state=N)
+        weighted = Cost(mul=rows * N, add=rows * (N - 1), div=rows * N, state=N)
         path = Cost(path=("multiplication", "cumulation", "division"))
         predicted = rows if outputs is None else outputs
         products = replace(linear(rows, N, N) + linear(predicted, N, W), params=0)
-        return weighed + path + products + Cost(other=predicted * W, path=("other",))
+        return weighted + path + products + Cost(other=predicted * W, path=("other",))
 
     def _forward(self, b: Float[Tensor, "B T N"]) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B T"]]:
         """ln α and ln c."""

@@ -24,7 +24,7 @@ def normalisation(kind: Norm, dim: int) -> nn.Module:
 
 
 def of_token(norm: nn.Module, x: Token) -> Token:
-    """`norm(x)` of one token per row, the shortest way where no hooks ask for more."""
+    """`norm(x)` of one token per row; without hooks on the module, by the functional form, which is faster."""
     if type(norm) is nn.LayerNorm and not hooked(norm):
         own = norm._parameters
         return torch.layer_norm(x, norm.normalized_shape, own["weight"], own["bias"], norm.eps)

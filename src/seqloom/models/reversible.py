@@ -27,23 +27,23 @@ from seqloom.ops.bucketing import choices
 
 
 def stack(blocks: Sequence[Block], x: Stream, keep: Keep | None) -> tuple[Stream, list[Extras]]:
-    """What all layers make of both streams (B, T, 2D), one after the other, and the extras of each layer."""
-    halves = [Half(block, number, keep) for block in blocks for number in (0, 1)]
-    parameters = list({id(p): p for half in halves for p in half.parameters}.values())
+    """The outputs of all layers on both streams, concatenated (B, T, 2D), and the extras of each layer."""
+    sublayers = [Sublayer(block, number, keep) for block in blocks for number in (0, 1)]
+    parameters = list({id(p): p for sublayer in sublayers for p in sublayer.parameters}.values())
     names: list[tuple[int, str, bool]] = []
     seed = int(torch.randint(2**31, ()))
-    y, *values = _Stack.apply(halves, seed, names, x, *parameters)  # type: ignore[no-untyped-call]  # torch leaves it
+    y, *values = _Stack.apply(sublayers, seed, names, x, *parameters)  # type: ignore[no-untyped-call]  # torch leaves it
     extras = [Extras({}, {}) for _ in blocks]
     for (number, name, loss), value in zip(names, values, strict=True):
-        own = extras[number // 2]
-        wanted: Any = own.losses if loss else own.statistics
-        wanted[name] = value
+        of_layer = extras[number // 2]
+        values_by_name: Any = of_layer.losses if loss else of_layer.statistics
+        values_by_name[name] = value
     return y, extras
 
 
 @final
 @dataclass(frozen=True)
-class Half:
+class Sublayer:
     """One sublayer of a layer, with its norm and its dropout."""
 
     block: Block
@@ -51,13 +51,13 @@ class Half:
     keep: Tensor | None
 
     def __call__(self, x: Tensor, seed: int) -> tuple[Tensor, Extras]:
-        """What it adds to a stream after reading the other."""
+        """The residual that the sublayer adds to one stream, computed from the other, and its extras."""
         with seeded(seed, x.device):
             return self.block.residual(self.number, x, self.keep)
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """Those that want gradients, of what layers share, too."""
+        """Parameters that require gradients, including those that layers share."""
         sublayer = self.block.sublayers[self.number]
         norm = self.block.norm_2 if self.number else self.block.norm_1
         modules = [norm, sublayer, *([sublayer.shared] if sublayer.shared is not None else [])]
@@ -76,21 +76,23 @@ class _Stack(torch.autograd.Function):
     """(sublayers in order, seed, names, x, parameters) → y, losses and statistics, of which `names` gets the names."""
 
     @staticmethod
-    def forward(ctx: Any, halves: list[Half], seed: int, names: list[Any], x: Tensor, *parameters: Tensor) -> Any:
+    def forward(
+        ctx: Any, sublayers: list[Sublayer], seed: int, names: list[Any], x: Tensor, *parameters: Tensor
+    ) -> Any:
         a, b = x.chunk(2, -1)
         values: list[Tensor] = []
         statistics: list[Tensor] = []
         made = []
-        for number, half in enumerate(halves):
+        for number, sublayer in enumerate(sublayers):
             with choices.recorded() as chosen:
-                y, extras = half(b, seed + number)
+                y, extras = sublayer(b, seed + number)
             made.append(chosen)
             a, b = b, a + y  # the sublayers take turns
             names += [(number, name, True) for name in extras.losses] + [(number, n, False) for n in extras.statistics]
             statistics += extras.statistics.values()
             values += [*extras.losses.values(), *extras.statistics.values()]
         ctx.save_for_backward(a, b)
-        ctx.halves, ctx.seed, ctx.names, ctx.parameters = halves, seed, names, parameters
+        ctx.sublayers, ctx.seed, ctx.names, ctx.parameters = sublayers, seed, names, parameters
         ctx.made, ctx.forced = made, backends.captured()
         kind = x.device.type
         ctx.autocast = kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
@@ -106,16 +108,16 @@ class _Stack(torch.autograd.Function):
         sums: dict[int, Tensor] = {}
         kind, dtype, enabled = ctx.autocast
         with torch.autocast(kind, dtype, enabled), backends.restored(ctx.forced):
-            for number in reversed(range(len(ctx.halves))):
-                half = ctx.halves[number]
+            for number in reversed(range(len(ctx.sublayers))):
+                sublayer = ctx.sublayers[number]
                 of_losses = [d for (n, _, loss), d in zip(ctx.names, of_values, strict=True) if n == number and loss]
                 a, b = b, a  # what the sublayer wrote to, and what it read
                 da, db = db, da
                 read = b.detach().requires_grad_()
                 with torch.enable_grad(), choices.fixed(ctx.made[number]):
-                    y, extras = half(read, ctx.seed + number)
+                    y, extras = sublayer(read, ctx.seed + number)
                 a = a - y.detach()
-                own = half.parameters
+                own = sublayer.parameters
                 outputs = [(o, d) for o, d in zip((y, *extras.losses.values()), (da, *of_losses), strict=True)]
                 outputs = [(o, d.to(o.dtype)) for o, d in outputs if o.requires_grad]
                 found = torch.autograd.grad(

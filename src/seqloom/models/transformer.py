@@ -115,7 +115,7 @@ class Transformer(Model, ABC):
     @property
     @override
     def key_norm(self) -> nn.Module:
-        """What the last layer's second sublayer reads comes from it; without one, what the output layer reads."""
+        """The norm before the last layer's second sublayer, or before the output layer if there is none."""
         last, before = self.blocks[-1], self.config.norm_place == "before"
         if last.channel is None:
             return self.norm if before else last.norm_1

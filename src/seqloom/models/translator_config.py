@@ -11,9 +11,8 @@ from typing_extensions import override
 from seqloom.core.config import Config
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model_config import weightless
-from seqloom.models.bidirectional import BidirectionalConfig, read_both_ways
 from seqloom.models.block import Block
-from seqloom.models.config import FFN_ONLY, TransformerConfig
+from seqloom.models.config import FFN_ONLY, BidirectionalConfig, TransformerConfig, read_both_ways
 from seqloom.models.cross_attention import CrossConfig
 from seqloom.models.encoder import EncoderConfig
 from seqloom.models.universal import UniversalEncoderConfig

@@ -29,9 +29,8 @@ from seqloom.core.model import ModelTraits
 from seqloom.core.position import EmbeddingPosition
 from seqloom.core.shapes import Ids, Keep
 from seqloom.mixers.handing import Handed
-from seqloom.models.bidirectional import BidirectionalConfig
 from seqloom.models.block import Block
-from seqloom.models.config import TransformerConfig
+from seqloom.models.config import BidirectionalConfig, TransformerConfig
 from seqloom.models.decoder import CausalTransformer
 from seqloom.models.halting import Halting, Pondering
 from seqloom.models.transformer import Signals, Transformer

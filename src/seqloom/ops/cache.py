@@ -58,7 +58,7 @@ def with_past(
 ) -> tuple[dict[str, Float[Tensor, "B C D"]], Entries]:
     """What all tokens so far hold (B, C, N), by name, `new` (B, T, N) the last of them; and the entries after them.
 
-    For caches that do not wrap, whose places are the tokens' positions. Without a state these are all tokens.
+    For caches that do not wrap, whose slots are the positions of tokens. Without a state these are all tokens.
     """
     if state is None:
         return new, {}

@@ -1,6 +1,7 @@
-"""The inputs that a layer with a `CompressedPast` has: those kept in a ring, those of a piece, and slots.
+"""The inputs that a piece of a text can read in a layer with a `CompressedPast`.
 
-The blocks that a piece lets be compressed are gathered from there: each row's begin where its last compressed ended.
+They are the last M inputs before the piece, from the ring of the state; the inputs of the piece; and the slots, into
+which older blocks of inputs were compressed. The next blocks to compress begin in each row where the last one ended.
 """
 
 from collections.abc import Mapping
@@ -28,13 +29,13 @@ class PastInputs:
     now: Int[Tensor, "B T"]
     """the times of the piece"""
     x: Float[Tensor, "B N D"]
-    """inputs: the last M before the piece, as they lie in the ring, then the piece"""
+    """inputs: the last M before the piece, in the order of the ring, then those of the piece"""
     then: Int[Tensor, "B N"]
     """their times"""
     slots: Float[Tensor, "B S D"]
-    """what was compressed before"""
+    """compressed blocks from before the piece"""
     slot_then: Int[Tensor, "B S"]
-    """their times as `CompressedPast` counts them, -1 where there is none"""
+    """times of the slots in the count of `CompressedPast`, -1 for an empty slot"""
 
     @property
     def first(self) -> Int[Tensor, " B"]:
@@ -47,7 +48,7 @@ class PastInputs:
         return self.x.shape[1] - self.now.shape[1]
 
     def new(self, T: int, even: bool) -> int:
-        """The blocks that T tokens after `length` let be compressed, at most; exactly where rows are even."""
+        """How many blocks are complete after T more tokens: exact where all rows are equally long, else a bound."""
         bound = self.length.bound
         if bound is not None and even and self.length.even:
             return self.past.blocks(bound + T) - self.past.blocks(bound)
@@ -55,34 +56,34 @@ class PastInputs:
         return most if bound is None else min(most, self.past.blocks(bound + T))
 
     def farthest(self) -> int:
-        """The largest distance that a query of the piece may be from what it sees."""
+        """The largest distance from a query of the piece to an input or slot that it reads."""
         if self.length.bound is None:
             return self.past.memory + self.past.slots
         last = self.length.bound + self.now.shape[1] - 1
         return min(last, self.past.memory) + min(self.past.blocks(last), self.past.slots)
 
     def times(self, count: int, dilation: int = 1) -> Int[Tensor, "B P C"]:
-        """The times of the tokens that the next `count` blocks are made of: every d-th from each block's first."""
+        """The times of the tokens of the next `count` blocks: every `dilation`-th from the first of each block."""
         block = self.first[:, None] + torch.arange(count, device=self.x.device)
         return block[:, :, None] * self.past.rate + dilation * torch.arange(self.past.rate, device=self.x.device)
 
     def of_blocks(self, values: Float[Tensor, "B N D"], count: int, dilation: int = 1) -> Float[Tensor, "B P C D"]:
-        """The values, one for each input, of the next `count` blocks; anything where their tokens have not come yet."""
+        """The values (one per input) of the next `count` blocks; arbitrary ones where a block is not complete yet."""
         times, length = self.times(count, dilation).flatten(1), self.length.tokens[:, None]
-        place = torch.where(times < length, times % self.past.memory, self.held + times - length)
-        place = place.clamp(0, self.x.shape[1] - 1)
-        return ring.pick(values, place).unflatten(1, (count, self.past.rate))
+        index = torch.where(times < length, times % self.past.memory, self.held + times - length)
+        index = index.clamp(0, self.x.shape[1] - 1)
+        return ring.pick(values, index).unflatten(1, (count, self.past.rate))
 
 
 def whole(past: CompressedPast, x: Stream) -> PastInputs:
-    """A text from its first token."""
+    """The inputs of a text from its first token, with nothing before them."""
     length = Length(torch.zeros(len(x), dtype=torch.long, device=x.device), 0, True)
     now = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
     return PastInputs(past, length, now, x, now, x[:, :0], now[:, :0])
 
 
 def after(past: CompressedPast, x: Stream, state: Mapping[str, Tensor], length: Length) -> PastInputs:
-    """A piece after `length` tokens, whose inputs are `x` of the state, and what of them was compressed its `slots`."""
+    """The inputs of the piece x (B, T, D) after `length` tokens, whose inputs and slots are entries of the state."""
     count = past.blocks_at(length.tokens)
     held = ring.held(past.memory, length)
     filled = ring.held(past.slots, Length(count, None if length.bound is None else past.blocks(length.bound)))

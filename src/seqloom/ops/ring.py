@@ -38,7 +38,7 @@ def room(size: int, length: Length, new: int, most: int | None) -> int:
 
 
 def token_room(size: int, length: Length, most: int | None, reuse: bool) -> int:
-    """`room` for one token; a full ring that may be written in place doubles, so that few tokens copy it."""
+    """`room` for one token; a full ring that may be written in place doubles, so that it is rarely copied."""
     needed = room(size, length, 1, most)
     if not reuse or needed <= size:
         return needed

@@ -48,7 +48,7 @@ def empty(lengths: Lengths, width: int, count: int) -> Bool[Tensor, "B N"]:
 
 
 def price(T: int, dim: int, width: int, how: How) -> Cost:
-    """Of one row of T tokens."""
+    """The price of one row of T tokens."""
     n = -(-T // width) * dim
     if how == "max":
         return Cost(other=T * dim - n, path=("other",))

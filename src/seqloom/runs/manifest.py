@@ -67,6 +67,7 @@ def damage(folder: Path) -> dict[str, str]:
 
 
 def _damage(folder: Path, name: str, written: dict[str, Any]) -> str:
+    """Why a file differs from its entry in the manifest; "" where it does not."""
     try:
         _check_size(folder, name, written["size"])
         _check_sum(folder, name, written["sha256"])

@@ -37,7 +37,7 @@ class Metrics:
 
     @property
     def mark(self) -> Mark:
-        """Of all rows so far."""
+        """The number of rows so far and their SHA-256 digest."""
         return Mark(self._rows, self._digest.hexdigest())
 
     def append(self, row: Mapping[str, Any]) -> None:

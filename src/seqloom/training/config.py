@@ -104,7 +104,7 @@ class TrainConfig(Config):
     def _fits(self) -> "TrainConfig":
         self.schedule.check(self.batches)
         if self.begin is not None and self.vectors is not None:
-            raise ValueError("begin and vectors both say what the embedding begins with: choose one")
+            raise ValueError("begin and vectors both initialize the embedding: choose one")
         if self.stages:
             require_whole(self.stages, self.batches)
         return self

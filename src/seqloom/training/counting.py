@@ -18,8 +18,7 @@ import torch
 from seqloom.core.objective import Carried
 from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
-from seqloom.training.learner import Learner
-from seqloom.training.loop import NotFinite, Update, on, seed_step
+from seqloom.training.loop import Learner, NotFinite, Update, on, seed_step
 
 
 @final

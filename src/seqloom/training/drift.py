@@ -13,7 +13,7 @@ import torch
 
 from seqloom.core.objective import Batch
 from seqloom.ops import backends
-from seqloom.training.learner import Learner
+from seqloom.training.loop import Learner
 
 
 def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:

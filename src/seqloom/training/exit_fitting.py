@@ -18,9 +18,8 @@ from seqloom.core.progress import Show, progress
 from seqloom.core.seeds import require_seed
 from seqloom.data.tokens import Ids, Tokens
 from seqloom.data.windows import Windows
-from seqloom.depth.classifier import Classifier, Confident, Seen
+from seqloom.depth.classifier import Classifier, Confident, Seen, seen
 from seqloom.depth.kinds import classifier_config
-from seqloom.depth.reading import seen
 from seqloom.evaluation.scores import require_logits, require_tokens
 
 SCORED = 8
@@ -32,7 +31,7 @@ THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95)
 @final
 @dataclass(frozen=True)
 class Judged:
-    """What becomes of the last tenth of a text where layers are left out."""
+    """The layers and predictions on the last tenth of a text when layers are left out."""
 
     by: str
     """the threshold, the classifier's own choice, the oracle's, or all layers"""
@@ -41,7 +40,7 @@ class Judged:
     same: float
     """the share of tokens whose likeliest successor is that after all layers"""
     right: float
-    """the share of those whose likeliest successor came"""
+    """the share of tokens whose likeliest successor is the next token of the text"""
 
 
 @final

@@ -16,25 +16,40 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from seqloom.core.extras import added
 from seqloom.core.mixer import Mixer
-from seqloom.core.objective import Batch, Carried, Pass
+from seqloom.core.objective import Batch, Carried, Objective, Pass
 from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
-from seqloom.training.learner import Learner
 from seqloom.training.optimizers import Optimizer
+
+
+@final
+class Learner(nn.Module):
+    """A model and its objective as one module, which is called, compiled and optimized: the losses of some rows."""
+
+    def __init__(self, model: Any, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    @override
+    def forward(self, batch: Batch, carried: Carried) -> Pass:
+        return self.objective.losses(self.model, batch, carried)
 
 
 @final
 @dataclass(frozen=True)
 class Update:
-    """What one step did: its batch's loss, its learning rate, its time, and that of the model."""
+    """The result of one step: loss of the batch, learning rate and times."""
 
     loss: float | None
     """None where a model that counts does not compute it"""
     lr: float
     seconds: float
+    """seconds of the whole step, with the making of its batch"""
     compute: float
     """seconds in forward, backward and optimizer"""
     ended: bool = False

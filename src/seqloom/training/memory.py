@@ -42,7 +42,7 @@ def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
 def require_room(model: ModelConfig, device: torch.device, training: TrainConfig | None = None) -> None:
     """Raises ValueError, naming both sizes, where a model that is trained needs more memory than is available.
 
-    Counted are weights, gradients and the optimizer's two averages; with `training` also a step's batch.
+    Weights, gradients and the optimizer's two averages are counted, and with `training` a step's activations.
     """
     numbers, need = weights(model)
     need *= _width(training) // 4

@@ -17,7 +17,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.models.decision import DecisionConfig
 from seqloom.retrieval.lookup import attach
 from seqloom.training.config import RunConfig
-from seqloom.training.learner import Learner
+from seqloom.training.loop import Learner
 from seqloom.training.memory import require_room
 from seqloom.training.neighbors import require_store, with_neighbors
 from seqloom.training.objectives.carried import CarriedNextToken
@@ -26,7 +26,7 @@ from seqloom.training.vectors import vectors_of, with_vectors
 
 
 def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
-    """The run's text, made ready, if its objective reads one, and its settings with the vocabulary that it really has.
+    """The run's settings with the actual size of the vocabulary, and its tokenized text where the objective reads one.
 
     ValueError, before the text is read, where a model of these settings would not fit into the memory, or the file of
     vectors or the store that it looks up in does not fit the model.

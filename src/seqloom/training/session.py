@@ -19,8 +19,7 @@ from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.group import Group
-from seqloom.training.learner import Learner
-from seqloom.training.loop import Updates, micro_batches, require_finite
+from seqloom.training.loop import Learner, Updates, micro_batches, require_finite
 from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.resume import resume
 from seqloom.training.schedules import Constant
@@ -179,6 +178,7 @@ class Session:
         return saved if self.group.main or name is None else checkpoint.load(self.run.checkpoints / name)
 
     def _take_up(self, saved: checkpoint.Checkpoint) -> None:
+        """Restores model, objective, optimizer, carried state and step from a checkpoint."""
         objective = self.learner.objective
         fill(self.learner.model, saved)
         if objective.state_dict():

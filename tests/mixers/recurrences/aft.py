@@ -2,7 +2,7 @@
 
     y_t = σ(q_t) ⊙ Σ_{j≤t} e^{k_j + w_tj} v_j / Σ_{j≤t} e^{k_j + w_tj}        Eq. 2, summed to t (section 3.1, causal)
 
-    AFT-full:    w_tj for each pair of places
+    AFT-full:    w_tj for each pair of positions
     AFT-local:   w_tj where t - j < s, else 0 (the token is read all the same)                  Eq. 3
     AFT-simple:  w_tj = 0                                                                       section 3.2
     AFT-conv:    w_tj = w^h_{t-j} where t - j < s, else 0, per head h                           section 3.2, Eq. 4, 5
@@ -23,7 +23,7 @@ from tests.mixers.recurrences.arithmetic import Array, Weights, dot, out, projec
 
 
 def averaged(x: Array, w: Weights, bias: Callable[[int, int, int], float]) -> Array:
-    """Eq. 2 with the bias of place t for token j in channel c."""
+    """Eq. 2 with the bias of position t for token j in channel c."""
     Q, K, V = (projected(x, w[name]) for name in ("w_q", "w_k", "w_v"))
     y = np.zeros_like(V)
     for t in range(len(x)):
@@ -68,7 +68,7 @@ def standardised(taps: Array, gain: float, shift: float, within: float) -> Array
 def aft_conv(x: Array, w: Weights, heads: int, *, within: float = 0.0) -> Array:
     """w has w_q, w_v, w_k (D, H), may have w_out, and has taps (H, s), gain and shift (H,).
 
-    taps[h, r] is the bias at distance r. The two sums of Eq. 5, as they stand there. The paper has no `within`, which
+    taps[h, r] is the bias at distance r. The two sums of Eq. 5, as printed. The paper has no `within`, which
     is added to the variance of taps.
     """
     Q, K, V = (projected(x, w[name]) for name in ("w_q", "w_k", "w_v"))

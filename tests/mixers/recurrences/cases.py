@@ -145,7 +145,7 @@ def local_of(window: int) -> Recurrence:
 
 
 def by_lag(x: Array, w: Weights) -> Array:
-    """AFT-local whose biases stand at [t, lag]."""
+    """AFT-local with its biases at [t, lag]."""
     matrix = np.zeros((CONTEXT, CONTEXT))
     for t in range(CONTEXT):
         for lag in range(min(t + 1, w["biases"].shape[1])):
@@ -252,10 +252,10 @@ def mixer_of(name: str) -> Mixer:
 
 def papers(mixer: Mixer, kind: str) -> Weights:
     """A mixer's state_dict in the paper's letters: torch's linear layers hold W transposed."""
-    found = {}
+    result = {}
     for name, tensor in mixer.state_dict().items():
         if name in NAMES[kind]:
             array = tensor.detach().numpy()
-            found[NAMES[kind][name]] = array.T if name.endswith(".weight") else array
+            result[NAMES[kind][name]] = array.T if name.endswith(".weight") else array
     assert {name for name, _ in mixer.named_parameters()} <= set(NAMES[kind])
-    return found
+    return result

@@ -41,28 +41,28 @@ def implicit(
     """h^1 … h^N, each (L, D): the network's N D outputs, h^1 first, under the window of each channel's rate α."""
     bands = (len(layers[0][0]) - 1) // 2
     every = network(encoding(L, bands), layers, omega)
-    found = []
+    result = []
     for n in range(every.shape[1] // width):
         h = np.zeros((L, width))
         for t in range(L):
             for c in range(width):
                 h[t, c] = every[t, n * width + c] * (math.exp(-rates[c] * t / (L - 1)) + floor)
-        found.append(h)
-    return found
+        result.append(h)
+    return result
 
 
 def network(features: Array, layers: Sequence[tuple[Array, Array]], omega: float | Array) -> Array:
     """FFN: features (L, E) through (W, b) with a sine after each but the last."""
     y = features
-    for place, (weight, shift) in enumerate(layers):
+    for position, (weight, shift) in enumerate(layers):
         y = projected(y, weight) + shift
-        if place < len(layers) - 1:
+        if position < len(layers) - 1:
             y = np.vectorize(math.sin)(omega * y)
     return y
 
 
 def convolution(h: Array, z: Array, bias: Array) -> Array:
-    """(h * z)_t = Σ_{l≤t} h_l z_{t-l} + b z_t, each channel by itself; h_l is 0 from the context's length on."""
+    """(h * z)_t = Σ_{l≤t} h_l z_{t-l} + b z_t, each channel independently; h_l is 0 from the context's length on."""
     y = np.zeros(z.shape)
     for t in range(len(z)):
         for c in range(z.shape[1]):

@@ -18,7 +18,7 @@ from tests.mixers.recurrences.s6 import s6
 
 
 def convolved(u: Array, taps: Array, shift: Array) -> Array:
-    """Each channel by itself; taps (W, E) by distance."""
+    """Each channel independently; taps (W, E) by distance."""
     y = np.zeros(u.shape)
     for t in range(len(u)):
         for c in range(u.shape[1]):

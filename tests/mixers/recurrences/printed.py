@@ -1,7 +1,7 @@
 """Formulas as two seed texts print them, evaluated to the letter: each is wrong, and `test_printed_formulas` says how.
 
 Seed 001 is a blog on faster attention, seed 004 a survey from RNN to Mamba. An index that a formula leaves unbound is
-an argument here. One head; q, k, v (T, D); places count from 0.
+an argument here. One head; q, k, v (T, D); positions count from 0.
 """
 
 import math
@@ -34,8 +34,8 @@ def aft_001_eq_6(k: Array, v: Array, biases: Array) -> Array:
 def aft_001_eq_7(k: Array, v: Array, biases: Array, m: Callable[[int], int]) -> Array:
     """Without the gate: the sum below runs over n, and m is free."""
 
-    def below(place: int) -> float:
-        return sum(math.exp(biases[m(place), n]) * math.exp(k[m(place)]) for n in range(place + 1))
+    def below(position: int) -> float:
+        return sum(math.exp(biases[m(position), n]) * math.exp(k[m(position)]) for n in range(position + 1))
 
     return mean(v, lambda n, m: math.exp(biases[m, n]) * math.exp(k[m]), below)
 
@@ -73,7 +73,7 @@ def retention_001_eq_20(q: Array, k: Array, v: Array, gamma: float) -> Array:
 
 
 def retention_001_eq_22(q: Array, k: Array, v: Array, gamma: np.floating, ordered: bool) -> Array:
-    """In the number type of gamma, places from 1; the product as printed, a_n q_n, or `ordered`, q_n a_n."""
+    """In the dtype of gamma, positions from 1; the product as printed, a_n q_n, or `ordered`, q_n a_n."""
     kind = type(gamma)
     a, y = np.zeros((k.shape[1], v.shape[1]), dtype=kind), np.zeros_like(v, dtype=kind)
     for t in range(len(v)):

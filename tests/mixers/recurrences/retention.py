@@ -22,13 +22,13 @@ from tests.mixers.recurrences.arithmetic import Array, Weights, cut, out, projec
 
 
 def turned(pairs: Array, n: int, sign: int) -> list[complex]:
-    """A head's channels at place n as complex numbers, turned by ±nθ."""
+    """A head's channels at position n as complex numbers, turned by ±nθ."""
     half = len(pairs) // 2
     return [complex(pairs[i], pairs[i + half]) * cmath.exp(sign * 1j * n * 10000 ** (-i / half)) for i in range(half)]
 
 
 def normalised(row: Array, eps: float) -> Array:
-    """One group of GroupNorm at one place: mean 0 and variance 1."""
+    """One group of GroupNorm at one position: mean 0 and variance 1."""
     mean = sum(row) / len(row)
     variance = sum((value - mean) ** 2 for value in row) / len(row)
     return np.array([(value - mean) / math.sqrt(variance + eps) for value in row])

@@ -38,9 +38,9 @@ def of_channels(x: Array, w: Weights, rule: str) -> Array:
     y = np.zeros(x.shape)
     for c in range(x.shape[1]):
         Lambda, P, B, C = (with_conjugates(np.atleast_2d(w[name])[c % len(np.atleast_2d(w[name]))]) for name in "LPBC")
-        found = ssm(x[:, c], *RULES[rule](dense(Lambda, P), B, w["delta"][c]), C, w["D"][c])
-        assert np.abs(found.imag).max() < 1e-9
-        y[:, c] = found.real
+        result = ssm(x[:, c], *RULES[rule](dense(Lambda, P), B, w["delta"][c]), C, w["D"][c])
+        assert np.abs(result.imag).max() < 1e-9
+        y[:, c] = result.real
     return y
 
 

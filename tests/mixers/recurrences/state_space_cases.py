@@ -103,8 +103,8 @@ def s4d_of(rule: str) -> Recurrence:
 
 def s5_of(scale: float = 1.0) -> Recurrence:
     def recurrence(x: Array, w: Weights) -> Array:
-        found = clipped(of_pairs(w, "L", "B", "C"))
-        return s5(x, {**found, "log_delta": w["log_delta"] + np.log(scale)})
+        result = clipped(of_pairs(w, "L", "B", "C"))
+        return s5(x, {**result, "log_delta": w["log_delta"] + np.log(scale)})
 
     return recurrence
 

@@ -105,8 +105,8 @@ def test_s4_of_hippo_is_legs() -> None:
     Lambda, V = np.linalg.eig(A + np.outer(P, P))
     pick = Lambda.imag > 0
     w = {"L": Lambda[pick], "P": (V.conj().T @ P)[pick], "B": (V.conj().T @ B)[pick], "C": (C @ V)[pick][None]}
-    found = s4.of_channels(U[:, None], {**w, "D": np.zeros(1), "delta": np.array([0.2])}, "bilinear")[:, 0]
-    assert near(found, ssm.ssm(U, *ssm.bilinear(A, B, 0.2), C, 0.0))
+    result = s4.of_channels(U[:, None], {**w, "D": np.zeros(1), "delta": np.array([0.2])}, "bilinear")[:, 0]
+    assert near(result, ssm.ssm(U, *ssm.bilinear(A, B, 0.2), C, 0.0))
 
 
 def test_s5_is_one_dense_system_with_many_inputs() -> None:
@@ -138,5 +138,5 @@ def test_hyena_is_a_product_of_matrices() -> None:
     for x, h in zip(xs, hs, strict=True):
         toeplitz = np.array([[h[t - s, 0] if t >= s else 0.0 for s in range(T)] for t in range(T)])
         matrix = np.diag(x[:, 0]) @ toeplitz @ matrix
-    found = hyena.operator(list(xs), U[:, None], list(hs), np.zeros((2, 1)))
-    assert near(found[:, 0], matrix @ U)
+    result = hyena.operator(list(xs), U[:, None], list(hs), np.zeros((2, 1)))
+    assert near(result[:, 0], matrix @ U)

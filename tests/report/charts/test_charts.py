@@ -14,8 +14,13 @@ alt = pytest.importorskip("altair", reason="altair is not installed")
 from seqloom.report.charts.chart import Axis, Chart, Choice, Table, filename, rounded  # noqa: E402
 from seqloom.report.charts.curves import curves, spread  # noqa: E402
 from seqloom.report.charts.draw import svg  # noqa: E402
-from seqloom.report.charts.maps import grid  # noqa: E402
-from seqloom.report.charts.picture import DEPTHS, colours, picture, png  # noqa: E402
+from seqloom.report.charts.picture import (  # noqa: E402
+    DEPTHS,
+    colours,
+    grid,
+    picture,
+    png,
+)
 from seqloom.report.charts.points import NARROWEST, _boxes, _meet, _pixels, points, sides  # noqa: E402
 from seqloom.report.charts.style import DARK, SERIES, looks  # noqa: E402
 
@@ -81,15 +86,15 @@ def test_a_level_is_in_the_room_that_is_shown() -> None:
 def test_a_chart_of_points_is_valid_and_its_names_do_not_overlap() -> None:
     draw = random.Random(0)
     rows = [[f"mixer_{at}", draw.random(), 4 + draw.random(), None, None] for at in range(40)]
-    found = Table(
+    result = Table(
         ["model", "ms a step", "loss", "lowest seed", "highest seed"], [*rows, ["alone", None, 4.0, None, None]]
     )
     x = Axis("ms a step", "ms a step")
     alt.Chart.from_dict(
-        points(found, x, Y, looks([str(row[0]) for row in rows]), ["mixer_1"]) | {"datasets": {"rows": found.csv}}
+        points(result, x, Y, looks([str(row[0]) for row in rows]), ["mixer_1"]) | {"datasets": {"rows": result.csv}}
     )
-    places = _pixels(found, x, Y)
-    boxes = [_boxes(name, *places[name])[side] for side, names in sides(found, x, Y, []).items() for name in names]
+    positions = _pixels(result, x, Y)
+    boxes = [_boxes(name, *positions[name])[side] for side, names in sides(result, x, Y, []).items() for name in names]
     assert len(boxes) > 10
     assert all(box[0] >= 0 and box[2] <= NARROWEST for box in boxes)
     for at, box in enumerate(boxes):
@@ -110,9 +115,9 @@ def test_names_that_cannot_all_fit_share_the_room() -> None:
 
 
 def test_a_picture_is_a_png_of_one_pixel_per_cell() -> None:
-    found = png([[0, 48], [None, 24]])
-    assert found[:8] == b"\x89PNG\r\n\x1a\n"
-    assert found[16:24] == bytes([0, 0, 0, 2, 0, 0, 0, 2])
+    result = png([[0, 48], [None, 24]])
+    assert result[:8] == b"\x89PNG\r\n\x1a\n"
+    assert result[16:24] == bytes([0, 0, 0, 2, 0, 0, 0, 2])
     assert colours(DEPTHS)[0] == (0xF6, 0xF3, 0xE4)
     assert colours(DEPTHS)[-1] == (0x1D, 0x1A, 0x4B)
     brightness = [sum(colour) for colour in colours(DEPTHS)]

@@ -36,10 +36,10 @@ def test_a_mixer_has_its_colour_whatever_others_there_are() -> None:
 
 def test_variants_share_the_colour_and_differ_in_dash_and_mark() -> None:
     names = ["she", "she, no positions", "she-groups=4", "she:order=2", "attention as she"]
-    found = looks(names)
-    assert {found[name].colour for name in names[:4]} == {looks(["she"])["she"].colour}
-    assert found["attention as she"].colour == looks(["attention"])["attention"].colour
-    assert len({found[name].dash for name in names[:4]}) == len({found[name].shape for name in names[:4]}) == 4
+    result = looks(names)
+    assert {result[name].colour for name in names[:4]} == {looks(["she"])["she"].colour}
+    assert result["attention as she"].colour == looks(["attention"])["attention"].colour
+    assert len({result[name].dash for name in names[:4]}) == len({result[name].shape for name in names[:4]}) == 4
 
 
 def test_a_kind_may_be_given() -> None:

@@ -72,7 +72,7 @@ class Episodes:
 
     @property
     def identity(self) -> str:
-        """sha256 over all of it."""
+        """The sha256 of everything that is stored."""
         return hashlib.sha256(self._bytes()).hexdigest()
 
     def chosen(self, episodes: npt.NDArray[np.bool_]) -> "Episodes":

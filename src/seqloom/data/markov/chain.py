@@ -115,7 +115,7 @@ class Chain:
 def chain(states: int, order: int, seed: int, *, variable: bool = False) -> Chain:
     """The chain of a seed: 2 to 26 letters, of `order` letters at most (exactly, unless `variable`).
 
-    ValueError for no such numbers and where states^order exceeds 65,536 contexts.
+    ValueError for numbers that are not allowed, and where states^order exceeds 65,536 contexts.
     """
     require_number(states, 2, len(LETTERS), "states of a Markov chain")
     require_number(order, 0, 16, "order of a Markov chain")

@@ -21,7 +21,7 @@ ASK = 1
 
 @final
 class Compression(Probe):
-    """All of it, from one position."""
+    """All tokens of a sequence must be predicted from the channels of one position."""
 
     name: ClassVar = "compression"
     count: int = Field(ge=1, le=LONGEST // 4, description="words to be packed into one place")

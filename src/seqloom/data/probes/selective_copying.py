@@ -20,7 +20,7 @@ ASK = 1
 
 @final
 class SelectiveCopying(Probe):
-    """Say it again, without the blanks."""
+    """The words of a sequence must be repeated in order, without the blanks between them."""
 
     name: ClassVar = "selective-copying"
     count: int = Field(ge=1, description="words to be copied")

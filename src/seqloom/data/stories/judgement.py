@@ -16,11 +16,12 @@ _END = re.compile(r'[.!?]"?(?=\s+["A-Z])|\.(?=\s*$)')
 
 
 def _split(text: str) -> tuple[list[str], str]:
-    whole, at = [], 0
+    """The complete sentences of a text, and what follows the last of them."""
+    sentences, start = [], 0
     for end in _END.finditer(text):
-        whole.append(text[at : end.end()].strip())
-        at = end.end()
-    return whole, text[at:].strip()
+        sentences.append(text[start : end.end()].strip())
+        start = end.end()
+    return sentences, text[start:].strip()
 
 
 def sentences(text: str) -> list[str]:
@@ -58,7 +59,7 @@ def grammatical_share(text: str, *, cut: bool = False) -> tuple[int, int]:
 
 
 def agreement(text: str, *, cut: bool = False) -> tuple[int, int]:
-    """Of the sentences of the grammar in `text`, how many agree with the story so far, and their number.
+    """(agreeing, all): how many sentences of the grammar in `text` agree with the story so far, and how many there are.
 
     An opening begins a new story, in which nothing may be repeated before it is introduced. Before the first opening of
     `text`, what was introduced is unknown, and a first mention agrees. `cut` is as in `grammatical_share`.

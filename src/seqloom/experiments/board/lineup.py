@@ -1,4 +1,4 @@
-"""Who is on the board, and the five questions that it decides, written down before anything was trained.
+"""The contenders of the board and the five questions that it decides, fixed before anything was trained.
 
     ROWS        the twelve rows      three rates with seed 0, then more seeds at the best rate; equal parameters
     BESIDE      the same, for scale: no mixing at all, and the smaller Extractors

@@ -58,13 +58,13 @@ class Study:
         if not mixers:
             return self
         known = list(dict.fromkeys(line.of for line in self.lines))
-        wanted = [contender(text).name for text in mixers]
-        for name in wanted:
+        chosen = [contender(text).name for text in mixers]
+        for name in chosen:
             if name not in known:
                 raise ValueError(f"--only {name}: {self.name} has no such model; {near(name, known)}")
-        lines = tuple(line for line in self.lines if line.of in wanted)
-        says = f"{self.says} Only {', '.join(wanted)} here." if len(wanted) < len(known) else self.says
-        return replace(self, says=says, lines=lines, notes=tuple(note for note in self.notes if note[0] in wanted))
+        lines = tuple(line for line in self.lines if line.of in chosen)
+        says = f"{self.says} Only {', '.join(chosen)} here." if len(chosen) < len(known) else self.says
+        return replace(self, says=says, lines=lines, notes=tuple(note for note in self.notes if note[0] in chosen))
 
 
 def line(grid: Grid, text: str, *changes: str, series: str = "", x: float | None = None, family: str = "") -> Line:

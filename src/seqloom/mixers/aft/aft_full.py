@@ -163,7 +163,7 @@ class AFTFullConfig(MixerConfig):
         """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
-                f"aft_full needs a context of 1 or more, the places that it has biases for, not {layer.context}"
+                f"aft_full needs a context of 1 or more, one for each position that has biases, not {layer.context}"
             )
         form = AFTFull if layer.causal else BidirectionalAFTFull
         return form(layer.dim, layer.context, self.bias_dim)

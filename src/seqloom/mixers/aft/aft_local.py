@@ -168,7 +168,7 @@ class AFTLocalConfig(MixerConfig):
         """Raises ValueError without a context."""
         if layer.context is None or layer.context < 1:
             raise ValueError(
-                f"aft_local needs a context of 1 or more, the places that it has biases for, not {layer.context}"
+                f"aft_local needs a context of 1 or more, one for each position that has biases, not {layer.context}"
             )
         form = AFTLocal if layer.causal else BidirectionalAFTLocal
         return form(layer.dim, layer.context, self.window, self.bias_dim)

@@ -117,7 +117,7 @@ class ETC(BidirectionalHandingMixer):
         return project(x, weight).unflatten(-1, (-1, self.heads, self.width)).permute(2, 0, 3, 1, 4).unbind()
 
     def _changes(self, T: int, labels: Tensor) -> dict[str, Any]:
-        """What `attend` is given for the queries of an input, with its labels (H, N, K)."""
+        """Arguments of `attend` for one input: its pattern, and scores plus q · a of the pair's label (H, N, K)."""
         table = labels.mT
 
         def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -68,6 +68,7 @@ class Longformer(BidirectionalPatterned):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
+        # besides the local attention of the base: projections and attention of the global tokens, in parallel to it
         G = len(self.tokens)
         projected = linear(G, self.dim, self.dim) + linear(span.rows, self.dim, 2 * self.dim)
         pairs = sum(len(range(*_ends(token, self.context, span.T))) for token in self.tokens)
@@ -142,7 +143,7 @@ class LongformerConfig(PatternConfig):
         return Longformer(self, layer, [Union((pattern, Columns(tokens, False, pattern))) for pattern in patterns])
 
     def of_layer(self, layer: Layer) -> int:
-        """The window of a layer: from the first to the last in equal factors."""
+        """The window of a layer; it grows geometrically from `first_window` in the first layer to `window`."""
         if self.first_window is None or layer.depth == 1:
             return self.window
         grown = (self.window / self.first_window) ** (layer.number / (layer.depth - 1))

@@ -95,7 +95,7 @@ class SpatialGate(Mixer, ABC):
         return q, k, v
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        """a (B, T, E/2)."""
+        """The attention a (B, T, E/2)."""
         assert self.w_a is not None
         a: Tensor = self.w_a(attend(q[:, None], k[:, None], v[:, None], **given)[:, 0])
         return a
@@ -173,7 +173,7 @@ class GMLP(SpatialGate, PackedMixer):
         return s + self.b[t][..., None], entries
 
     def _attended(self, x: Stream, state: State | None, lengths: Lengths | None, reuse: bool) -> tuple[Tensor, Entries]:
-        """a (B, T, E/2), and what it remembers."""
+        """The attention a (B, T, E/2), and the entries of its state."""
         t = positions("gmlp", self.context, x, state, lengths)
         q, k, v = self.heads(x)
         if state is None:

@@ -1,4 +1,4 @@
-"""SPADE's bottom layer: one mixer that reads far and one that reads near, side by side, and what both found mixed.
+"""SPADE's bottom layer: a mixer with a long reach and one with a short reach in parallel, and a map of both outputs.
 
     y = [norm(far(x)), norm(near(x))] W_out            layer norms of their own, W_out (2D, D), no bias
 
@@ -111,7 +111,7 @@ def weaker(far: Traits, near: Traits) -> Traits:
 
 
 def joined(parts: dict[str, State]) -> State:
-    """The states of several mixers that have read the same as one; `length` is of all."""
+    """One state from those of several mixers that have read the same tokens; they share `length`."""
     entries: Entries = {
         f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.items() if key != "length"
     }

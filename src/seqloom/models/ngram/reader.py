@@ -172,7 +172,7 @@ class Ngram(Model, ABC):
 
 @final
 class Follower:
-    """The entries of a sorted table whose key begins with one of N prefixes, as pairs: `row` of the prefix, `entry`."""
+    """The entries of a sorted table whose keys begin with N prefixes: `row` of the prefix, `entry`, `last` id."""
 
     def __init__(self, keys: Int[Tensor, " grams"], prefixes: Int[Tensor, " N"], width: int) -> None:
         first = torch.searchsorted(keys, prefixes * width)

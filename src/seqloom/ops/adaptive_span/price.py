@@ -1,10 +1,10 @@
-"""What attention under a soft mask costs: attention's operations, and those of the mask, of every key in the window."""
+"""The price of attention under a soft mask: that of attention, and of the mask of every key in the window."""
 
 from seqloom.core.cost import Cost
 
 
 def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
-    """Of `rows` queries that look at `terms` keys in all, per head."""
+    """The price of `rows` queries that read `terms` keys in all, per head."""
     K, pairs, numbers = dim // heads, heads * terms, terms * dim
     return Cost(
         mul=2 * numbers + pairs,  # scores, values; the mask's weights

@@ -1,4 +1,4 @@
-"""The equation as it is written, query by query; slow. The maximum that would stabilize exponentials is left out."""
+"""The reference: the equation, query by query; slow. The maximum that would stabilize exponentials is left out."""
 
 import torch
 from torch import Tensor

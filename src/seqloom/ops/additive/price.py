@@ -1,10 +1,10 @@
-"""What additive attention costs: a tanh for each pair and channel, their sum, a softmax, and the sum of values."""
+"""The price of additive attention: a tanh for each pair and channel, their sum, a softmax, and the sum of values."""
 
 from seqloom.core.cost import Cost
 
 
 def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
-    """Of `rows` queries that look at `terms` keys in all, per head. A tanh is (e^2x - 1) / (e^2x + 1)."""
+    """The price of `rows` queries that read `terms` keys in all, per head. A tanh is (e^2x - 1) / (e^2x + 1)."""
     K, pairs, numbers = dim // heads, heads * terms, terms * dim
     return Cost(
         mul=numbers + numbers + numbers,  # in tanh, by w, by the values

@@ -1,4 +1,4 @@
-"""The equation as it is written, query by query; slow."""
+"""The reference: the equation, query by query; slow."""
 
 import torch
 from torch import Tensor

@@ -61,7 +61,7 @@ def able(q: Tensor, v: Tensor, parts: tuple[Part, ...]) -> bool:
 
 
 def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """See `tiled.Loops`; without lengths."""
+    """`tiled.Loops.average` in C, for rows without `lengths`."""
     (B, Nb, H, K), V, (b, c), m = q.shape, v.shape[3], part.table.shape[1:], part.blocks.shape[1]
     threads = _threads(B * H)
     y, log = q.new_empty(B, Nb, H, V), q.new_empty(B, H, Nb)
@@ -73,7 +73,7 @@ def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None)
 def gradients(
     q: Tensor, k: Tensor, v: Tensor, dy: Tensor, log: Tensor, delta: Tensor, part: Part, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See `tiled.Loops`; without lengths."""
+    """`tiled.Loops.average` in C, for rows without `lengths`."""
     (B, _, H, K), V, (b, c) = q.shape, v.shape[3], part.table.shape[1:]
     threads = _threads(B * H)
     dq, dk, dv = (x.new_zeros(x.shape) for x in (q, k, v))

@@ -12,7 +12,7 @@ SCORES = 1 << 19
 
 
 def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """See `tiled.Loops`."""
+    """`tiled.Loops.average` in plain torch, a group of tiles at a time."""
     H = q.shape[2]
     queries, keys, values = _apart(q * q.shape[3] ** -0.5, part.queries), _apart(k, part.keys), _apart(v, part.keys)
     (P, N, b, _), V = queries.shape, values.shape[3]
@@ -31,7 +31,7 @@ def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None)
 def gradients(
     q: Tensor, k: Tensor, v: Tensor, dy: Tensor, log: Tensor, delta: Tensor, part: Part, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See `tiled.Loops`."""
+    """The gradient of `tiled.Loops` in plain torch."""
     H, scale = q.shape[2], q.shape[3] ** -0.5
     queries, keys, values = _apart(q * scale, part.queries), _apart(k, part.keys), _apart(v, part.keys)
     wanted, logs, deltas = _apart(dy, part.queries), *(x.reshape(*queries.shape[:3], 1) for x in (log, delta))

@@ -1,4 +1,4 @@
-"""What attention costs: scores, their softmax, and the sum of the values."""
+"""The price of attention: scores, their softmax, and the sum of the values."""
 
 from seqloom.core.cost import Cost, Step
 
@@ -14,7 +14,7 @@ def price(
     bias: bool = False,
     sinks: bool = False,
 ) -> Cost:
-    """Of `rows` queries that look at `terms` keys in all, per head; the rest as in `Scores`.
+    """The price of `rows` queries that read `terms` keys in all, per head; other arguments as in `Scores`.
 
     Tables 3 and 5 of the Extractor paper; docs/errata.md corrects 5. tanh x is (1 - e^-2x) / (1 + e^-2x).
     """
@@ -38,7 +38,7 @@ def price(
 
 
 def fading(rows: int, width: int, heads: int) -> Cost:
-    """Of `rows` queries and keys that fade with the distance, of `heads` heads in all: a factor for each channel.
+    """The price of `rows` queries and keys that decay with distance, over all `heads`: a factor per channel.
 
     That the keys of a cache are multiplied again for each token is how it is executed.
     """

@@ -1,4 +1,4 @@
-"""Attention as it is written: query by query, over no key that the pattern hides. For any dtype; slow.
+"""The reference of attention: query by query, over the keys that the pattern shows. For any dtype; slow.
 
 It computes only the terms that the equation has, so that counting its operations prices the equation; for the same
 reason the maximum that would stabilise the exponentials is left out, and scores must stay below log of the largest

@@ -40,7 +40,7 @@ class Bias:
 @final
 @dataclass(frozen=True)
 class Scores:
-    """The equation above; by default plain attention's."""
+    """The terms of the equation above; the defaults are those of plain attention."""
 
     bias: Bias | None = None
     scale: float | None = None
@@ -51,12 +51,12 @@ class Scores:
 
     @property
     def formed(self) -> bool:
-        """Whether they need every product by itself."""
+        """Whether the backend must form each score q · k itself, because a nonlinear or custom change applies to it."""
         return self.softcap is not None or self.change is not None or self.value_change is not None
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but the scale is changed."""
+        """Whether the scores are those of plain attention, up to the scale."""
         return not self.formed and self.bias is None and self.sinks is None
 
     def of(self, q: Tensor, k: Tensor, i: Tensor, j: Tensor) -> Tensor:

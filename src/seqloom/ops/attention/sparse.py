@@ -140,7 +140,7 @@ def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) ->
 
 
 def _in_c(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    """Whether the tiles fill whole vectors."""
+    """Whether the C kernel can do the call: tiles known beforehand, of a dtype and sizes that it takes."""
     T = q.shape[2]
     return lengths is None and _in_tiles(q, v, pattern, None) and native.able(q, v, plan(pattern.of(T), T))
 

@@ -101,7 +101,7 @@ def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:
 
 
 def timed(blocks: Tensor, times: Tensor, T: int, axis: int, empty: float = 0.0) -> Tensor:
-    """What `blocked` began from, `empty` at times that are in no block."""
+    """The inverse of `blocked`: values of blocks in the order of time, `empty` at times that are in no block."""
     flat = times.flatten()
     if _in_order(flat, T):
         return blocks.narrow(axis, 0, T)

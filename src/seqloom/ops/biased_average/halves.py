@@ -31,12 +31,12 @@ Reader: TypeAlias = Callable[[Tensor, Tensor, int, int], tuple[Read, Read]]
 
 
 def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None, reader: Reader) -> Tensor:
-    """See `seqloom.ops.biased_average.average`; `reader` sums up a block of tokens under its biases."""
+    """`seqloom.ops.biased_average.average` by divide and conquer; `reader` sums a block of tokens under its biases."""
     kind, given = torch.promote_types(v.dtype, torch.float32), v.dtype
     T, before = k.shape[1], 0 if past is None else past[0].shape[1]
     levels = max(0, (T // LEAF).bit_length() - 1)
     leaf = -(-T // 2**levels)
-    more = (leaf << levels) - T  # positions that are not there, after all that are
+    more = (leaf << levels) - T  # padding after the real positions
     b, floor = _below_largest(bias.to(kind), total is not None or bias.shape[2] < before + T, more)
     k, v = (pad(x.to(kind), (0, 0, 0, more)) for x in (k, v))
     read_past, read_left = reader(b, floor, T + more, before)

@@ -1,4 +1,4 @@
-"""What a biased average costs: the window's terms with their biases, and one more term for the sum beyond it."""
+"""The price of a biased average: the window's terms with their biases, and one more term for the sum beyond it."""
 
 from seqloom.core.cost import Cost, Span
 
@@ -19,14 +19,14 @@ def price(span: Span, window: int | None, keys: int, dim: int) -> Cost:
 
 
 def factors(terms: int, width: int) -> Cost:
-    """So many biases u · r of factors of this width; nothing for a table of biases, whose width is 0."""
+    """The price of `terms` biases u · r of this width; 0 for a table of biases, whose width is 0."""
     return Cost(mul=terms * width, add=terms * (width - 1)) if width else Cost()
 
 
 def standard(rows: int, window: int, heads: int) -> Cost:
-    """Biases of each head brought to a mean and a variance: mean, difference, its mean square, 1e-5, root, division.
+    """The price of normalizing the biases of each head for `rows` tokens, then scaling and shifting them by γ and β.
 
-    Then γ and β. Once for each of `rows` tokens.
+    Counted are the mean, the differences, their mean square, the addition of 1e-5, the root and the division.
     """
     per_head = rows * heads
     add = 2 * (window - 1) + window + 1 + window

@@ -1,4 +1,4 @@
-"""The biased average as it is written: query by query, over no token that is not there. For any dtype; slow.
+"""The biased average as the equation has it, query by query, for any dtype; slow. Dropped tokens are left out.
 
 It computes only the terms of the equation, so that counting its operations prices the equation: each query adds up its
 window, and one token a query leaves the window for the sum beyond. The maximum that would stabilise the exponentials is
@@ -17,7 +17,7 @@ Sums = tuple[Tensor, Tensor]
 
 
 def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None) -> Tensor:
-    """See `seqloom.ops.biased_average.average`."""
+    """The reference of `seqloom.ops.biased_average.average`, with the same arguments."""
     rows = []
     for b in range(len(k)):
         keys, values = k[b], v[b]
@@ -68,7 +68,7 @@ def _added(beyond: Sums | None, key: Tensor, value: Tensor) -> Sums:
 
 
 def _opened(total: Total, b: int) -> Sums | None:
-    """What was summed so far, its peak multiplied in; None where that is nothing."""
+    """The numerators and denominators of a total at their true scale, e^peak included; None for an empty total."""
     sums, peak = total.sums[b], total.peak[b]
     if not bool((sums[:, -1] > 0).any()):
         return None

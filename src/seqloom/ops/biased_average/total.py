@@ -16,7 +16,7 @@ Past: TypeAlias = tuple[Float[Tensor, "B P K"], Float[Tensor, "B P D"]]
 
 
 class Total(NamedTuple):
-    """The sum over tokens for each of K keys, whose channels are D/K."""
+    """Sums over tokens for each of K keys, every one of which weights D/K channels."""
 
     sums: Float[Tensor, "B K V"]
     """D/K numerators, then the denominator"""

@@ -99,9 +99,9 @@ def laid(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:
 
 
 def _before(x: Tensor, nothing: int | None, last: Tensor | None) -> Tensor:
-    """(B, H, N, C, 2m): what each chunk holds behind what the one before it does, `nothing` before the first.
+    """(B, H, N, C, 2m): the slots of the previous chunk, then those of the chunk itself.
 
-    Without a `nothing` it is what the first chunk holds, so that no row reads another.
+    Before the first chunk are slots of the value `nothing`, or without one its own, so that no row reads another.
 
     With `last` (B,) that chunk of the row comes before the first, unless it is the first itself.
     """

@@ -1,4 +1,4 @@
-"""What attention inside buckets costs: all scores of the slots that are looked at, their masks, and their sums.
+"""The price of attention inside buckets: all scores of the slots that are looked at, their masks, and their sums.
 
 Which of these slots hold another bucket or a later token depends on the text, so that masked scores are counted, too.
 """
@@ -7,7 +7,7 @@ from seqloom.core.cost import Cost
 
 
 def price(tokens: int, terms: int, width: int, values: int) -> Cost:
-    """Of `tokens` that look at `terms` slots in all, for keys of one width and `values` of another, of all heads.
+    """The price of `tokens` that read `terms` slots in all, over all heads, where keys and `values` differ in width.
 
     Each of them has a slot.
     """
@@ -40,13 +40,13 @@ def scattered(tokens: int, terms: int, width: int, values: int) -> Cost:
 
 
 def clustered(vectors: int, width: int, clusters: int, others: int) -> Cost:
-    """Of so many vectors: products with all centroids, and so many comparisons of each product."""
+    """The price of assigning so many vectors: products with all centroids, and comparisons of each product."""
     n = vectors * clusters
     return Cost(mul=n * width, add=n * (width - 1), other=others, path=("multiplication", "cumulation", "other"))
 
 
 def unit(vectors: int, width: int) -> Cost:
-    """Of so many vectors over their length: squares, their sum and ε, an inverse root, and its product."""
+    """The price of normalizing so many vectors: squares, their sum and ε, an inverse root, and a product."""
     return Cost(
         mul=2 * vectors * width,
         add=vectors * width,
@@ -57,7 +57,7 @@ def unit(vectors: int, width: int) -> Cost:
 
 
 def hashed(vectors: int, width: int, rounds: int, buckets: int) -> Cost:
-    """Of so many vectors: products with half as many directions as `buckets` a round, and the largest of all."""
+    """The price of hashing so many vectors: products with `buckets` / 2 directions per round, and the largest."""
     half = rounds * buckets // 2
     return Cost(
         mul=vectors * half * width,

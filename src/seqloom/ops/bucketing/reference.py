@@ -1,4 +1,4 @@
-"""The equation as it is written, slot by slot; slow. The maximum that would stabilise the exponentials is left out."""
+"""The reference: the equation, slot by slot; slow. The maximum that would stabilise the exponentials is left out."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What Combiner costs: the summary of each region once, and for each token its direct tokens and regions."""
+"""The price of Combiner: the summary of each region once, and for each token its direct tokens and regions."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from seqloom.core.cost import Cost
 
 
 def price(form: str, block: int, tokens: Iterable[int], dim: int, heads: int) -> Cost:
-    """Of tokens at these positions, of all heads; a region is priced with the first token that reads it."""
+    """The price of tokens at these positions, over all heads; a region counts with the first token that reads it."""
     K, terms, rows, compared = dim // heads, 0, 0, 0
     for i in tokens:
         terms, rows = terms + _terms(form, block, i), rows + 1

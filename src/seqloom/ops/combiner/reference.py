@@ -1,4 +1,4 @@
-"""The equation as it is written, token by token; slow. The maximum that would stabilize exponentials is left out."""
+"""The reference: the equation, token by token; slow. The maximum that would stabilize exponentials is left out."""
 
 import torch
 from torch import Tensor

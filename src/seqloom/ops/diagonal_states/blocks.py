@@ -81,7 +81,7 @@ def joined(y: Tensor, T: int) -> Tensor:
 
 
 def alike(rates: Tensor) -> Tensor:
-    """(D, 1, N), or (N,) as it is: meets (D, B, N)."""
+    """Rates (D, N) as (D, 1, N), and (N,) unchanged, so that both broadcast with (D, B, N)."""
     return rates[:, None] if rates.ndim == 2 else rates
 
 

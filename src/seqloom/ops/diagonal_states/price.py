@@ -1,4 +1,4 @@
-"""What diagonal systems cost, and what makes them: the same at each token."""
+"""The price of diagonal systems, and what makes them: the same at each token."""
 
 from seqloom.core.cost import Cost
 

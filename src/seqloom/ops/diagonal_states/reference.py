@@ -1,4 +1,4 @@
-"""The systems as they are written: token by token, with the products and sums of the equation and nothing else.
+"""The reference of diagonal systems: token by token, with the products and sums of the equation and nothing else.
 
 Counting its operations prices the equation. What depends on weights alone is computed at each token, so that a step
 costs what its token costs in a sequence.

@@ -9,7 +9,7 @@ from seqloom.ops.attention import attend, banded
 from seqloom.ops.attention.fast import times
 
 BLOCK = 64
-"""queries whose sums are counted from the first of them"""
+"""queries of a block; their sums start at the first of them, which keeps them small"""
 
 
 def forgetting(
@@ -22,7 +22,7 @@ def forgetting(
     query_time: Tensor | None,
     key_time: Tensor | None,
 ) -> Tensor:
-    """See `forgetting` of the package."""
+    """The backend `columns` of `seqloom.ops.forgetting.forgetting`, with the same arguments."""
     T, K = q.shape[2:]
     c = g.double().cumsum(-1)
     sums = -c if past is None else torch.cat([past.double(), -c], -1)

@@ -1,4 +1,4 @@
-"""The equation as it is written, query by query; slow. The sums grow with each query by its gate.
+"""The reference: the equation, query by query; slow. The sums grow with each query by its gate.
 
 As in `attention` the maximum that would stabilise the exponentials is left out.
 """

@@ -4,7 +4,7 @@ from seqloom.core.cost import Cost
 
 
 def price(rows: int, dim: int) -> Cost:
-    """Of a row of `rows` tokens: two products over channels, two over tokens, and their difference."""
+    """The price of a row of `rows` tokens: two products over channels, two over tokens, and their difference."""
     n = rows * dim
     return Cost(
         mul=2 * n * (dim + rows),

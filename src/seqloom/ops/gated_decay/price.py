@@ -4,7 +4,7 @@ from seqloom.core.cost import Cost, Step, sigmoid
 
 
 def price(numbers: int) -> Cost:
-    """Of so many numbers of u: two sigmoids, softplus(Λ), log a, a, 1 - a², its root, and two products."""
+    """The price for so many elements of u: two sigmoids, softplus(Λ), log a, a, 1 - a², its root, and two products."""
     path: tuple[Step, ...] = (
         "multiplication",
         "multiplication",

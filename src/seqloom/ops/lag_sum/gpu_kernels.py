@@ -1,10 +1,10 @@
-"""The lag sum and the gradient of its inputs as Triton kernels: a program for a block of places and one of channels.
+"""The lag sum and the gradient of its inputs as Triton kernels: a program for a block of positions and one of channels.
 
     alone    y_t = Σ_k x_{t-k} w_k, each channel by itself
     mixed    the same with a matrix for each lag, inside each group of channels
 
 They go from lag to lag. BACK reads x_{t+k} instead: the gradient of the inputs, where w is given with its strides
-swapped. The places of all rows are one behind the other, M of them, T to a row; a product whose input is outside of its
+swapped. The M positions of all rows are consecutive, T per row; a product whose input is outside of its
 row is left out. x and y are contiguous (M, D), all of one type, float32 or float64; w is read by strides.
 """
 
@@ -80,7 +80,7 @@ def mixed(
 
 @triton.jit
 def reach(m, M, T, L, BACK: tl.constexpr):
-    """How many of the L lags each of these places reads: those that stay in its row; 0 behind the last row."""
+    """How many of the L lags each position m reads: those within its row of T; 0 after the last row."""
     t = (m % T).to(tl.int32)
     inside = T - t if BACK else t + 1
     return tl.where(m < M, tl.minimum(inside, L), 0)

@@ -1,4 +1,4 @@
-"""The gradient of the lag sum's taps as Triton kernels: a program for a block of taps and a part of all places.
+"""The gradient of the lag sum's taps as Triton kernels: a program for a block of taps and a part of all positions.
 
     alone    dw_k = Σ_t x_{t-k} g_t, each channel by itself
     mixed    dw_k = Σ_t x_{t-k}ᵀ g_t, a matrix for each lag, inside each group of channels
@@ -24,7 +24,7 @@ def alone(
     LAGS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """dw (parts, L, D) in float64; PIECE places at a time are summed as they come."""
+    """dw (parts, L, D) in float64; PIECE positions at a time are summed in the dtype of x, in order."""
     k = tl.program_id(0) * LAGS + tl.arange(0, LAGS)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     part = tl.program_id(2).to(tl.int64)

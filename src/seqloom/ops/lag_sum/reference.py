@@ -1,4 +1,4 @@
-"""The lag sum as it is written: output by output, lag by lag, no term that the equation does not have."""
+"""The reference of the lag sum: output by output, lag by lag, with the terms of the equation alone."""
 
 import torch
 from torch import Tensor

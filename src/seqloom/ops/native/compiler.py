@@ -48,8 +48,8 @@ def key(source: Path, compiler: list[str]) -> str:
 def compile_to(out: Path, source: Path, compiler: list[str]) -> None:
     """Compiles the source to a library. Raises Unavailable in a few words.
 
-    It is linked with the very file that torch has loaded; the compiler's own OpenMP, which -fopenmp would add, is not
-    there to fill a gap, and `-z defs` makes a gap an error.
+    It is linked with the OpenMP library that torch has loaded. Linking does not use -fopenmp, which would add the
+    compiler's own OpenMP, and `-z defs` makes an undefined symbol an error.
     """
     objects = out.with_name(f"{out.name}.o")
     try:

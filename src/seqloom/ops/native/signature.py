@@ -98,6 +98,7 @@ class Signature:
         return bound
 
     def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
+        """The call with all sizes known. TypeError or ValueError where tensors or numbers do not fit the signature."""
         if len(tensors) != len(self.arguments):
             raise TypeError(f"{self.op} takes {len(self.arguments)} tensors, not {len(tensors)}")
         shared = self._shared(tensors)
@@ -114,12 +115,12 @@ class Signature:
                 if declared.alone and declared.text not in sizes:
                     sizes[declared.text] = size
         for _, argument, dims, tensor in given:
-            wanted = tuple([declared.value(sizes) for declared in dims])
-            if tensor.shape != wanted:
-                raise self._wrong(argument, f"{_shape(dims)} = {wanted}", tuple(tensor.shape))
-        for each in self._least:
-            if (size := each.value(sizes)) < 1:
-                raise ValueError(f"{self.op}: {each.text} must be at least 1, not {size}")
+            expected = tuple([declared.value(sizes) for declared in dims])
+            if tensor.shape != expected:
+                raise self._wrong(argument, f"{_shape(dims)} = {expected}", tuple(tensor.shape))
+        for declared in self._least:
+            if (size := declared.value(sizes)) < 1:
+                raise ValueError(f"{self.op}: {declared.text} must be at least 1, not {size}")
         if not self._numbers:
             return Bound(sizes, (), (), shared)
         sizes |= dict.fromkeys(self._steps, 0)
@@ -222,6 +223,7 @@ class _Size:
         ]
 
     def value(self, sizes: dict[str, int]) -> int:
+        """The size, given the value of each letter."""
         if self.alone:
             return sizes[self.text]
         total = 0

@@ -65,7 +65,7 @@ def leading(w: Tensor, rows: int, count: int) -> Tensor:
 
 
 def loudest(poles: Tensor, target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """Of poles (D, M) the waves that are loudest together, with weights; plain decays where there are too few."""
+    """The `order` loudest waves of the poles (D, M), with their weights; plain decays fill up where there are fewer."""
     logs = torch.log(torch.where(poles == 0, 1e-9, poles))
     rates = torch.complex(logs.real.clamp(-FASTEST, -target.slowest), logs.imag)
     used = rates.imag >= 0

@@ -1,4 +1,4 @@
-"""The projection as it is written."""
+"""The reference of the projection: torch's own product."""
 
 from torch import Tensor
 

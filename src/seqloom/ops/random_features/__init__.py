@@ -56,15 +56,15 @@ def positive(
 ) -> tuple[
     Float[Tensor, "B H T F"], Float[Tensor, "B H T F"], Float[Tensor, "B H T"] | None, Float[Tensor, "B H"] | None
 ]:
-    """Features of queries and keys from their logarithms, the decay that goes with them, and the new peak.
+    """Features φ of queries and keys from the logarithms of these features; also a decay, and the new peak.
 
-    What was summed up before is held divided by e^peak; `peak` is LOWEST in rows that have read nothing, None where no
-    row has. With `lengths` (B,) a row holds so many tokens, then padding, whose keys get features 0. The decay is g of
-    `seqloom.ops.linear_decay` (None: none is needed). φ(q)·φ(k) of `reference` are the equation's; those of `stable`
-    lie between 0 and F, and differ from them by a factor a query, which cancels in Σ φ(q)·φ(k) v / Σ φ(q)·φ(k).
-    Gradients take these factors for constants.
+    The sums over earlier keys are stored divided by e^peak. `peak` is LOWEST in rows that have read nothing, and None
+    if no row has read anything. `lengths` (B,) are the tokens of each row; keys of padding get features 0. The
+    decay is g of `seqloom.ops.linear_decay`, which rescales the sums to the new peak; None if it is not needed.
 
-    What is far below the largest so far is lost as in any softmax: in float32 a key less than e^-87 of the largest.
+    With `reference` φ(q)·φ(k) is that of the equation. With `stable` it lies between 0 and F, and differs by a factor
+    per query that cancels in Σ φ(q)·φ(k) v / Σ φ(q)·φ(k); gradients treat this factor as a constant. As in any softmax
+    small terms are lost: in float32 a key below e^-87 of the largest one so far.
     """
     keep = None if lengths is None else within(lengths, k.shape[2])
     features, keys, decay, after = OP[OP.choose()](q, k, peak, keep)

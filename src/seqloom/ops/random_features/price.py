@@ -1,4 +1,4 @@
-"""What random features and the average over them cost, for n tokens in H heads of width K with R directions each.
+"""The price of random features and the average over them, for n tokens in H heads of width K with R directions each.
 
 z is priced as the value 1 that it is computed with. The maximum that stabilises exponentials is not part of a price.
 """

@@ -39,7 +39,7 @@ def exponentials(
 
 
 def whole(q: Tensor, k: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same over whole rows (B, H, T, F): M is the largest exponent of all kept keys of a head."""
+    """The features of a whole row, without a state: M is the largest exponent of all kept keys of a head."""
     highest = k.detach().amax(-1, keepdim=True)
     if keep is not None:
         highest = torch.where(keep[:, None, :, None], highest, LOWEST)

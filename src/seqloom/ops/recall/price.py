@@ -1,10 +1,10 @@
-"""What it costs: products with all old keys, a comparison each to choose, and attention to those that are read."""
+"""The price: products with all old keys, a comparison of each to choose, and attention to those that are read."""
 
 from seqloom.core.cost import Cost
 
 
 def price(rows: int, terms: int, read: int, dim: int, heads: int) -> Cost:
-    """Of `rows` queries that have old keys: `terms` of them in all, of which they read `read`; per head."""
+    """The price of `rows` queries with `terms` old keys in all, of which they read `read`, per head."""
     K = dim // heads
     return Cost(
         mul=dim * (terms + read),

@@ -1,4 +1,4 @@
-"""The equation as it is written, row by row and query by query, over its old keys alone; slow.
+"""The reference: the equation, row by row and query by query, over its old keys alone; slow.
 
 As in `attention` the maximum that would stabilise the exponentials is left out.
 """

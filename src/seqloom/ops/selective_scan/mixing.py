@@ -43,7 +43,7 @@ ENTRY = Entry(
 
 @final
 class Weights(NamedTuple):
-    """Of one Mamba mixer, in the letters of `seqloom.mixers.state_space.mamba`: E channels inside, N states."""
+    """The parameters of one Mamba mixer, in the letters of `mixers/state_space/mamba.py`: E channels, N states."""
 
     w_in: Float[Tensor, "2*E D"]
     taps: Float[Tensor, "W E"]

@@ -1,10 +1,10 @@
-"""What a selective scan and the convolution before it cost, with all that may stand around them."""
+"""The price of a selective scan and the convolution before it, with all that may stand around them."""
 
 from seqloom.core.cost import Cost, Span
 
 
 def scan(rows: int, dim: int, states: int, gate: bool) -> Cost:
-    """Of `rows` tokens with skip: the same at every position, as a state of 0 is faded like any other.
+    """The price of `rows` tokens with skip, equal at every position: a state of 0 decays like any other.
 
     A is priced priced per token, as in a step. Δ's bias is priced with the projection that it belongs to.
     """

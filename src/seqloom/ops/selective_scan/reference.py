@@ -1,4 +1,4 @@
-"""The scan as it is written: token by token, with the states of the equation and nothing else.
+"""The reference of the scan: token by token, with the states of the equation and nothing else.
 
 Counting its operations prices the equation. What depends on weights alone is computed at each token, so that a step
 costs what its token costs in a sequence.

@@ -7,7 +7,7 @@ forward to backward is the state before each span. With dy_t, and P_t what reach
     dC_t = Σ_d dy_t h_t,   dB_t = Σ_d G_t Δ_t u_t,   du_t = Δ_t (G_t · B_t)
     dΔ_t = u_t (G_t · B_t) + Σ_n P_t h_{t-1} A,   dA = Σ_t P_t h_{t-1} Δ_t
 
-How the recurrences h_t = a_t h_{t-1} + b_t and G_t = a_{t+1} G_{t+1} + c_t go along a span is the affair of a walk.
+A walk computes the recurrences h_t = a_t h_{t-1} + b_t and G_t = a_{t+1} G_{t+1} + c_t over a span.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ from seqloom.ops.selective_scan import doubling
 
 @runtime_checkable
 class Walk(Protocol):
-    """How to go along a span: a module."""
+    """A module with both recurrences over a span: sequential, by doubling, …"""
 
     SPAN: int
-    """tokens that it takes at once"""
+    """tokens of a span"""
 
     def onward(self, a: Tensor, b: Tensor, state: Tensor) -> Tensor:
         """h (B, S+1, D, N): the state before the span, and h_t = a_t h_{t-1} + b_t."""

@@ -1,4 +1,4 @@
-"""The equation as it is written, row by row and column by column; slow."""
+"""The reference: the equation, row by row and column by column; slow."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The sLSTM as it is written, one token at a time: what prices are counted on."""
+"""The reference of the sLSTM, one token at a time: what prices are counted on."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What attention to sorted blocks costs: the mixtures, each once, then the slots that each token reads."""
+"""The price of attention to sorted blocks: the mixtures, each once, then the slots that each token reads."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from seqloom.core.cost import Cost
 def price(
     tokens: Iterable[int], T: int, block: int, dim: int, heads: int, causal: bool = True, cut: int | None = None
 ) -> Cost:
-    """Of the tokens at these positions of T, of all heads; a mixture is priced with the first token of its block."""
+    """The price of tokens at these positions, over all heads; a mixture counts with the first token of its block."""
     K, count, terms, mixtures, mixed = dim // heads, 0, 0, 0, 0
     sizes = [min(block, T - first) for first in range(0, T, block)]
     slots = sizes[0] if sizes else 0

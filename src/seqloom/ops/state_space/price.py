@@ -1,4 +1,4 @@
-"""What the state-space models cost, token by token, as `reference` computes them; what each prices is said there.
+"""The price of the state-space models, token by token, as `reference` computes them; what each prices is said there.
 
 Weights are made discrete at each token, as a step does it. N×N systems are solved by elimination, (N³-N)/3 products
 and differences and N(N-1)/2 quotients, then N(N-1) and N for each right side. A matrix exponential is priced as the

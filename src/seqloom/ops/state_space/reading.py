@@ -33,9 +33,9 @@ def joint(
     """The outputs y (B, T, D), in the dtype of u, and the state x (B, N) after the last token.
 
     `system()` gives A (N, N), B (N, D), C (D, N) and Δ (). `state` is x before the first token, None for zeros. With
-    `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them. Computed in float32 at
-    least, in which the state comes. Differentiable in everything, twice too. Raises ValueError where shapes do not
-    agree. All this holds for the others too; `outputs` gives y alone.
+    `lengths` (B,) a row has so many tokens, then padding, and its state is that after its tokens. The state is of
+    float32 at least, in which all is computed. All tensors have first and second derivatives. Raises ValueError where
+    shapes do not agree. The other functions of this file have the same rules; `outputs` returns y alone.
 
     Backends: `reference` token by token, `parallel` in log2 T passes.
     """

@@ -1,4 +1,4 @@
-"""The three models as they are written, token by token, with nothing but the terms of the equation.
+"""The reference of the three models, token by token, with nothing but the terms of the equation.
 
 Counting their operations prices the equation. What depends on weights alone is computed at each token, so that a step
 costs what its token costs in a sequence.

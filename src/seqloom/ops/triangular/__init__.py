@@ -22,9 +22,9 @@ Weights: TypeAlias = Float[Tensor, "L O L I"]
 def triangular(
     x: Float[Tensor, "B C I D"], w: Weights, t: Int[Tensor, "B T"] | None = None
 ) -> Float[Tensor, "B T O D"]:
-    """The sums of the queries at positions t, from 0; without them at all C positions of x, the first C.
+    """The sums at the query positions t, counted from 0; without t at the first C positions, all those of x.
 
-    x may hold anything finite at positions after those of its row's queries. Exactly causal; differentiable twice.
+    Values of x after a query's position have no influence, but must be finite. Exactly causal; differentiable twice.
     """
     y: Tensor = OP[OP.choose(x)](x, w, t)
     return y

@@ -1,10 +1,10 @@
-"""What the sums cost."""
+"""The price of the sums over earlier positions."""
 
 from seqloom.core.cost import Cost, Span
 
 
 def price(span: Span, dim: int, inputs: int = 1, outputs: int = 1) -> Cost:
-    """Of one row, with so many inputs and outputs per position, each of `dim` channels."""
+    """The price of one row, given the number of inputs and outputs per position, each of `dim` channels."""
     terms = span.terms() * inputs
     return Cost(
         mul=terms * outputs * dim,

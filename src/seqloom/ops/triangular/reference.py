@@ -1,4 +1,4 @@
-"""The sums as they are written, position by position; slow."""
+"""The reference of the sums: position by position; slow."""
 
 import torch
 from torch import Tensor

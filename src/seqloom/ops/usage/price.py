@@ -1,10 +1,10 @@
-"""What it costs: scores and their softmax, and each key's sum."""
+"""The price: scores and their softmax, and each key's sum."""
 
 from seqloom.core.cost import Cost
 
 
 def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
-    """Of `rows` queries that see `terms` keys in all; the mean of heads is heads - 1 additions and a division."""
+    """The price of `rows` queries that read `terms` keys in all, with the mean over heads."""
     K, scores = dim // heads, heads * terms
     return Cost(
         mul=terms * dim,

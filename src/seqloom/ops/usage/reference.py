@@ -1,4 +1,4 @@
-"""The equation as it is written, query by query, over the keys that it sees alone; slow.
+"""The reference: the equation, query by query, over the keys that it sees alone; slow.
 
 As in `attention` the maximum that would stabilise the exponentials is left out.
 """

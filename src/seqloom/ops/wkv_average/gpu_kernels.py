@@ -104,7 +104,7 @@ def backward(
 
 @triton.jit
 def between(a, b, share):
-    """From a to b by this share, exactly b at 1."""
+    """a + share · (b - a), exactly b at share 1."""
     return tl.where(share < 0.5, a + share * (b - a), b - (1 - share) * (b - a))
 
 

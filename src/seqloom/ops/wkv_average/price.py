@@ -1,4 +1,4 @@
-"""What a running average costs: the same at every token but the first, which has nothing to fade and to add to."""
+"""The price of a running average: the same at every token but the first, which has nothing to fade and to add to."""
 
 from seqloom.core.cost import Cost, Span
 

@@ -1,4 +1,4 @@
-"""The running average as it is written: token by token, with the two sums of the equation and nothing else.
+"""The reference of the running average: token by token, with the two sums of the equation and nothing else.
 
 Counting its operations prices the equation; for that reason no maximum stabilises the exponentials, and keys must stay
 below the logarithm of the largest number (709 in float64). What depends on weights alone is computed at each token, so
@@ -21,7 +21,7 @@ def wkv(
 ) -> tuple[Tensor, Tensor]:
     """(B, T, D) and the state (B, 3, D) → the averages (B, T, D) and the state after `lengths` tokens or the last.
 
-    It comes at scale 0.
+    The sums of that state have the scale e^0.
     """
     past = None if state is None else _sums(state)
     outputs, states = [], [torch.zeros_like(k[:, :1].expand(-1, 3, -1)) if state is None else state]

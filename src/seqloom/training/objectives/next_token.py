@@ -165,10 +165,10 @@ class PackedNextToken(ScoredByToken):
             inputs = rows[:, :-1, 0]
             targets = rows[:, 1:, 0]
             keep = keep[:, 1:]  # a document's last token is a target alone
-            x, found = model.features_with_extras(inputs, keep)
+            x, of_group = model.features_with_extras(inputs, keep)
             logits = model.logits(x[keep][None])[0]
             losses.append(cross_entropy(widened(logits), targets[keep], reduction="sum") / count)
-            extras.append((found, keep.sum() / count))
+            extras.append((of_group, keep.sum() / count))
         return Pass({"loss": torch.stack(losses).sum()}, weighted(extras))
 
 

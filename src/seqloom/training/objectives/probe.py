@@ -119,10 +119,10 @@ class ProbeObjective(Objective):
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
-        """`ids` (B, T) and `targets` (B, T), `IGNORED` where nothing is asked."""
-        asked = self.probe.questions(seed, step, self.rows)
-        targets = np.where(asked.scored, asked.targets, IGNORED)
-        return {"ids": torch.from_numpy(asked.tokens), "targets": torch.from_numpy(targets)}
+        """`ids` (B, T) and `targets` (B, T), `IGNORED` at positions without a question."""
+        questions = self.probe.questions(seed, step, self.rows)
+        targets = np.where(questions.scored, questions.targets, IGNORED)
+        return {"ids": torch.from_numpy(questions.tokens), "targets": torch.from_numpy(targets)}
 
     @override
     def targets(self, batch: Batch) -> int:
@@ -182,7 +182,7 @@ class ProbeObjective(Objective):
 
 @final
 class Unpack(nn.Module):
-    """Draws what was asked for out of one position's channels."""
+    """Predicts the answers of all positions from the channels of one."""
 
     def __init__(self, dim: int, places: int) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class Unpack(nn.Module):
         self.network = nn.Sequential(nn.Linear(2 * dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
 
     def forward(self, z: Float[Tensor, "B D"]) -> Float[Tensor, "B T D"]:
-        """From the channels of one position to those of all positions that ask."""
+        """The channels of one position, expanded to all positions with a question."""
         positions = self.places.weight.expand(len(z), -1, -1)
         packed = z[:, None].expand_as(positions)
         result: Tensor = packed + self.network(torch.cat([packed, positions], dim=2))

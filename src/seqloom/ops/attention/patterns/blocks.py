@@ -90,10 +90,10 @@ class Permuted(Pattern):
         n = len(self.permutation)
         size = torch.as_tensor(-(-self.length // n), device=i.device).clamp(min=1)
         block = (i // size).clamp(max=n - 1)
-        wanted = torch.zeros_like(block)
+        target = torch.zeros_like(block)
         for number, other in enumerate(self.permutation):
-            wanted = torch.where(block == number, other, wanted)
-        return (j // size == wanted) & (j < self.length)
+            target = torch.where(block == number, other, target)
+        return (j // size == target) & (j < self.length)
 
     @override
     def tiles(self, T: int) -> list[Tiles]:

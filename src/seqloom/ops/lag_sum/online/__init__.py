@@ -129,7 +129,7 @@ def push(w: Tensor, state: State) -> None:
 
 
 def _push_longer(w: Tensor, state: State, leaf: int) -> None:
-    """The blocks that are longer than `leaf`, for all rows that have one of a size at once."""
+    """Adds the blocks longer than `leaf`: at once for all rows whose block has the same size."""
     past, ahead, length, origin = _rings(state)
     r = length + 1 - origin
     sizes = (r & -r).clamp(max=min(longest(len(w)), len(w) - 1))

@@ -59,7 +59,7 @@ def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size:
 
 
 def _spans(first: int, count: int, P: int) -> list[slice]:
-    """So many positions of a ring of P from the first on, in one piece or two."""
+    """The slices of `count` consecutive positions of a ring of P: one, or two where they wrap around."""
     straight = min(count, P - first)
     spans = [slice(first, first + straight), slice(0, count - straight)]
     return spans if straight < count else spans[:1]

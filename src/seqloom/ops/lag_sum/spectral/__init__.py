@@ -46,7 +46,7 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
-    """What x and w receive for g (B, T, D), each 0 numbers where it is not wanted."""
+    """The gradients of x and w for the gradient g (B, T, D) of the output; empty where one is not needed."""
     dx = x.new_empty(x.shape if to_x else 0)
     summed = [parts(x)] if w.ndim == 2 else []
     dw = w.new_empty((*summed, *w.shape) if to_w else 0)

@@ -11,11 +11,9 @@ from typing import Any
 import torch
 
 from seqloom.analysis import measure, reach
-from seqloom.analysis.whole import Use, required
+from seqloom.analysis.whole import Refused, Use, Whole, every_mixer, required
 from seqloom.analysis.whole import whole as whole_model
-from seqloom.cli import price_table
-from seqloom.cli.price_options import whole
-from seqloom.cli.priced import PricedMixer, PricedModel
+from seqloom.cli.cost_request import SHORT, PricedMixer, PricedModel, whole
 from seqloom.core.cost import Cost
 from seqloom.core.table import table
 from seqloom.mixers import mixer_config
@@ -35,52 +33,62 @@ WORDS = {
     "params": "parameters",
     "state": "numbers of state",
 }
+TITLES: dict[Use, str] = {
+    "training": "training, the forward of one row of {T:,} tokens",
+    "prefill": "prefill, a prompt of {T:,} tokens of which the last predicts",
+    "token": "one more token, number {T:,}",
+}
+NOTES = (
+    "total: mul, add, div and exp; others: comparisons, roots; state: numbers stored for the next token;\n"
+    "path: operations of a token that must follow each other, the tokens before it read;\n"
+    "a backward is not counted: it is taken as two forwards, having two products for each of theirs"
+)
 
 
-def price(wanted: PricedMixer | PricedModel) -> str:
+def price(request: PricedMixer | PricedModel) -> str:
     """The price as text. ValueError for sizes that do not fit."""
-    if isinstance(wanted, PricedMixer):
-        return _mixer(wanted)
-    return price_table.priced(wanted) if wanted.every else _model(wanted)
+    if isinstance(request, PricedMixer):
+        return _mixer(request)
+    return _every(request) if request.every else _model(request)
 
 
-def _mixer(wanted: PricedMixer) -> str:
-    kind, dim, context, tokens = wanted.kind, wanted.dim, wanted.context, wanted.tokens
-    config = mixer_config({"kind": kind, **wanted.settings})
+def _mixer(request: PricedMixer) -> str:
+    kind, dim, context, tokens = request.kind, request.dim, request.context, request.tokens
+    config = mixer_config({"kind": kind, **request.settings})
     causal = config.traits.causal != "never"  # else the form that it has
     with torch.device("meta"):
         mixer = config.build(dim, context, causal)
     longest = mixer.traits.longest
     if longest is not None and tokens > longest:
         raise ValueError(f"{kind} with a context of {context} reads at most {longest} tokens, not {tokens}")
-    cost = mixer.cost(tokens, wanted.per)
+    cost = mixer.cost(tokens, request.per)
     content: dict[str, Any] = {"equation": _counts(cost) | {"path": list(cost.path)}}
     columns: dict[str, Any] = {"equation": cost}
-    if wanted.per == "sequence" and cost.total <= RUNS_UP_TO:
+    if request.per == "sequence" and cost.total <= RUNS_UP_TO:
         columns["fast path"] = executed = measure.executed(config.build(dim, context, causal), tokens)
         content["executed"] = {name: getattr(executed, name) for name in DONE}
     content |= {} if config.tokens_back is None else {"tokens_back": config.tokens_back}
-    if wanted.as_json:
+    if request.as_json:
         return json.dumps(content)
-    shown = _shown(f"{kind}, dim {dim}, context {context}, {_title(tokens, wanted.per)}", columns, cost)
+    shown = _shown(f"{kind}, dim {dim}, context {context}, {_title(tokens, request.per)}", columns, cost)
     return _with(shown, reach.in_words(config.tokens_back, None, 1))
 
 
-def _model(wanted: PricedModel) -> str:
-    config = resolve(wanted.preset, wanted.changes).model
-    tokens, per = whole(wanted.given, "tokens", config.context), wanted.per
+def _model(request: PricedModel) -> str:
+    config = resolve(request.preset, request.changes).model
+    tokens, per = whole(request.given, "tokens", config.context), request.per
     try:
         costs = whole_model(config, tokens)
     except ValueError as error:
-        raise ValueError(f"the model of {wanted.preset}: {error}") from None
+        raise ValueError(f"the model of {request.preset}: {error}") from None
     use = required(config, costs, per)
     price, together = costs[use], reach.tokens_back(config)
-    if wanted.as_json:
+    if request.as_json:
         rest: dict[str, Any] = {use: _counts(cost) for use, cost in costs.items() if per is None}
         rest |= {} if together is None else {"tokens_back": together}
         return json.dumps({"equation": _counts(price) | {"path": list(price.path)}, **rest})
     columns: dict[str, Any] = {"equation": price} if per is not None else {COLUMNS[use]: costs[use] for use in costs}
-    shown = _shown(f"the model of {wanted.preset}, {_title(tokens, per or 'sequence')}", columns, price)
+    shown = _shown(f"the model of {request.preset}, {_title(tokens, per or 'sequence')}", columns, price)
     shown = _with(shown, f"The layers reach {together:,} tokens back at most." if together is not None else "")
     if per is not None:
         return shown
@@ -104,5 +112,40 @@ def _shown(title: str, columns: dict[str, Any], cost: Cost) -> str:
 
 def _title(tokens: int, per: str) -> str:
     if per == "token":
-        return f"the token at place {tokens:,}"
+        return f"token {tokens:,}"
     return f"one row of {tokens:,} tokens" if per == "sequence" else f"a prompt of {tokens:,} tokens"
+
+
+def _every(request: PricedModel) -> str:
+    """One table for each use, or the one that --per names. ValueError where no mixer fits the model."""
+    use = request.per
+    config = resolve(request.preset, request.changes).model
+    T = whole(request.given, "tokens", config.context)
+    prices = list(every_mixer(config, T))
+    models = [model for model in prices if isinstance(model, Whole)]
+    refused = {refusal.mixer: refusal.reason for refusal in prices if isinstance(refusal, Refused)}
+    if not models:
+        raise ValueError(f"the model of {request.preset} with any mixer: {next(iter(refused.values()))}")
+    costs = models[0].costs
+    uses: tuple[Use, ...] = tuple(costs) if use is None else (required(config, costs, use),)
+    rows = {use: _sorted([_row(model.mixer, model.costs[use]) for model in models], request.sort) for use in uses}
+    if request.as_json:
+        return json.dumps({"preset": request.preset, "tokens": T, **rows, "refused": refused})
+    head = ("mixer", *SHORT.values())
+    parts = [
+        f"the model of {request.preset} with each mixer: {TITLES[use].format(T=T)}\n\n"
+        + table(head, [tuple(row.values()) for row in lines])
+        for use, lines in rows.items()
+    ]
+    without = [f"no {kind}: {reason}" for kind, reason in refused.items()]
+    return "\n\n".join([*parts, NOTES, *without])
+
+
+def _row(kind: str, cost: Cost) -> dict[str, Any]:
+    """A line: the path by its length."""
+    return {"mixer": kind, **{name: getattr(cost, name) for name in SHORT if name != "path"}, "path": len(cost.path)}
+
+
+def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
+    """The least first; in the order of the registry where no column is named."""
+    return rows if by is None else sorted(rows, key=lambda row: row[by])

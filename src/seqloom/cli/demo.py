@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from seqloom.cli.comparing import printed, typed
+from seqloom.cli.comparison import printed, typed
 from seqloom.experiments.demo import demo
 from seqloom.experiments.study import Stopped
 from seqloom.face import load

@@ -7,14 +7,17 @@ from typing import Any
 
 import torch
 
-from seqloom.cli.decoding import decoding, refuse
+from seqloom.cli.exits import measure_of
+from seqloom.cli.retrieval import neighbors_of
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
+from seqloom.depth.classifier import Classifier
 from seqloom.face import load
 from seqloom.generation.beams import Beams, Hypothesis, beam_search
 from seqloom.generation.decode import generate
-from seqloom.generation.exits import compared
+from seqloom.generation.drafting import Draft
+from seqloom.generation.exits import Exits, compared
 from seqloom.generation.price import price
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
@@ -35,10 +38,10 @@ def write(
     """Prints the prompt and its continuation, or the target to a source; the price goes to standard error."""
     model = _with_tokenizer(run, step)
     if model.config.objective == "pairs":
-        refuse(ways, "leave it out of a translation")
+        _refuse(ways, "leave it out of a translation")
         _write_target(model, _source(model, prompt, mode, hop), max_tokens, **drawing)
         return
-    chosen = decoding(model, ways, max_tokens)
+    chosen = _decoding(model, ways, max_tokens)
     text = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **chosen, **drawing)
     print(prompt, end="", flush=True)
     written = []
@@ -112,3 +115,42 @@ def _print_best(found: Sequence[Hypothesis], best: int, text: Callable[[list[int
         if best > 1:
             print(f"{number}. log p {hypothesis.log_probability:.3f}, score {hypothesis.score:.3f}")
         print(text(hypothesis.ids))
+
+
+def _decoding(model: Model, given: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
+    """The arguments `neighbors`, `draft` and `exits` of `generate`, from the options that the command line has."""
+    return {
+        "neighbors": neighbors_of(model, given.get("knn"), given.get("search")),
+        "draft": _draft(given),
+        "exits": _exits(model, given, max_tokens),
+    }
+
+
+def _refuse(given: Mapping[str, Any], reason: str) -> None:
+    """ValueError where the command line has one of these options."""
+    for name in given:
+        raise ValueError(f"--{name.replace('_', '-')} is of a text that is written on: {reason}")
+
+
+def _draft(given: Mapping[str, Any]) -> Draft | None:
+    """The model of `--draft`; ValueError for its settings without it."""
+    settings = {name: given[name] for name in ("drafts", "confidence", "take_back") if name in given}
+    if "draft" not in given:
+        for name in settings:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} is of a model that writes ahead: give --draft RUN, or leave it out")
+        return None
+    if "drafts" in settings:
+        settings["tokens"] = settings.pop("drafts")
+    return Draft(load(given["draft"]), **settings)
+
+
+def _exits(model: Model, given: Mapping[str, Any], max_tokens: int) -> Exits | None:
+    """When layers are left out; ValueError for a measure without its threshold."""
+    if not {"exit", "exit_by", "exit_from"} & set(given):
+        return None
+    by = measure_of(model, given.get("exit_by", "softmax"))
+    if "exit" not in given and not isinstance(by, Classifier):
+        option = "--exit-by is how sure a token is" if "exit_by" in given else "--exit-from is the first layer to end"
+        raise ValueError(f"{option} where layers are left out: give --exit, or leave it out")
+    return Exits(given.get("exit"), by, most=max(max_tokens, 1), first=given.get("exit_from", 1))

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from seqloom.cli.retrieving import neighbors_of
+from seqloom.cli.retrieval import neighbors_of
 from seqloom.core.model import Model, require_generates
 from seqloom.core.table import table
 from seqloom.data.config import DataConfig

@@ -13,9 +13,8 @@ from seqloom.training.objectives import objective_of
 from seqloom.training.objectives.actions import Actions
 
 
-def played(run: Path, returns: str, episodes: int, batch: int, step: int | None, as_json: bool) -> str:
+def played(run: Path, asked: list[float], episodes: int, batch: int, step: int | None, as_json: bool) -> str:
     """The return that a model reached for each that it was asked for, as text or as one JSON object."""
-    asked = _numbers(returns)
     model: Any = load(run, step=step)
     rows = play(model, asked, episodes, batch=batch)
     name = model.config.environment.name
@@ -44,11 +43,3 @@ def scored_on_episodes(run: Path, data: str, batch: int, step: int | None, as_js
     unit = "squared" if config.environment.continuous else "nats"
     names = {"held_out": f"loss per action, {unit}", "accuracy": "actions that are the likeliest"}
     return table((str(run), data), [(names.get(name, name), row[name]) for name in row])
-
-
-def _numbers(returns: str) -> list[float]:
-    """The numbers of a list such as 50,200,500."""
-    try:
-        return [float(word) for word in returns.split(",")]
-    except ValueError:
-        raise ValueError(f"--returns is a list of numbers, as 50,200,500, not {returns[:60]!r}") from None

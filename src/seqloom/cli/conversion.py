@@ -1,10 +1,14 @@
-"""`seqloom distill`: the loss of poles in place of taps, and the memory and operations that they save."""
+"""`seqloom distill` and `arpa`: a run in another form, with poles in place of taps or as n-grams of an ARPA file."""
 
 from pathlib import Path
 
 from seqloom.core.table import table
 from seqloom.experiments.distil import Distilled, distil
+from seqloom.face import load
+from seqloom.models.ngram.interpolated import Interpolated
 
+VISIBLE = str.maketrans({" ": "▁", "\n": "↵"})
+"""what blanks in the names of tokens are written as: an ARPA file's own stand between names"""
 HEAD = (
     *("layer", "was", "error of the taps", "e off by at most", "beyond the context", "e itself at most"),
     *("state, bytes", "before"),
@@ -13,10 +17,10 @@ HEAD = (
 
 def distilled(run: Path, order: int, out: Path, *, data: str | None, batch: int, step: int | None) -> str:
     """Distills a run and returns the summary."""
-    return written(distil(run, order, out, data=data, batch=batch, step=step), order, out)
+    return _summary(distil(run, order, out, data=data, batch=batch, step=step), order, out)
 
 
-def written(result: Distilled, order: int, out: Path) -> str:
+def _summary(result: Distilled, order: int, out: Path) -> str:
     """The summary: layers, unchanged layers, losses, and the path of the new run."""
     rows = [
         (
@@ -42,3 +46,22 @@ def written(result: Distilled, order: int, out: Path) -> str:
             losses.append(("bits a byte", *bits, bits[1] - bits[0]))
         lines += ["", table((f"{result.text}, {before.tokens:,} tokens", "before", "after", "difference"), losses)]
     return "\n".join([*lines, "", f"the model is {out}"])
+
+
+def written_as_arpa(run: Path, out: Path, step: int | None) -> str:
+    """Writes the n-grams of a Kneser-Ney model as an ARPA file; returns how many they are.
+
+    ValueError where the run's model is of another kind or has no tokenizer, and where the file is there already.
+    """
+    model = load(run, step=step)
+    if not isinstance(model, Interpolated):
+        raise ValueError(f"{run} is a model of kind {model.config.kind}: an ARPA file is of n-grams by kneser_ney")
+    if model.tokenizer is None:
+        raise ValueError(f"{run} has no tokenizer.json, so that its tokens have no names")
+    if out.exists():
+        raise ValueError(f"{out} is there already: choose another --out")
+    lines = model.arpa([name.translate(VISIBLE) for name in model.tokenizer.names])
+    with out.open("x", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    grams = model.config.vocab + 1 + sum(len(model.keys(order)) for order in range(2, model.config.order + 1))
+    return f"{grams:,} n-grams of up to {model.config.order} tokens are in {out}"

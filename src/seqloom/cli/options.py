@@ -1,0 +1,52 @@
+"""Options that several commands share, and how their text is read. Loads nothing heavy."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
+Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
+Knn = Annotated[
+    Path | None, typer.Option(help="mix in what followed in a store of this run: the --out of `seqloom knn build`")
+]
+Search = Annotated[
+    str | None,
+    typer.Option(help="of a store: exact, flat (faiss) or lists (faiss; where the store has them, unless given)"),
+]
+MOST = 1000
+"""characters of a list of numbers"""
+
+
+def folder(name: str) -> Path:
+    """The path. ValueError for an empty one: an unset shell variable must not scatter a run over the working folder."""
+    if not name.strip():
+        raise typer.BadParameter("the folder has no name")
+    return Path(name)
+
+
+def given_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that the command line has."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def numbers(option: str, text: str, example: str, kind: type[int] | type[float] = float) -> list[float]:
+    """The numbers of a list such as `0.1,0.25`; their range is checked later.
+
+    ValueError, which names the option and the example, for anything else.
+    """
+    try:
+        if len(text) > MOST:
+            raise ValueError
+        return [kind(word) for word in text.split(",")]
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"{option} is a list of {what}, as {example}, not {text[:60]!r}") from None
+
+
+def sizes(option: str, text: str) -> list[int]:
+    """The whole numbers, from 1 on, of a list such as `32,64,128`. ValueError, which names the option, otherwise."""
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and len(word) < 10 and int(word) > 0 for word in words):
+        raise ValueError(f"{option} is some whole numbers from 1, as 32,64,128, not {text[:100]!r}")
+    return [int(word) for word in words]
