@@ -36,6 +36,7 @@ TESTS = [
         "patterns",
         "wkv_average_mixing",
         "selective_scan_mixing",
+        "delta_rule_mixing",
     )
 ]
 SECONDS = 120

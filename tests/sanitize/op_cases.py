@@ -14,6 +14,9 @@ from torch import Tensor
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
 from seqloom.mixers.aft.rwkv import RWKV
+from seqloom.mixers.linear.delta import DeltaConfig
+from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
+from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, wkv_average
@@ -228,6 +231,29 @@ def _mamba(chance: random.Random, draw: Draw) -> Call:
     return Call(run, given, "selective_scan", "native", "sequential", token=True)
 
 
+def _delta_mixer(chance: random.Random, draw: Draw) -> Call:
+    """A token of a whole mixer of the delta rule."""
+    B, H, reuse = chance.choice([1, 2, 4]), chance.choice([1, 2]), chance.random() < 0.5
+    dim, kernel, rank = H * chance.choice([2, 9, 16, 17]), chance.choice([1, 2, 4]), chance.choice([0, 1, 3])
+    widths = {"key_width": chance.choice([1, 5, 16]), "value_width": chance.choice([1, 7, 33])}
+    config = chance.choice(
+        [
+            GatedDeltaConfig(heads=H, value_heads=H * chance.choice([1, 3]), kernel=kernel, **widths),
+            KDAConfig(heads=H, rank=rank, kernel=kernel),
+            DeltaConfig(heads=H, kernel=kernel),
+        ]
+    )
+    mixer = config.build(dim, 8).to(draw(1).dtype).requires_grad_(False)
+
+    def run(x: Any, window: Any, S: Any) -> Any:
+        state = State({"window": window, "S": S, "length": torch.full((B,), 9)}, 9, True)
+        y, after = mixer.step(x, state, reuse=reuse)
+        return y, after["window"], after["S"]
+
+    entries = [draw(B, *mixer.memory[name].shape) for name in ("window", "S")]
+    return Call(run, [draw(B, dim), *entries], "delta_rule", "native", "reference", token=True)
+
+
 def _online(chance: random.Random, draw: Draw) -> Call:
     B, _, D = _sizes(chance)
     L, count = chance.choice([(1, 3), (2, 20), (5, 20), (40, 1), (40, 20), (130, 200)])
@@ -296,7 +322,7 @@ def _decay_token(chance: random.Random, draw: Draw) -> Call:
 
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer),
 )
 
 

@@ -28,11 +28,11 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.keys import unit, unit_price
 from seqloom.ops.delta_rule.price import price
 from seqloom.ops.head_norm import HeadNorm
@@ -98,6 +98,15 @@ class GatedDelta(PackedMixer):
         erase, write = g.exp()[..., None] * k, strength[..., None] * k
         y, S = delta(q, write, v, erase, None, g, state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.w_g(x))), {**window, "S": S}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`, in one call of C where it may be.
+        layers = mixing.Layers(
+            *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log), rate=self.w_a, gate=self.w_g
+        )
+        found = mixing.token(x, state, reuse, layers, self.heads, self.strongest)
+        return super().advance(x, state, reuse) if found is None else found
 
     @override
     def views(self, x: Stream) -> list[View]:

@@ -27,11 +27,11 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.keys import unit, unit_price
 from seqloom.ops.delta_rule.price import price
 from seqloom.ops.head_norm import HeadNorm
@@ -89,6 +89,16 @@ class KDA(PackedMixer):
         write = torch.sigmoid(self.w_b(x)).transpose(1, 2)[..., None] * k
         y, S = delta(q, write, v, g.exp() * k, None, g, state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`, in one call of C where it may be.
+        layers = mixing.Layers(
+            *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log),
+            *(self.decay_in, self.decay_out, self.gate_in, self.gate_out),
+        )
+        found = mixing.token(x, state, reuse, layers, self.heads, 1.0)
+        return super().advance(x, state, reuse) if found is None else found
 
     @override
     def views(self, x: Stream) -> list[View]:
