@@ -19,7 +19,7 @@ from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
 from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.models.channel_mix import ChannelMix
-from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, wkv_average
+from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, slstm, wkv_average
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.cache import written
@@ -254,6 +254,27 @@ def _delta_mixer(chance: random.Random, draw: Draw) -> Call:
     return Call(run, [draw(B, dim), *entries], "delta_rule", "native", "reference", token=True)
 
 
+def _slstm(chance: random.Random, draw: Draw) -> Call:
+    B, T, K = _sizes(chance)
+    H = chance.choice([1, 3])
+    state = [draw(B, H * K) for _ in range(4)]
+    return Call(
+        lambda a, w, bias, h, c, n, m, lengths: _flat(slstm.slstm(a, w, bias, (h, c, n, m), lengths=lengths)),
+        [
+            *(draw(B, T, H, 4 * K), draw(H, K, 4 * K) / K**0.5, draw(H, 4 * K), *state[:2]),
+            *(1 + state[2].square(), state[3], _lengths(chance, B, T)),
+        ],
+        "slstm",
+        "native",
+        "reference",
+    )
+
+
+def _flat(found: Any) -> tuple[Tensor, ...]:
+    y, state = found
+    return y, *state
+
+
 def _online(chance: random.Random, draw: Draw) -> Call:
     B, _, D = _sizes(chance)
     L, count = chance.choice([(1, 3), (2, 20), (5, 20), (40, 1), (40, 20), (130, 200)])
@@ -322,7 +343,7 @@ def _decay_token(chance: random.Random, draw: Draw) -> Call:
 
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm),
 )
 
 

@@ -120,6 +120,28 @@ INLINE VEC NAME(power_)(VEC x)
     return (VEC)(((BITS)y + ((BITS)shifted << NAME(FRACTION_))) & ~(BITS)(x < (REAL)NAME(LOWEST_)));
 }
 
+/* 2^x - 1 for x <= 0, as exact where it is near 0. */
+INLINE VEC NAME(lost_)(VEC x)
+{
+    static const REAL term[] = NAME(POWERS_);
+    const int terms = sizeof term / sizeof *term;
+    const REAL nearest = (REAL)1.5 * ((INTEGER)1 << NAME(FRACTION_));
+    x = NAME(pick_)(x < (REAL)NAME(LOWEST_), NAME(all_)(NAME(LOWEST_)), x);
+    const VEC shifted = x + nearest, r = x - (shifted - nearest);
+    VEC y = NAME(all_)(term[terms - 1]);
+#pragma GCC unroll 16
+    for (int i = terms - 2; i > 0; i--)
+        y = y * r + term[i];
+    const VEC scale = (VEC)((BITS)NAME(all_)(1) + ((BITS)shifted << NAME(FRACTION_)));
+    return scale * (r * y) + (scale - 1);
+}
+
+INLINE VEC NAME(tanh_)(VEC x)
+{
+    const VEC lost = NAME(lost_)(NAME(pick_)(x >= 0, -x, x) * (REAL)(2 * LOG2_E)), y = lost / (2 + lost);
+    return NAME(pick_)(x >= 0, -y, y);
+}
+
 /* σ(x), and e^-|x| with it. */
 INLINE VEC NAME(sigmoid_)(VEC x, VEC *faded)
 {
