@@ -38,6 +38,8 @@ TESTS = [
         "selective_scan_mixing",
         "delta_rule_mixing",
         "slstm_native",
+        "short_convolution",
+        "gated_norm",
     )
 ]
 SECONDS = 120

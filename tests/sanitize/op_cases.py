@@ -19,7 +19,7 @@ from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
 from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.models.channel_mix import ChannelMix
-from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, slstm, wkv_average
+from seqloom.ops import backends, delta_rule, gated_norm, lag_sum, linear_decay, ring, scans, slstm, wkv_average
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.cache import written
@@ -159,8 +159,17 @@ def _convolve_token(chance: random.Random, draw: Draw) -> Call:
 
 def _convolve(chance: random.Random, draw: Draw) -> Call:
     (B, T, D), W = _sizes(chance), chance.choice([1, 2, 4])
-    given = [draw(B, T, D), draw(W, D), draw(D), _maybe(chance, draw(B, W - 1, D))]
-    return Call(convolution.convolve, given, "lag_sum", "native", "reference")
+    given = [draw(B, T, D), draw(W, D), _maybe(chance, draw(D)), _maybe(chance, draw(B, W - 1, D))]
+    run = partial(convolution.convolve, silu=chance.random() < 0.7)
+    return Call(run, given, "short_convolution", "native", "reference")
+
+
+def _normed(chance: random.Random, draw: Draw) -> Call:
+    (B, T, V), H = _sizes(chance), chance.choice([1, 3])
+    gate: Any = chance.choice(["none", "silu", "sigmoid", "silu first"])
+    gain = draw(H, V) if gate == "silu first" else draw(V)
+    given = [draw(B, T, H, V), None if gate == "none" else draw(B, T, H * V), gain]
+    return Call(lambda y, z, gain: gated_norm.normed(y, z, gain, 0.1, gate), given, "gated_norm", "native", "reference")
 
 
 def _wkv(chance: random.Random, draw: Draw) -> Call:
@@ -343,7 +352,7 @@ def _decay_token(chance: random.Random, draw: Draw) -> Call:
 
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed),
 )
 
 
