@@ -40,6 +40,7 @@ TESTS = [
         "slstm_native",
         "short_convolution",
         "gated_norm",
+        "one_pass",
     )
 ]
 SECONDS = 120

@@ -19,7 +19,20 @@ from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
 from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.models.channel_mix import ChannelMix
-from seqloom.ops import backends, delta_rule, gated_norm, lag_sum, linear_decay, ring, scans, slstm, wkv_average
+from seqloom.ops import (
+    backends,
+    delta_rule,
+    gated_decay,
+    gated_norm,
+    lag_sum,
+    linear_decay,
+    ring,
+    scans,
+    skip_norm,
+    slstm,
+    small_blocks,
+    wkv_average,
+)
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.cache import written
@@ -170,6 +183,23 @@ def _normed(chance: random.Random, draw: Draw) -> Call:
     gain = draw(H, V) if gate == "silu first" else draw(V)
     given = [draw(B, T, H, V), None if gate == "none" else draw(B, T, H * V), gain]
     return Call(lambda y, z, gain: gated_norm.normed(y, z, gain, 0.1, gate), given, "gated_norm", "native", "reference")
+
+
+def _blocks(chance: random.Random, draw: Draw) -> Call:
+    (B, T, N), n = _sizes(chance), chance.choice([1, 2, 3, 4])
+    return Call(small_blocks.products, [draw(B, T, N * n), draw(N, n, n)], "small_blocks", "native", "reference")
+
+
+def _gates(chance: random.Random, draw: Draw) -> Call:
+    (B, T, N), H, fresh = _sizes(chance), chance.choice([1, 3]), chance.random() < 0.5
+    given = [draw(B, T, H * N), draw(H, N, 2 * N), draw(H, 2 * N), draw(H * N)]
+    return Call(lambda *of: gated_decay.gated(*of, fresh), given, "gated_decay", "native", "reference")
+
+
+def _memory(chance: random.Random, draw: Draw) -> Call:
+    (B, T, V), H = _sizes(chance), chance.choice([1, 3])
+    given = [draw(B, T, H, V), draw(H * V), draw(H * V), draw(B, T, H * V), draw(B, T, H * V)]
+    return Call(lambda *of: skip_norm.normed(*of, 0.1), given, "skip_norm", "native", "reference")
 
 
 def _wkv(chance: random.Random, draw: Draw) -> Call:
@@ -353,6 +383,7 @@ def _decay_token(chance: random.Random, draw: Draw) -> Call:
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
     *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed),
+    *(_blocks, _gates, _memory),
 )
 
 

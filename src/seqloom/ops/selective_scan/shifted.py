@@ -9,11 +9,13 @@ from seqloom.ops.lag_sum import lags
 
 def reference(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
     """x (B, T, D) after the inputs in the window (B, W-1, D), None for zeros: (B, T, D)."""
-    W, T = len(taps), x.shape[1]
-    inputs = torch.cat([x.new_zeros(len(x), W - 1, x.shape[2]) if window is None else window, x], 1)
+    past = 0 if window is None else window.shape[1]
+    inputs, T = x if window is None else torch.cat([window, x], 1), x.shape[1]
     y = taps[0] * x
-    for k in range(1, W):
-        y = y + taps[k] * inputs[:, W - 1 - k : W - 1 - k + T]
+    for k in range(1, min(len(taps), past + T)):
+        none = max(0, k - past)  # tokens that have no input so far before them
+        sums = y[:, none:] + taps[k] * inputs[:, past + none - k : past + T - k]
+        y = torch.cat([y[:, :none], sums], 1) if none else sums
     return finished(y, bias, silu)
 
 
