@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from seqloom.ops import backends, gated_decay, skip_norm, small_blocks
+from seqloom.ops import backends, delta_inputs, gated_decay, skip_norm, small_blocks
 from tests.ops.needing import needs_native
 
 pytestmark = needs_native
@@ -56,12 +56,18 @@ def memory(B: int, T: int, H: int, V: int) -> Case:
     )
 
 
+def keys(B: int, T: int, H: int, G: int, K: int, V: int, E: int) -> Case:
+    sizes = [(B, T, 2 * H * K + G * V), (B, T, G), *([(B, T, G, E)] if E else [])]
+    return Case("delta_inputs", tuple(sizes), lambda x, beta, left=None: delta_inputs.inputs(x, left, beta, H, K))
+
+
 CASES = [
+    *(keys(1, 1, 1, 1, 1, 1, 1), keys(2, 67, 2, 4, 5, 3, 1), keys(1, 3, 2, 2, 17, 9, 17), keys(2, 2, 1, 3, 8, 2, 0)),
     *(blocks(1, 1, 1, 1), blocks(2, 67, 5, 4), blocks(1, 3, 9, 2), blocks(2, 5, 3, 3), blocks(1, 2, 3, 16)),
     *(gates(1, 1, 1, 1, True), gates(3, 67, 2, 5, [True, False, True]), gates(2, 3, 1, 17, False)),
     *(memory(1, 1, 1, 2), memory(2, 67, 3, 5), memory(1, 3, 2, 33)),
 ]
-LARGE = [blocks(3, 130, 64, 4), gates(3, 130, 2, 64, True), memory(3, 130, 4, 96)]
+LARGE = [keys(3, 130, 4, 4, 48, 96, 48), blocks(3, 130, 64, 4), gates(3, 130, 2, 64, True), memory(3, 130, 4, 96)]
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +96,15 @@ def test_the_number_of_threads_changes_no_bit(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [blocks(1, 2, 2, 2), gates(2, 2, 1, 2, [True, False]), memory(1, 2, 2, 3)], ids=lambda case: case.op
+    "case",
+    [
+        keys(1, 2, 1, 2, 2, 1, 1),
+        keys(1, 2, 1, 1, 2, 1, 2),
+        blocks(1, 2, 2, 2),
+        gates(2, 2, 1, 2, [True, False]),
+        memory(1, 2, 2, 3),
+    ],
+    ids=lambda case: case.op,
 )
 def test_both_derivatives(case: Case) -> None:
     def run(*given: Tensor) -> Tensor | tuple[Tensor, ...]:

@@ -21,6 +21,7 @@ from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import (
     backends,
+    delta_inputs,
     delta_rule,
     gated_decay,
     gated_norm,
@@ -183,6 +184,14 @@ def _normed(chance: random.Random, draw: Draw) -> Call:
     gain = draw(H, V) if gate == "silu first" else draw(V)
     given = [draw(B, T, H, V), None if gate == "none" else draw(B, T, H * V), gain]
     return Call(lambda y, z, gain: gated_norm.normed(y, z, gain, 0.1, gate), given, "gated_norm", "native", "reference")
+
+
+def _delta_inputs(chance: random.Random, draw: Draw) -> Call:
+    (B, T, K), H, V = _sizes(chance), chance.choice([1, 3]), chance.choice([1, 7, 16])
+    G, E = H * chance.choice([1, 2]), chance.choice([0, 1, K])
+    given = [draw(B, T, 2 * H * K + G * V), draw(B, T, G, E) if E else None, draw(B, T, G)]
+    run = partial(delta_inputs.inputs, heads=H, K=K)
+    return Call(run, given, "delta_inputs", "native", "reference")
 
 
 def _blocks(chance: random.Random, draw: Draw) -> Call:
@@ -383,7 +392,7 @@ def _decay_token(chance: random.Random, draw: Draw) -> Call:
 CALLS = (
     *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
     *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed),
-    *(_blocks, _gates, _memory),
+    *(_blocks, _gates, _memory, _delta_inputs),
 )
 
 

@@ -106,8 +106,11 @@ def _operator(way: int) -> Operator:
 
     def again(*of: Any) -> list[Tensor | None]:
         y, z, gain, eps, given = of
-        number = float(eps)
-        return differentiate(lambda *x: (reference.normed(*x, number, GATES[way]),), (y, z, gain), (given,))
+
+        def compute(y: Tensor, z: Tensor | None, gain: Tensor) -> tuple[Tensor]:
+            return (reference.normed(y, z, gain, float(eps), GATES[way]),)
+
+        return differentiate(compute, (y, z, gain), (given,))
 
     return paired(
         f"norm_{GATES[way].replace(' ', '_')}",

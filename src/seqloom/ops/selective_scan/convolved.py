@@ -104,7 +104,10 @@ def _operator(silu: bool) -> Operator:
         return _gradients(silu, x, taps, bias, window, dy)
 
     def again(*of: Any) -> list[Tensor | None]:
-        return differentiate(lambda *given: (lagged(*given, silu=silu),), of[:4], of[4:])
+        def compute(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> tuple[Tensor]:
+            return (lagged(x, taps, bias, window, silu),)
+
+        return differentiate(compute, of[:4], of[4:])
 
     return paired(
         "convolve_silu" if silu else "convolve",

@@ -88,8 +88,11 @@ def _backward(
 
 def _again(*of: Any) -> list[Tensor | None]:
     *given, eps, dy = of
-    number = float(eps)
-    return differentiate(lambda *x: (reference.normed(*x, number),), given, (dy,))
+
+    def compute(x: Tensor, gain: Tensor, skip: Tensor, c: Tensor, z: Tensor) -> tuple[Tensor]:
+        return (reference.normed(x, gain, skip, c, z, float(eps)),)
+
+    return differentiate(compute, given, (dy,))
 
 
 forward = paired(

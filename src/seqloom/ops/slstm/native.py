@@ -72,12 +72,12 @@ def _forward(
     a: Tensor, w: Tensor, bias: Tensor, h: Tensor, c: Tensor, n: Tensor, m: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     (B, T, H, _), K = a.shape, w.shape[1]
-    tables = tuple(a.new_empty(B, T + 1, H * K) for _ in range(4))
-    for table, first in zip(tables, (h, c, n, m), strict=True):
+    every_h, every_c, every_n, every_m = (a.new_empty(B, T + 1, H * K) for _ in range(4))
+    for table, first in ((every_h, h), (every_c, c), (every_n, n), (every_m, m)):
         table[:, 0] = first
     kept, scratch = a.new_empty(B, T, H, KEPT * K), _scratch(a, K)
-    FORWARD(a, w, bias, *tables, kept, scratch, threads=len(scratch), K=K)
-    return (*tables, kept)
+    FORWARD(a, w, bias, every_h, every_c, every_n, every_m, kept, scratch, threads=len(scratch), K=K)
+    return every_h, every_c, every_n, every_m, kept
 
 
 def _backward(
@@ -123,8 +123,8 @@ def _again(*of: Tensor | None) -> list[Tensor | None]:
     given, of_m = of[:7], of[14]
     assert given[6] is not None
 
-    def compute(*inputs: Tensor) -> tuple[Tensor, ...]:
-        return reference.states(*inputs[:3], inputs[3:])
+    def compute(a: Tensor, w: Tensor, bias: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        return reference.states(a, w, bias, state)
 
     return differentiate(compute, given, (*of[11:14], of_m if given[6].requires_grad else None))
 
