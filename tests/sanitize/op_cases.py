@@ -390,7 +390,17 @@ def _decay_token(chance: random.Random, draw: Draw) -> Call:
 
 
 CALLS = (
-    *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
+    *(
+        _lags,
+        _scan,
+        _selective,
+        _scan_token,
+        _convolve_token,
+        _convolve,
+        _wkv,
+        _wkv_token,
+        *[_online] * 4,
+    ),  # which has the most functions
     *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed),
     *(_blocks, _gates, _memory, _delta_inputs),
 )
