@@ -7,7 +7,10 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+from seqloom.ops import backends
+from seqloom.ops.selective_scan import convolved
 from seqloom.ops.selective_scan.convolution import convolve, moved
+from tests.ops.needing import needs_native
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -42,3 +45,52 @@ def test_the_window_after_rows_of_different_lengths() -> None:
     assert after[2].equal(x[2, 3:])
     assert moved(x, window)[0].equal(x[0, 3:])
     assert moved(x[:, :1], window).equal(moved(x, window, torch.ones(3, dtype=torch.long)))
+
+
+def computed(
+    backend: str, sizes: tuple[int, int, int, int], silu: bool, after: bool, dtype: torch.dtype
+) -> list[Tensor]:
+    """The output, and the gradients of all that is given; x with gaps between its tokens."""
+    B, T, D, W = sizes
+    wide, taps = numbers(B, T, D + 3).requires_grad_(), numbers(W, D).requires_grad_()
+    bias, window = (numbers(D).requires_grad_(), numbers(B, W - 1, D).requires_grad_()) if after else (None, None)
+    given = [each for each in (wide, taps, bias, window) if each is not None]
+    x, *rest = (None if each is None else each.to(dtype) for each in (wide, taps, bias, window))
+    with backends.use(short_convolution=backend):
+        y = convolve(x[..., :D], *rest, silu=silu)
+    total = (y * numbers(B, T, D, seed=2)).sum()
+    return [y, *torch.autograd.grad(total, given, allow_unused=True, materialize_grads=True)]  # no window of one tap
+
+
+@needs_native
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("silu", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1, 1), (2, 5, 3, 2), (2, 3, 17, 5), (1, 260, 9, 4), (3, 130, 20, 3), (2, 2, 4, 4)]
+)
+def test_c_is_the_reference(sizes: tuple[int, int, int, int], silu: bool, after: bool) -> None:
+    for dtype, bound in ((torch.float64, 1e-11), (torch.float32, 1e-3)):
+        wanted = computed("reference", sizes, silu, after, torch.float64)
+        for a, b in zip(computed("native", sizes, silu, after, dtype), wanted, strict=True):
+            torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound)
+
+
+@needs_native
+def test_the_number_of_threads_changes_no_bit() -> None:
+    found, before = [], torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            found.append(computed("native", (3, 300, 100, 4), True, True, torch.float32))
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+@needs_native
+def test_c_refuses_sizes_that_do_not_agree() -> None:
+    x, taps = numbers(2, 5, 3), numbers(4, 3)
+    for wrong, says in (((x, taps[:, :2], None, None), "taps must be"), ((x, taps, None, x[:, :2]), "window must be")):
+        with pytest.raises(ValueError, match=says):
+            convolved.convolve(*wrong, silu=True)

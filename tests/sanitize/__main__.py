@@ -36,6 +36,11 @@ TESTS = [
         "patterns",
         "wkv_average_mixing",
         "selective_scan_mixing",
+        "delta_rule_mixing",
+        "slstm_native",
+        "short_convolution",
+        "gated_norm",
+        "one_pass",
     )
 ]
 SECONDS = 120

@@ -14,9 +14,26 @@ from torch import Tensor
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
 from seqloom.mixers.aft.rwkv import RWKV
+from seqloom.mixers.linear.delta import DeltaConfig
+from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
+from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.models.channel_mix import ChannelMix
-from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, ring, scans, wkv_average
+from seqloom.ops import (
+    backends,
+    delta_inputs,
+    delta_rule,
+    gated_decay,
+    gated_norm,
+    lag_sum,
+    linear_decay,
+    ring,
+    scans,
+    skip_norm,
+    slstm,
+    small_blocks,
+    wkv_average,
+)
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.cache import written
@@ -156,8 +173,42 @@ def _convolve_token(chance: random.Random, draw: Draw) -> Call:
 
 def _convolve(chance: random.Random, draw: Draw) -> Call:
     (B, T, D), W = _sizes(chance), chance.choice([1, 2, 4])
-    given = [draw(B, T, D), draw(W, D), draw(D), _maybe(chance, draw(B, W - 1, D))]
-    return Call(convolution.convolve, given, "lag_sum", "native", "reference")
+    given = [draw(B, T, D), draw(W, D), _maybe(chance, draw(D)), _maybe(chance, draw(B, W - 1, D))]
+    run = partial(convolution.convolve, silu=chance.random() < 0.7)
+    return Call(run, given, "short_convolution", "native", "reference")
+
+
+def _normed(chance: random.Random, draw: Draw) -> Call:
+    (B, T, V), H = _sizes(chance), chance.choice([1, 3])
+    gate: Any = chance.choice(["none", "silu", "sigmoid", "silu first"])
+    gain = draw(H, V) if gate == "silu first" else draw(V)
+    given = [draw(B, T, H, V), None if gate == "none" else draw(B, T, H * V), gain]
+    return Call(lambda y, z, gain: gated_norm.normed(y, z, gain, 0.1, gate), given, "gated_norm", "native", "reference")
+
+
+def _delta_inputs(chance: random.Random, draw: Draw) -> Call:
+    (B, T, K), H, V = _sizes(chance), chance.choice([1, 3]), chance.choice([1, 7, 16])
+    G, E = H * chance.choice([1, 2]), chance.choice([0, 1, K])
+    given = [draw(B, T, 2 * H * K + G * V), draw(B, T, G, E) if E else None, draw(B, T, G)]
+    run = partial(delta_inputs.inputs, heads=H, K=K)
+    return Call(run, given, "delta_inputs", "native", "reference")
+
+
+def _blocks(chance: random.Random, draw: Draw) -> Call:
+    (B, T, N), n = _sizes(chance), chance.choice([1, 2, 3, 4])
+    return Call(small_blocks.products, [draw(B, T, N * n), draw(N, n, n)], "small_blocks", "native", "reference")
+
+
+def _gates(chance: random.Random, draw: Draw) -> Call:
+    (B, T, N), H, fresh = _sizes(chance), chance.choice([1, 3]), chance.random() < 0.5
+    given = [draw(B, T, H * N), draw(H, N, 2 * N), draw(H, 2 * N), draw(H * N)]
+    return Call(lambda *of: gated_decay.gated(*of, fresh), given, "gated_decay", "native", "reference")
+
+
+def _memory(chance: random.Random, draw: Draw) -> Call:
+    (B, T, V), H = _sizes(chance), chance.choice([1, 3])
+    given = [draw(B, T, H, V), draw(H * V), draw(H * V), draw(B, T, H * V), draw(B, T, H * V)]
+    return Call(lambda *of: skip_norm.normed(*of, 0.1), given, "skip_norm", "native", "reference")
 
 
 def _wkv(chance: random.Random, draw: Draw) -> Call:
@@ -228,6 +279,50 @@ def _mamba(chance: random.Random, draw: Draw) -> Call:
     return Call(run, given, "selective_scan", "native", "sequential", token=True)
 
 
+def _delta_mixer(chance: random.Random, draw: Draw) -> Call:
+    """A token of a whole mixer of the delta rule."""
+    B, H, reuse = chance.choice([1, 2, 4]), chance.choice([1, 2]), chance.random() < 0.5
+    dim, kernel, rank = H * chance.choice([2, 9, 16, 17]), chance.choice([1, 2, 4]), chance.choice([0, 1, 3])
+    widths = {"key_width": chance.choice([1, 5, 16]), "value_width": chance.choice([1, 7, 33])}
+    config = chance.choice(
+        [
+            GatedDeltaConfig(heads=H, value_heads=H * chance.choice([1, 3]), kernel=kernel, **widths),
+            KDAConfig(heads=H, rank=rank, kernel=kernel),
+            DeltaConfig(heads=H, kernel=kernel),
+        ]
+    )
+    mixer = config.build(dim, 8).to(draw(1).dtype).requires_grad_(False)
+
+    def run(x: Any, window: Any, S: Any) -> Any:
+        state = State({"window": window, "S": S, "length": torch.full((B,), 9)}, 9, True)
+        y, after = mixer.step(x, state, reuse=reuse)
+        return y, after["window"], after["S"]
+
+    entries = [draw(B, *mixer.memory[name].shape) for name in ("window", "S")]
+    return Call(run, [draw(B, dim), *entries], "delta_rule", "native", "reference", token=True)
+
+
+def _slstm(chance: random.Random, draw: Draw) -> Call:
+    B, T, K = _sizes(chance)
+    H = chance.choice([1, 3])
+    state = [draw(B, H * K) for _ in range(4)]
+    return Call(
+        lambda a, w, bias, h, c, n, m, lengths: _flat(slstm.slstm(a, w, bias, (h, c, n, m), lengths=lengths)),
+        [
+            *(draw(B, T, H, 4 * K), draw(H, K, 4 * K) / K**0.5, draw(H, 4 * K), *state[:2]),
+            *(1 + state[2].square(), state[3], _lengths(chance, B, T)),
+        ],
+        "slstm",
+        "native",
+        "reference",
+    )
+
+
+def _flat(found: Any) -> tuple[Tensor, ...]:
+    y, state = found
+    return y, *state
+
+
 def _online(chance: random.Random, draw: Draw) -> Call:
     B, _, D = _sizes(chance)
     L, count = chance.choice([(1, 3), (2, 20), (5, 20), (40, 1), (40, 20), (130, 200)])
@@ -295,8 +390,19 @@ def _decay_token(chance: random.Random, draw: Draw) -> Call:
 
 
 CALLS = (
-    *(_lags, _scan, _selective, _scan_token, _convolve_token, _convolve, _wkv, _wkv_token, _online),
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba),
+    *(
+        _lags,
+        _scan,
+        _selective,
+        _scan_token,
+        _convolve_token,
+        _convolve,
+        _wkv,
+        _wkv_token,
+        *[_online] * 4,
+    ),  # which has the most functions
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed),
+    *(_blocks, _gates, _memory, _delta_inputs),
 )
 
 

@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from seqloom.analysis import kernels, pointwise, reductions
+from seqloom.analysis import kernels, one_pass, pointwise, reductions
 from seqloom.core.cost import Cost
 
-RULES = pointwise.RULES | reductions.RULES | kernels.RULES
+RULES = pointwise.RULES | reductions.RULES | kernels.RULES | one_pass.RULES
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,14 @@
-"""The norm of each head by itself, and the gate next to it.
+"""The norm of each head with its gain, as a part of a mixer; the equations and the gates are `gated_norm`'s."""
 
-    norm(y) = y / √(mean of y² + ε) ∘ gain                       over the channels of a head; one gain for all heads
-    norm(y) ∘ silu(z)   or   norm(y) ∘ σ(z)                      the gate after it
-    norm(y ∘ silu(z))                                            the gate before it, and a gain for every channel
+from typing import final
 
-Source: the norm is Zhang and Sennrich's, arXiv:1910.07467; over the channels of a head, with a gate, as in
-flash-linear-attention; with the gate before it as in Dao and Gu's program of Mamba-2. Nothing differs.
-"""
-
-from typing import Literal, TypeAlias, final
-
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import rms_norm, silu
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span, gate, rootnorm
-
-Gate: TypeAlias = Literal["none", "silu", "sigmoid", "silu first"]
+from seqloom.core.cost import Cost, Span
+from seqloom.ops.gated_norm import Gate, normed
+from seqloom.ops.gated_norm.price import price
 
 
 @final
@@ -32,15 +22,9 @@ class HeadNorm(nn.RMSNorm):
     @override
     def forward(self, y: Float[Tensor, "B H T V"], z: Float[Tensor, "B T D"] | None = None) -> Float[Tensor, "B T D"]:
         """What the heads gave, normed and gated by z, next to each other: D = H V."""
-        heads = y.transpose(1, 2)
-        if z is None:
-            return super().forward(heads).flatten(2)
-        if self.gate == "silu first":
-            gated = heads * silu(z).view_as(heads)
-            return (rms_norm(gated, (self.width,), eps=self.eps) * self.weight).flatten(2)
-        return super().forward(heads).flatten(2) * (silu(z) if self.gate == "silu" else torch.sigmoid(z))
+        assert self.eps is not None
+        return normed(y.transpose(1, 2), z, self.weight, self.eps, self.gate)
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for these tokens of one row."""
-        normed = rootnorm(span.rows * self.heads, self.width)
-        return normed if self.gate == "none" else gate(span.rows * self.heads * self.width) + normed
+        return price(span.rows, self.heads, self.width, self.gate != "none")

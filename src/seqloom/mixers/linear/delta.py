@@ -26,12 +26,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule import delta
-from seqloom.ops.delta_rule.keys import unit, unit_price
+from seqloom.ops.delta_inputs import inputs
+from seqloom.ops.delta_inputs.price import price as inputs_price
+from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.price import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
@@ -71,11 +72,18 @@ class Delta(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        q, k, v = convolved.unflatten(-1, (3, self.heads, self.K)).transpose(1, 3).unbind(2)  # (B, H, T, K)
-        q, k = unit(q) / self.K**0.5, unit(k)
-        write = self._strength(x).transpose(1, 2)[..., None] * k
+        q, write, v, k = (
+            part.transpose(1, 2) for part in inputs(convolved, None, self._strength(x), self.heads, self.K)
+        )
         y, S = delta(q, write, v, k, None, None, state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y)), {**window, "S": S}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`, in one call of C where it may be.
+        layers = mixing.Layers(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o)
+        found = mixing.token(x, state, reuse, layers, self.heads, self.strongest)
+        return super().advance(x, state, reuse) if found is None else found
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -83,11 +91,10 @@ class Delta(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
+        rows, H, K = span.rows, self.heads, self.K
         strengths = (sigmoid(rows * H) + Cost(mul=rows * H * (self.strongest != 1.0))).parallel()
-        lengths = unit_price(2 * rows * H, K) + Cost(div=n, path=("division",))
-        scaled = Cost(mul=n, path=("multiplication",))
-        return self.w_qkv, self.conv, strengths, lengths, scaled, price(rows, H, K, K), self.norm, self.w_o
+        read = inputs_price(rows, H, H, K, 0)
+        return self.w_qkv, self.conv, strengths, read, price(rows, H, K, K), self.norm, self.w_o
 
     def _strength(self, x: Tensor) -> Tensor:
         """β (…, H)."""

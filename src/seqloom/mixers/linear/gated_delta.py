@@ -28,12 +28,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule import delta
-from seqloom.ops.delta_rule.keys import unit, unit_price
+from seqloom.ops.delta_inputs import inputs
+from seqloom.ops.delta_inputs.price import price as inputs_price
+from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.price import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
@@ -58,6 +59,7 @@ class GatedDelta(PackedMixer):
             raise ValueError(f"{self.value_heads} value heads are no multiple of {self.heads} heads: choose one")
         self.K = config.key_width or 3 * dim // (4 * self.heads)
         self.V = config.value_width or 2 * self.K
+        self.keys = self.heads, self.K
         self.strongest = 2.0 if config.negative else 1.0
         keys, values = self.heads * self.K, self.value_heads * self.V
         self.w_qkv = Linear(dim, 2 * keys + values, bias=False)
@@ -88,16 +90,21 @@ class GatedDelta(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        q, k, v = convolved.split((self.heads * self.K, self.heads * self.K, self.value_heads * self.V), -1)
-        q, k = (unit(tensor.unflatten(-1, (self.heads, self.K))).transpose(1, 2) for tensor in (q, k))  # (B, H, T, K)
-        q = q / self.K**0.5
-        if self.value_heads > self.heads:
-            q, k = (tensor.repeat_interleave(self.value_heads // self.heads, 1) for tensor in (q, k))
-        g, strength = (tensor.transpose(1, 2) for tensor in self._rates(x))  # (B, H', T)
-        v = v.unflatten(-1, (self.value_heads, self.V)).transpose(1, 2)
-        erase, write = g.exp()[..., None] * k, strength[..., None] * k
-        y, S = delta(q, write, v, erase, None, g, state["S"] if state else None, lengths=lengths)
+        g, strength = self._rates(x)  # (B, T, H')
+        q, write, v, erase = (
+            part.transpose(1, 2) for part in inputs(convolved, g.exp()[..., None], strength, *self.keys)
+        )
+        y, S = delta(q, write, v, erase, None, g.transpose(1, 2), state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.w_g(x))), {**window, "S": S}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`, in one call of C where it may be.
+        layers = mixing.Layers(
+            *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log), rate=self.w_a, gate=self.w_g
+        )
+        found = mixing.token(x, state, reuse, layers, self.heads, self.strongest)
+        return super().advance(x, state, reuse) if found is None else found
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -110,12 +117,10 @@ class GatedDelta(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H, K = span.rows, self.value_heads, self.K
-        lengths = unit_price(2 * rows * self.heads, K) + Cost(div=rows * self.heads * K, path=("division",))
         rates = Cost(mul=rows * H, add=rows * H, exp=2 * rows * H, other=2 * rows * H) + sigmoid(rows * H).parallel()
         doubled = Cost(mul=rows * H * (self.strongest != 1.0))
-        scaled = Cost(mul=2 * rows * H * K, exp=rows * H, path=("multiplication",))  # erase and write
-        rule = price(rows, H, K, self.V, "head")
-        return self.w_qkv, self.conv, lengths, rates, doubled, scaled, rule, self.norm, self.w_o
+        read, rule = inputs_price(rows, self.heads, H, K, 1), price(rows, H, K, self.V, "head")
+        return self.w_qkv, self.conv, read, rates, doubled, rule, self.norm, self.w_o
 
     def _rates(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """g and β (…, H')."""

@@ -27,12 +27,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule import delta
-from seqloom.ops.delta_rule.keys import unit, unit_price
+from seqloom.ops.delta_inputs import inputs
+from seqloom.ops.delta_inputs.price import price as inputs_price
+from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.price import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
@@ -83,12 +84,20 @@ class KDA(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        q, k, v = convolved.unflatten(-1, (3, self.heads, self.K)).transpose(1, 3).unbind(2)  # (B, H, T, K)
-        q, k = unit(q) / self.K**0.5, unit(k)
-        g = self._log_decay(x).transpose(1, 2)  # (B, H, T, K)
-        write = torch.sigmoid(self.w_b(x)).transpose(1, 2)[..., None] * k
-        y, S = delta(q, write, v, g.exp() * k, None, g, state["S"] if state else None, lengths=lengths)
+        g, strength = self._log_decay(x), torch.sigmoid(self.w_b(x))  # (B, T, H, K), (B, T, H)
+        q, write, v, erase = (part.transpose(1, 2) for part in inputs(convolved, g.exp(), strength, self.heads, self.K))
+        y, S = delta(q, write, v, erase, None, g.transpose(1, 2), state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
+
+    @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # As `read`, in one call of C where it may be.
+        layers = mixing.Layers(
+            *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log),
+            *(self.decay_in, self.decay_out, self.gate_in, self.gate_out),
+        )
+        found = mixing.token(x, state, reuse, layers, self.heads, 1.0)
+        return super().advance(x, state, reuse) if found is None else found
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -103,10 +112,8 @@ class KDA(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
         rates = Cost(mul=n, add=n, exp=n + rows * H, other=n + rows * H) + sigmoid(rows * H).parallel()
-        lengths = unit_price(2 * rows * H, K) + Cost(div=n, path=("division",))
-        scaled = Cost(mul=2 * n, exp=n, path=("multiplication",))  # erase and write
-        rule = price(rows, H, K, K, "channel")
-        return self.w_qkv, self.conv, rates, lengths, scaled, rule, self.norm, self.w_o
+        read, rule = inputs_price(rows, H, H, K, K), price(rows, H, K, K, "channel")
+        return self.w_qkv, self.conv, rates, read, rule, self.norm, self.w_o
 
     def _log_decay(self, x: Tensor) -> Tensor:
         """g (…, H, K)."""

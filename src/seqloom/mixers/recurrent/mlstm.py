@@ -23,10 +23,10 @@ from typing import Any, ClassVar, Literal, final
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, logsigmoid, silu
+from torch.nn.functional import logsigmoid
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span, gate, layernorm
+from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
@@ -39,8 +39,12 @@ from seqloom.ops.linear_decay import decay, exponential_gate
 from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.price import price
 from seqloom.ops.linear_decay.quotient import parts, quotient
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, project
 from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.skip_norm import normed
+from seqloom.ops.skip_norm.price import price as skip_price
+from seqloom.ops.small_blocks import products
+from seqloom.ops.small_blocks.price import price as blocks_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 EPS = 1e-6
@@ -92,10 +96,10 @@ class MLSTM(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        u, z = self.w_up(x).chunk(2, -1)
+        u, z = (project(x, w) for w in self.w_up.weight.chunk(2))  # halves of one product would not be contiguous
         c, window = self.conv(u, state, lengths)
-        q, k, v = (self._blocks(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
-        gates = stabilized(*self._gates(torch.cat([q, k, v], -1)), state["m"] if state else None, lengths)
+        q, k, v = (products(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
+        gates = stabilized(*self._gates(q, k, v), state["m"] if state else None, lengths)
         q, k, v = (tensor.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for tensor in (q, k, v))  # (B, H, T, K)
         k = gates.gain[..., None] * k / self.K**0.5
         values = torch.cat([v, torch.ones_like(v[..., :1])], -1).to(k.dtype)
@@ -103,16 +107,15 @@ class MLSTM(PackedMixer):
         s, n = parts(sums)
         m = gates.maximum[..., None]
         h = quotient(s, torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m))
-        normed = layer_norm(h.to(x.dtype), (self.K,), eps=1e-5).transpose(1, 2).flatten(2) * self.gain
-        y = self.w_down((normed + self.skip * c) * silu(z))
-        return y, {**window, "C": C, "m": gates.maximum[..., -1]}
+        y = normed(h.to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
+        return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1]}
 
     @override
     def views(self, x: Stream) -> list[View]:
         u, _ = self.w_up(x[:1]).chunk(2, -1)
         c, _ = self.conv(u)
-        q, k, v = (self._blocks(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
-        log_f, log_i = self._gates(torch.cat([q, k, v], -1))
+        q, k, v = (products(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
+        log_f, log_i = self._gates(q, k, v)
         per = ("head", "token")
         return [
             View("forget gate", "how much of the memory a token leaves", per, log_f[0].exp()),
@@ -123,24 +126,18 @@ class MLSTM(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, E, H, K, N = span.rows, self.inner, self.heads, self.K, self.config.block
         n, heads = rows * E, rows * H
-        blocks = Cost(mul=3 * n * N, add=3 * n * (N - 1), path=("multiplication", "cumulation"))
+        blocks = blocks_price(3 * rows, E, N)
         forget = Cost(add=heads, exp=heads, other=heads) if self.config.forget == "sigmoid" else Cost()
         maximum = exponential_gate.price(rows, H)
         scaled = Cost(mul=n, div=n, path=("multiplication", "division"))
         summed = price(rows, H, K, K + 1, "head")
         divided = Cost(add=heads, exp=heads, other=3 * heads, div=n, path=("other", "addition", "division"))
-        normed = layernorm(heads, K, gain=False, bias=False)
-        skipped = Cost(mul=2 * n, add=n, path=("multiplication", "addition"))
-        rest = (forget, maximum, scaled, summed, divided, normed, skipped, gate(n))
+        rest = (forget, maximum, scaled, summed, divided, skip_price(rows, H, K))
         return self.w_up, self.conv, blocks, self.w_gates, *rest, self.w_down
 
-    def _blocks(self, x: Tensor, w: Tensor) -> Tensor:
-        """x times a block-diagonal matrix w (blocks, N, N)."""
-        return torch.einsum("...bi,bij->...bj", x.unflatten(-1, w.shape[:2]), w).flatten(-2)
-
-    def _gates(self, qkv: Tensor) -> tuple[Tensor, Tensor]:
+    def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """log f and log i, both (B, H, T)."""
-        log_i, log_f = self.w_gates(qkv).transpose(1, 2).chunk(2, 1)
+        log_i, log_f = self.w_gates(torch.cat([q, k, v], -1)).transpose(1, 2).chunk(2, 1)
         return logsigmoid(log_f) if self.config.forget == "sigmoid" else log_f, log_i
 
     @torch.no_grad()

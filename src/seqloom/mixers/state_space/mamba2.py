@@ -33,7 +33,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.linear_decay import decay, decay_token
 from seqloom.ops.linear_decay.price import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, project
 from seqloom.ops.selective_scan.beginning import begin_steps_
 from seqloom.ops.short_convolution import ShortConvolution
 
@@ -81,7 +81,8 @@ class Mamba2(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        z, given, logits = self.w_in(x).split((self.inner, self.conv.dim, self.heads), -1)
+        # Three products: parts of a single one would not be contiguous, and their gradients would be put together.
+        z, given, logits = (project(x, w) for w in self.w_in.weight.split((self.inner, self.conv.dim, self.heads)))
         convolved, window = self.conv(given, state, lengths)
         u, B, C = convolved.split((self.inner, self.groups * self.N, self.groups * self.N), -1)
         u = u.unflatten(-1, (self.heads, self.width)).transpose(1, 2)  # (B, H, T, P)

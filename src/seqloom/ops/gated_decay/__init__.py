@@ -15,8 +15,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.gated_decay import price, reference
+from seqloom.ops.gated_decay import native, price, reference
+from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+SIGNATURE = Signature(
+    "gated_decay",
+    Argument("u", "B T H*N", "real"),
+    Argument("weight", "H N 2*N", "real"),
+    Argument("bias", "H 2*N", "real"),
+    Argument("rate", "H*N", "real"),
+    Argument("fresh", "B", torch.bool, optional=True),
+)
 
 
 def gated(
@@ -28,15 +38,27 @@ def gated(
 ) -> tuple[Stream, Stream]:
     """a and b (B, T, D) of u (B, T, D), in float32 or better; Λ is `rate`, and M = 2N.
 
-    `fresh` is whether the first token of each row is the first of its text. Differentiable twice.
+    `fresh` is whether the first token of each row is the first of its text. Differentiable twice. Backends:
+    `reference`, and `native`, in C on a CPU but for the product.
     """
+    SIGNATURE.bind(u, weight, bias, rate, fresh if isinstance(fresh, Tensor) else None)
     exact = torch.promote_types(u.dtype, torch.float32)
-    return OP[OP.choose(u)](u, weight, bias, rate.to(exact), fresh)
+    if u.numel() == 0:
+        return u.to(exact, copy=True), u.to(exact, copy=True)
+    a, b = OP[OP.choose(u, weight, bias)](u, weight, bias, rate.to(exact), fresh)
+    return a, b
 
 
-def by_size(u: Tensor) -> str:
-    """The only backend."""
-    return "reference"
+def by_size(u: Tensor, *weights: Tensor) -> str:
+    """The fastest backend."""
+    native_is_able = able(u, *weights) and not torch.compiler.is_exporting() and native.available()
+    return "native" if native_is_able else "reference"
+
+
+def able(u: Tensor, *weights: Tensor) -> bool:
+    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    one = u.dtype in (torch.float32, torch.float64) and all(weight.dtype == u.dtype for weight in weights)
+    return one and u.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
@@ -51,7 +73,7 @@ def _later(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
 
 OP = Op(
     "gated_decay",
-    {"reference": Backend(reference.gated)},
+    {"reference": Backend(reference.gated), "native": Backend(native.gated, native.lacking, able)},
     rule=by_size,
     examples=(_example, _later),
     price=price,

@@ -23,6 +23,13 @@ def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor |
     return log_a.exp().reshape(u.shape), root * (i * blocks).reshape(u.shape)
 
 
+def opened(logits: Tensor, u: Tensor, rate: Tensor, fresh: Tensor) -> tuple[Tensor, Tensor]:
+    """a and b from logits (H, B T, 2N), log a = rate r, and the rows whose first token is that of a text."""
+    r, i = (gate.transpose(0, 1).reshape(u.shape) for gate in torch.sigmoid(logits).chunk(2, -1))
+    log_a = rate * r
+    return log_a.exp(), first(bounded_root(-torch.expm1(2 * log_a)), fresh != 0) * (i * u)
+
+
 def first(root: Tensor, fresh: Tensor | bool) -> Tensor:
     """The root (B, T, D) with 1 at the first token of rows that are `fresh`."""
     if fresh is False:

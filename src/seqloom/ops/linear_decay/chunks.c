@@ -13,17 +13,10 @@
 #ifndef REAL
 
 #include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
 int omp_get_thread_num(void);
 
 enum { CHUNK = 64 }; /* native.py has it too */
-
-#define JOINED(a, b) a##b
-#define JOIN(a, b) JOINED(a, b)
-#define NAME(name) JOIN(name, REAL)
-#define INLINE static inline __attribute__((always_inline))
 
 #define REAL float
 #include "chunks.c"
@@ -34,6 +27,7 @@ enum { CHUNK = 64 }; /* native.py has it too */
 
 #else
 
+#include "vectors.h"
 #include "products.h"
 
 #define PLACES ((int)(CHUNK / LANES))
@@ -331,6 +325,4 @@ void NAME(backward_)(
 }
 
 #undef PLACES
-#undef VEC
-#undef LANES
 #endif

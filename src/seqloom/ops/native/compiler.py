@@ -11,6 +11,8 @@ from pathlib import Path
 
 from seqloom.ops.native.openmp import runtime
 
+SHARED = Path(__file__).parent
+"""headers for the C of every op"""
 LIMIT = 60.0
 """seconds that a compilation may take"""
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
@@ -39,7 +41,8 @@ def find() -> list[str]:
 def key(source: Path, compiler: list[str]) -> str:
     """What stands for the library: it is another one if anything that it is made of is."""
     version = _run([*compiler, "--version"])
-    code = [path.read_bytes() for path in (source, *sorted(source.parent.glob("*.h")))]
+    headers = [path for folder in (source.parent, SHARED) for path in sorted(folder.glob("*.h"))]
+    code = [path.read_bytes() for path in (source, *headers)]
     made_with = (version, " ".join([*compiler, *FLAGS, str(_runtime())]), _cpu())
     parts = [*code, *(text.encode() for text in made_with)]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
@@ -53,7 +56,7 @@ def compile_to(out: Path, source: Path, compiler: list[str]) -> None:
     """
     objects = out.with_name(f"{out.name}.o")
     try:
-        _run([*compiler, *FLAGS, "-c", "-o", str(objects), str(source)])
+        _run([*compiler, *FLAGS, "-I", str(SHARED), "-c", "-o", str(objects), str(source)])
         _run([*compiler, "-shared", "-o", str(out), str(objects), str(_runtime()), "-lm", "-Wl,-z,defs"])
     finally:
         objects.unlink(missing_ok=True)

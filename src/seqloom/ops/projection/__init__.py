@@ -63,15 +63,25 @@ class Linear(nn.Linear):
         return linear(input, weight, own["bias"])
 
 
-def matrices(*layers: nn.Module | None) -> tuple[Tensor, ...] | None:
-    """The weights of layers, for C to multiply with; None unless all are a `Linear` without biases and hooks."""
-    weights = []
+def affine(*layers: nn.Module | None) -> tuple[tuple[Tensor | None, Tensor | None], ...] | None:
+    """Weights and biases of layers, for C; twice None for None. None where one has hooks or is no `Linear`."""
+    found: list[tuple[Tensor | None, Tensor | None]] = []
     for layer in layers:
+        if layer is None:
+            found.append((None, None))
+            continue
         if type(layer) is not Linear or hooked(layer):
             return None
         own = layer._parameters
-        weight = own["weight"]
-        if weight is None or own["bias"] is not None:
+        found.append((own["weight"], own["bias"]))
+    return tuple(found)
+
+
+def matrices(*layers: nn.Module | None) -> tuple[Tensor, ...] | None:
+    """The weights of layers, for C to multiply with; None unless all are a `Linear` without biases and hooks."""
+    weights = []
+    for weight, bias in affine(*layers) or ((None, None),):
+        if weight is None or bias is not None:
             return None
         weights.append(weight)
     return tuple(weights)

@@ -11,25 +11,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LOG2_E 1.4426950408889634074
-#define LN_2 0.69314718055994530942
+#define BYTES 64 /* of a vector; kernels.py has it too */
+
 #define CHUNK 32
 #define BLOCK 4
 #define APART 7 /* vectors between buffers, so that they do not lie in the same places of a cache */
-
-#define JOINED(a, b) a##b
-#define JOIN(a, b) JOINED(a, b)
-#define NAME(name) JOIN(name, REAL)
 
 /* `_step` is how far one token is from the next. */
 struct sizes {
     int64_t threads, B, T, D, N, u_step, delta_step, b_step, c_step, gate_step;
 };
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Tokens of a row: all where no lengths were given. */
 static inline int64_t length_of(const int64_t *lengths, int64_t row, int64_t T)
@@ -39,85 +30,25 @@ static inline int64_t length_of(const int64_t *lengths, int64_t row, int64_t T)
     return lengths[row] < 0 ? 0 : lengths[row];
 }
 
-static inline int64_t parts(int64_t whole, int64_t part)
-{
-    return (whole + part - 1) / part;
-}
-
 #define REAL float
-#define INTEGER int32_t
-#define UNSIGNED uint32_t
-#define FRACTION 23 /* bits of a number's fraction */
-#define LOWEST -126 /* the smallest power of 2 that is not denormal */
-#define ODD 7       /* terms of ln(1 + e), e <= 1 */
-/* 2^r, |r| <= 1/2, to 5e-9 of it: (2^r - 1) / r at the Chebyshev nodes */
-#define POWERS \
-    {1, 0.69314718802622878106, 0.24022650760568126945, 0.055503571142190778186, 0.0096180825572778514913, \
-     0.0013390863364671234381, 0.00015453162945120690177}
 #include "scan.c"
 #undef REAL
-#undef INTEGER
-#undef UNSIGNED
-#undef FRACTION
-#undef LOWEST
-#undef ODD
-#undef POWERS
 
 #define REAL double
-#define INTEGER int64_t
-#define UNSIGNED uint64_t
-#define FRACTION 52
-#define LOWEST -1022
-#define ODD 16
-#define POWERS \
-    {1, 0.69314718055994530925, 0.24022650695910071233, 0.055504108664821627039, 0.0096181291076284794928, \
-     0.0013333558146406470697, 0.00015403530393370733411, 0.000015252733841556772589, 1.321548680870556279e-6, \
-     1.0178057087733941105e-7, 7.0548973041554992774e-9, 4.455817908336064493e-10, 2.5729324177362304214e-11}
 #include "scan.c"
 
 #else
 
-#define LANES (64 / (int)sizeof(REAL))
-#define VEC NAME(vec_)
-#define INT NAME(integers_)
-#define BITS NAME(bits_)
-#define GIVEN NAME(given_)
+#include "vectors.h"
+#include "one_row.h"
 
-typedef REAL VEC __attribute__((vector_size(64)));
-typedef REAL NAME(anywhere_) __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
-typedef INTEGER INT __attribute__((vector_size(64)));
-typedef UNSIGNED BITS __attribute__((vector_size(64)));
+#define GIVEN NAME(given_)
 
 /* What is NULL was not given. */
 typedef struct {
     const REAL *u, *delta, *log_rate, *b, *c, *state, *bias, *skip, *gate;
     const int64_t *lengths;
 } GIVEN;
-
-static inline VEC NAME(all_)(REAL x)
-{
-    return (VEC){0} + x;
-}
-
-/* The first m numbers from memory, then 0. */
-static inline VEC NAME(load_)(const REAL *from, int64_t m)
-{
-    if (m >= LANES)
-        return *(const NAME(anywhere_) *)from;
-    VEC x = {0};
-    for (int l = 0; l < m; l++)
-        x[l] = from[l];
-    return x;
-}
-
-static inline void NAME(store_)(REAL *to, VEC x, int64_t m)
-{
-    if (m >= LANES)
-        *(NAME(anywhere_) *)to = x;
-    else
-        for (int l = 0; l < m; l++)
-            to[l] = x[l];
-}
 
 /* n vectors across m channels: number n of channel l lies at l N + n. */
 static inline void NAME(across_)(const REAL *from, int64_t N, int64_t m, VEC *to)
@@ -137,58 +68,10 @@ static inline void NAME(along_)(const VEC *from, int64_t N, int64_t m, REAL *to)
             to[l * N + n] = from[n][l];
 }
 
-static inline VEC NAME(pick_)(INT where, VEC a, VEC b)
-{
-    return (VEC)((where & (INT)a) | (~where & (INT)b));
-}
-
-static inline REAL NAME(sum_)(VEC x)
-{
-    REAL sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int l = 0; l < LANES; l++)
-        sum += x[l];
-    return sum;
-}
-
-/* 2^x for x < 128, and 0 where that is denormal; exact at 0, where slow decays are. */
-static inline VEC NAME(power_)(VEC x)
-{
-    static const REAL term[] = POWERS;
-    const int terms = sizeof term / sizeof *term;
-    const REAL nearest = (REAL)1.5 * ((INTEGER)1 << FRACTION); /* added, it leaves the whole number in the lowest bits */
-    const VEC shifted = x + nearest, r = x - (shifted - nearest);
-    VEC y = NAME(all_)(term[terms - 1]);
-#pragma GCC unroll 16
-    for (int i = terms - 2; i >= 0; i--)
-        y = y * r + term[i];
-    return (VEC)(((BITS)y + ((BITS)shifted << FRACTION)) & ~(BITS)(x < (REAL)LOWEST)); /* unsigned: it may wrap around */
-}
-
 /* A log2(e), for A = -e^log_rate. */
 static inline VEC NAME(rate_)(VEC log_rate)
 {
     return NAME(power_)(log_rate * (REAL)LOG2_E) * -(REAL)LOG2_E;
-}
-
-/* σ(x), and e^-|x| with it. */
-static inline VEC NAME(sigmoid_)(VEC x, VEC *faded)
-{
-    const INT positive = x >= 0;
-    const VEC e = NAME(power_)(NAME(pick_)(positive, -x, x) * (REAL)LOG2_E), part = 1 / (1 + e);
-    *faded = e;
-    return NAME(pick_)(positive, part, e * part);
-}
-
-/* ln(1 + e^x) for e = e^-|x|: x if it is above 0, and ln(1 + e) = 2 artanh(e / (2 + e)). */
-static inline VEC NAME(softplus_)(VEC x, VEC e)
-{
-    const VEC z = e / (2 + e), square = z * z;
-    VEC sum = NAME(all_)(1 / (REAL)(2 * ODD - 1));
-#pragma GCC unroll 16
-    for (int i = ODD - 2; i >= 0; i--)
-        sum = sum * square + 1 / (REAL)(2 * i + 1);
-    return NAME(pick_)(x > 0, x, NAME(all_)(0)) + 2 * z * sum;
 }
 
 /* Δ from what was given for it, and what its gradient is multiplied by. */
@@ -443,21 +326,9 @@ static void NAME(convolve_token_)(const struct sizes *s, const GIVEN *g, REAL *y
     const int64_t D = s->D, past = s->N - 1;
 #pragma omp parallel for collapse(2) num_threads(s->threads) schedule(static)
     for (int64_t row = 0; row < s->B; row++)
-        for (int64_t d = 0; d < D; d += LANES) {
-            const int64_t m = least(D - d, LANES);
-            const VEC x = NAME(load_)(g->u + row * s->u_step + d, m);
-            const VEC shift = g->bias ? NAME(load_)(g->bias + d, m) : (VEC){0};
-            VEC sum = shift + NAME(load_)(g->log_rate + d, m) * x, before = {0}, unused;
-            for (int64_t k = past; k > 0; k--) {
-                before = NAME(load_)(g->state + (row * past + past - k) * D + d, m);
-                sum += NAME(load_)(g->log_rate + k * D + d, m) * before;
-                if (k < past)
-                    NAME(store_)(after + (row * past + past - k - 1) * D + d, before, m);
-            }
-            if (past)
-                NAME(store_)(after + (row * past + past - 1) * D + d, x, m);
-            NAME(store_)(y + row * D + d, sum * NAME(sigmoid_)(sum, &unused), m);
-        }
+        for (int64_t d = 0; d < D; d += LANES)
+            NAME(convolve_some_)(d, D, past, g->u + row * s->u_step, g->log_rate, g->bias, g->state + row * past * D,
+                                 after + row * past * D, y + row * D);
 }
 
 /* As Python calls them. */
@@ -493,37 +364,6 @@ void NAME(convolve_)(TAKES, REAL *y, REAL *after)
     NAME(convolve_token_)(TAKEN, y, after ? after : (REAL *)state);
 }
 
-/* y (O) = W (O, n) x, each row added up in one order. */
-static void NAME(product_)(int64_t threads, int64_t O, int64_t n, const REAL *W, const REAL *x, REAL *y)
-{
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
-    for (int64_t block = 0; block < parts(O, 4); block++) {
-        const int64_t o = 4 * block;
-        const REAL *row = W + o * n;
-        if (O - o >= 4) {
-            VEC sums[4] = {{0}};
-            int64_t i = 0;
-            for (; i + LANES <= n; i += LANES) {
-                const VEC part = *(const NAME(anywhere_) *)(x + i);
-                for (int r = 0; r < 4; r++)
-                    sums[r] += *(const NAME(anywhere_) *)(row + r * n + i) * part;
-            }
-            for (int r = 0; r < 4; r++) {
-                REAL sum = NAME(sum_)(sums[r]);
-                for (int64_t j = i; j < n; j++)
-                    sum += row[r * n + j] * x[j];
-                y[o + r] = sum;
-            }
-        } else
-            for (int64_t r = 0; r < O - o; r++) {
-                REAL sum = 0;
-                for (int64_t j = 0; j < n; j++)
-                    sum += row[r * n + j] * x[j];
-                y[o + r] = sum;
-            }
-    }
-}
-
 /* A token of Mamba's mixer: (u, z) = W_in x, the convolution, (r, B, C) = W_x u, the scan with Δ = W_Δ r and the gate z,
    y = W_out of it. D channels of x (B, D), E inside, N states, R numbers of r, W taps. `window` and `state` are written
    over. Of `scratch` 5 E + R + 2 N numbers are used. */
@@ -535,25 +375,21 @@ void NAME(mixer_)(
     REAL *u = scratch, *z = u + E, *v = z + E, *delta = v + E, *out = delta + E, *chosen = out + E;
     for (int64_t row = 0; row < B; row++) {
         REAL *past = window + row * (W - 1) * E, *h = state + row * E * N;
-        NAME(product_)(threads, 2 * E, D, w_in, x + row * D, u);
+        NAME(product_)(threads, 2 * E, D, w_in, NULL, x + row * D, u);
         NAME(convolve_token_)(&(struct sizes){.threads = 1, .B = 1, .T = 1, .D = E, .N = W},
                               &(GIVEN){.u = u, .log_rate = taps, .state = past, .bias = bias}, v, past);
-        NAME(product_)(1, R + 2 * N, E, w_x, v, chosen);
-        NAME(product_)(1, E, R, w_delta, chosen, delta);
+        NAME(product_)(1, R + 2 * N, E, w_x, NULL, v, chosen);
+        NAME(product_)(1, E, R, w_delta, NULL, chosen, delta);
         NAME(scan_token_)(&(struct sizes){.threads = 1, .B = 1, .T = 1, .D = E, .N = N},
                           &(GIVEN){.u = v, .delta = delta, .log_rate = log_rate, .b = chosen + R, .c = chosen + R + N,
                                    .state = h, .bias = delta_bias, .skip = skip, .gate = z}, out, h);
-        NAME(product_)(threads, D, E, w_out, out, y + row * D);
+        NAME(product_)(threads, D, E, w_out, NULL, out, y + row * D);
     }
 }
 
 #undef TAKES
 #undef TAKEN
 #undef ROOM
-#undef LANES
-#undef VEC
-#undef INT
-#undef BITS
 #undef GIVEN
 
 #endif

@@ -18,11 +18,21 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.linear_decay.exponential_gate import NONE
+from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.slstm import looped, price, reference
+from seqloom.ops.slstm import looped, native, price, reference
 
 States: TypeAlias = tuple[Float[Tensor, "B N"], ...]
 """h, c, n and m, N = H K"""
+
+SIGNATURE = Signature(
+    "slstm",
+    Argument("a", "B T H 4*K", "real"),
+    Argument("w", "H K 4*K", "real"),
+    Argument("bias", "H 4*K", "real"),
+    *(Argument(name, "B H*K", "real", optional=True) for name in "hcnm"),
+    Argument("lengths", "B", "integer", optional=True),
+)
 
 
 def slstm(
@@ -39,10 +49,8 @@ def slstm(
     then padding, and its state is that after them. Computed in float32 at least. Differentiable twice. Raises
     ValueError where shapes do not agree.
     """
-    B, T, H, G = a.shape
-    K = G // 4
-    if w.shape != (H, K, G) or bias.shape != (H, G):
-        raise ValueError(f"w and b of {H} heads must be {(H, K, G)} and {(H, G)}: not {(*w.shape,)}, {(*bias.shape,)}")
+    SIGNATURE.bind(a, w, bias, *(state or [None] * 4), lengths)
+    (B, T, H, _), K = a.shape, w.shape[1]
     kind, exact = a.dtype, torch.promote_types(a.dtype, torch.float32)
     a, w, bias = a.to(exact), w.to(exact), bias.to(exact)
     if state is None:
@@ -56,7 +64,9 @@ def slstm(
 
 
 def by_size(a: Tensor) -> str:
-    """The faster backend; a graph is made of the reference, whose loop a compiler unrolls."""
+    """The faster backend; a graph without C is made of the reference, whose loop a compiler unrolls."""
+    if a.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
+        return "native"
     return "reference" if torch.compiler.is_compiling() or a.shape[1] == 1 else "looped"
 
 
@@ -91,7 +101,11 @@ def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
 
 OP = Op(
     "slstm",
-    {"reference": Backend(reference.read), "looped": Backend(looped.read)},
+    {
+        "reference": Backend(reference.read),
+        "looped": Backend(looped.read),
+        "native": Backend(native.read, native.lacking, lambda a: a.device.type == "cpu"),
+    },
     rule=by_size,
     examples=(_example,),
     price=price,

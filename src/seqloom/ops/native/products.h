@@ -1,27 +1,20 @@
-/* Products of small matrices that lie in the nearest caches. Included once for each type of number, which gives REAL.
+/* Products of small matrices that lie in the nearest caches. It comes after vectors.h, once for each type of number.
 
    The left factor is read number by number, at any distances; the right one and the result are rows of vectors. */
 
-/* Bytes of a vector, and the rows and vectors of a tile: its sums are registers. */
+/* The rows and vectors of a tile: its sums are registers. */
 #ifndef PRODUCTS
 #define PRODUCTS
 #if defined(__AVX512F__)
-enum { BYTES = 64, ROWS = 12, COLUMNS = 2 };
-#elif defined(__AVX__)
-enum { BYTES = 32, ROWS = 6, COLUMNS = 2 };
+enum { ROWS = 12, COLUMNS = 2 };
 #else
-enum { BYTES = 16, ROWS = 6, COLUMNS = 2 };
+enum { ROWS = 6, COLUMNS = 2 };
 #endif
 
 /* Which numbers of a square left factor are not 0 (LOWER, UPPER), or which of a square result are wanted (RIGHT: from
    the diagonal on). */
 enum shape { ALL, LOWER, UPPER, RIGHT };
 #endif
-
-#define VEC NAME(vec_)
-#define LANES ((int)(BYTES / sizeof(REAL)))
-
-typedef REAL VEC __attribute__((vector_size(BYTES)));
 
 /* c += a b for R rows of a and J vectors of a row of b, over L terms. */
 INLINE void NAME(tile_)(

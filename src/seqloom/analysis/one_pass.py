@@ -1,0 +1,79 @@
+"""The prices of our C that goes over memory once, forward: what the equations have."""
+
+from functools import partial
+
+from seqloom.analysis.pointwise import Call, Rule, times
+from seqloom.core.cost import Cost, Span, gate, layernorm, rootnorm, sigmoid
+from seqloom.ops.gated_decay.price import price as gates_price
+from seqloom.ops.selective_scan.price import convolution
+from seqloom.ops.slstm.price import price as cell_price
+from seqloom.ops.small_blocks.price import price as blocks_price
+
+
+def _plain(price: Cost) -> Cost:
+    """The operations alone."""
+    return Cost(mul=price.mul, add=price.add, div=price.div, exp=price.exp, other=price.other)
+
+
+def convolved(call: Call, silu: bool) -> Cost:
+    """The short convolution; after a window each token has all its inputs."""
+    x, taps, bias, window = call.args[:4]
+    (B, T, D), W = x.shape, len(taps)
+    if window is None:
+        return times(convolution(Span(T), D, W, bias is not None, silu), B)
+    rows = B * T * D
+    return _plain(Cost(mul=rows * W, add=rows * (W - 1 + (bias is not None))) + (sigmoid(rows) if silu else Cost()))
+
+
+def normed(call: Call) -> Cost:
+    """The norm of heads, with its gate."""
+    y, z = call.args[:2]
+    price = _plain(rootnorm(y.numel() // y.shape[3], y.shape[3]))
+    return price if z is None else price + _plain(gate(y.numel()))
+
+
+def skipped(call: Call) -> Cost:
+    """The norm of heads with a skip and a gate."""
+    n, width = call.args[0].numel(), call.args[0].shape[3]
+    normed = layernorm(n // width, width, gain=False, bias=False)
+    return _plain(normed + gate(n)) + Cost(mul=2 * n, add=n)
+
+
+def blocked(call: Call) -> Cost:
+    """Products with small blocks."""
+    x, w = call.args[:2]
+    return _plain(blocks_price(x.numel() // x.shape[2], x.shape[2], w.shape[1]))
+
+
+def opened(call: Call) -> Cost:
+    """RG-LRU's gates from their logits; softplus(Λ) and its product with c are torch's."""
+    n = call.args[1].numel()
+    price = _plain(gates_price(n))
+    return Cost(mul=price.mul - n, add=price.add - n, div=price.div, exp=price.exp - n, other=price.other - n)
+
+
+def prepared(call: Call) -> Cost:
+    """What the delta rule reads; e^g is torch's."""
+    x, left, beta, heads, K = call.args[:5]
+    rows, n = x.shape[0] * x.shape[1], beta.numel() * K
+    lengths = times(Cost(mul=2 * K, add=K, div=1, other=1), 2 * rows * heads)
+    return lengths + Cost(mul=n * (1 + (left is not None)), div=rows * heads * K)
+
+
+def celled(call: Call) -> Cost:
+    """The sLSTM with the product of its state's matrix and the bias."""
+    a, w = call.args[:2]
+    rows, (H, K, G) = a.shape[0] * a.shape[1], w.shape
+    return _plain(cell_price(rows, H * K)) + Cost(mul=rows * H * K * G, add=rows * H * K * G)
+
+
+RULES: dict[str, Rule] = {
+    "convolve_forward": partial(convolved, silu=False),
+    "convolve_silu_forward": partial(convolved, silu=True),
+    **dict.fromkeys([f"norm_{gate}_forward" for gate in ("none", "silu", "sigmoid", "silu_first")], normed),
+    "skip_norm_forward": skipped,
+    "small_blocks_forward": blocked,
+    "gated_decay_forward": opened,
+    "delta_inputs_forward": prepared,
+    "slstm_forward": celled,
+}

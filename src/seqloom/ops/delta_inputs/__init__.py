@@ -1,0 +1,79 @@
+"""What the delta rule of a gated mixer reads, from what its convolution gives: keys of length 1, each in its parts.
+
+    (q, k, v) = x                               H heads of q and k of width K, G of v; each of the former serves G/H
+    q, k over √(Σ² + 1e-6),   q / √K            per head
+    write = β k,   erase = left ∘ k             left = e^g, one for each head of values or for each channel; None for 1
+
+Source: Yang et al., arXiv:2412.06464, and the authors' flash-linear-attention. Nothing differs.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Stream
+from seqloom.ops.delta_inputs import native, price, reference
+from seqloom.ops.delta_inputs.reference import Inputs
+from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+SIGNATURE = Signature(
+    "delta_inputs",
+    Argument("x", "B T C", "real"),
+    Argument("left", "B T G E", "real", optional=True),
+    Argument("beta", "B T G", "real"),
+)
+
+
+def inputs(
+    x: Stream, left: Float[Tensor, "B T G E"] | None, beta: Float[Tensor, "B T G"], heads: int, K: int
+) -> Inputs:
+    """q, write, v and erase (B, T, G, K or V) of x (B, T, 2 H K + G V), H `heads`. Differentiable twice.
+
+    Backends: `reference` in torch, and `native` in C on a CPU, in one pass over memory each way. Raises ValueError
+    where sizes do not agree.
+    """
+    SIGNATURE.bind(x, left, beta)
+    C, G = x.shape[2], beta.shape[2]
+    wrong = heads < 1 or G < 1 or G % heads or K < 1 or 2 * heads * K >= C or (C - 2 * heads * K) % G
+    if wrong or (left is not None and left.shape[3] not in (1, K)):
+        raise ValueError(f"delta_inputs: {C} channels are not {heads} heads of keys {K} wide and {G} heads of values")
+    if x.numel() == 0:
+        return reference.inputs(x, left, beta, heads, K)
+    found: Inputs = OP[OP.choose(x, beta, *([] if left is None else [left]))](x, left, beta, heads, K)
+    return found
+
+
+def by_size(*of: Tensor) -> str:
+    """The fastest backend."""
+    return "native" if able(*of) and not torch.compiler.is_exporting() and native.available() else "reference"
+
+
+def able(x: Tensor, *rest: Tensor) -> bool:
+    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    one = x.dtype in (torch.float32, torch.float64) and all(tensor.dtype == x.dtype for tensor in rest)
+    return one and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+
+
+def _by_head(draw: Draw, B: int, T: int) -> Inputs:
+    return inputs(draw(B, T, 3 * CHANNELS), draw(B, T, 4, 1), draw(B, T, 4), 2, CHANNELS // 4)
+
+
+def _by_channel(draw: Draw, B: int, T: int) -> Inputs:
+    return inputs(draw(B, T, 3 * CHANNELS), draw(B, T, 4, CHANNELS // 4), draw(B, T, 4), 4, CHANNELS // 4)
+
+
+def _without(draw: Draw, B: int, T: int) -> Inputs:
+    return inputs(draw(B, T, 3 * CHANNELS), None, draw(B, T, 2), 1, CHANNELS // 4)
+
+
+OP = Op(
+    "delta_inputs",
+    {
+        "reference": Backend(reference.inputs),
+        "native": Backend(native.inputs, native.lacking, able),
+    },
+    rule=by_size,
+    examples=(_by_head, _by_channel, _without),
+    price=price.price,
+)

@@ -1,0 +1,139 @@
+"""The inputs of the delta rule in C (inputs.c): one pass over memory each way, threads over tokens.
+
+Two operators of torch. The numbers do not depend on how many threads there are.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.core.graphs import constant
+from seqloom.ops import native
+from seqloom.ops.autograd import differentiate, paired
+from seqloom.ops.delta_inputs import reference
+from seqloom.ops.native import Argument, Entry
+
+SOURCE = Path(__file__).with_name("inputs.c")
+READS = (
+    Argument("x", "B T 2*H*K+G*V"),
+    Argument("left", "B T G E", optional=True),
+    Argument("beta", "B T G"),
+)
+OF_KEYS = ("q", "write", "v", "erase")
+FORWARD = Entry(
+    "delta_inputs",
+    SOURCE,
+    "forward",
+    "threads B T H G K V E",
+    *READS,
+    *(Argument(name, f"B T G {'V' if name == 'v' else 'K'}", written=True) for name in OF_KEYS),
+    least="threads H",
+)
+BACKWARD = Entry(
+    "delta_inputs",
+    SOURCE,
+    "backward",
+    "threads B T H G K V E",
+    *READS,
+    *(Argument(f"d{name}", f"B T G {'V' if name == 'v' else 'K'}") for name in OF_KEYS),
+    Argument("dx", "B T 2*H*K+G*V", written=True),
+    Argument("dleft", "B T G E", optional=True, written=True),
+    Argument("dbeta", "B T G", written=True),
+    least="threads H",
+)
+
+
+@constant
+def available() -> bool:
+    """Whether there is native code on this machine; the first to ask has it compiled."""
+    return native.library(SOURCE) is not None
+
+
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not."""
+    return native.lacking("native", SOURCE)
+
+
+def inputs(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> reference.Inputs:
+    """As `reference.inputs`, in float32 or float64. ValueError where there is no native code."""
+    q, write, v, erase = forward(x, left, beta, heads, K)
+    return q, write, v, erase
+
+
+def _sizes(x: Tensor, left: Tensor | None, beta: Tensor, H: int, K: int) -> dict[str, int]:
+    """The numbers that no tensor tells alone."""
+    V = max(x.shape[2] - 2 * H * K, 0) // max(beta.shape[2], 1)
+    E = 0 if left is None else left.shape[3]
+    return {"H": H, "K": K, "V": V, "E": E, "threads": native.threads(x.numel())}
+
+
+def _forward(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    sizes = _sizes(x, left, beta, heads, K)
+    q, write, erase = (x.new_empty(*beta.shape, K) for _ in range(3))
+    v = x.new_empty(*beta.shape, sizes["V"])
+    _right(FORWARD(x, left, beta, q, write, v, erase, **sizes))
+    return q, write, v, erase
+
+
+def _backward(
+    x: Tensor,
+    left: Tensor | None,
+    beta: Tensor,
+    q: Tensor,
+    v: Tensor,
+    dq: Tensor,
+    dwrite: Tensor | None,
+    dv: Tensor | None,
+    derase: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    sizes = _sizes(x, left, beta, _heads(x, q, v), q.shape[3])
+    to_v = torch.zeros_like(v) if dv is None else dv
+    to_write, to_erase = (torch.zeros_like(q) if each is None else each for each in (dwrite, derase))
+    dx, dbeta = x.new_empty(x.shape), beta.new_empty(beta.shape)
+    dleft = None if left is None else left.new_empty(left.shape)
+    _right(BACKWARD(x, left, beta, dq, to_write, to_v, to_erase, dx, dleft, dbeta, **sizes))
+    return dx, x.new_empty(0) if dleft is None else dleft, dbeta
+
+
+def _heads(x: Tensor, q: Tensor, v: Tensor) -> int:
+    """Heads of keys: what x has besides values."""
+    return (x.shape[2] - v.shape[2] * v.shape[3]) // (2 * q.shape[3])
+
+
+def _right(status: int) -> None:
+    if status:
+        raise ValueError("delta_inputs: heads of values must be a multiple of those of keys, and decays one or K each")
+
+
+def _again(*of: Any) -> list[Tensor | None]:
+    x, left, beta, q, v, *given = of
+    heads, K = _heads(x, q, v), q.shape[3]
+
+    def compute(x: Tensor, left: Tensor | None, beta: Tensor) -> reference.Inputs:
+        return reference.inputs(x, left, beta, heads, K)
+
+    return differentiate(compute, (x, left, beta), given)
+
+
+def _shapes(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> list[tuple[int, ...]]:
+    B, T, G = beta.shape
+    V = (x.shape[2] - 2 * heads * K) // G
+    return [(B, T, G, K), (B, T, G, K), (B, T, G, V), (B, T, G, K)]
+
+
+def _gradient_shapes(x: Tensor, left: Tensor | None, beta: Tensor, *rest: Tensor | None) -> list[tuple[int, ...]]:
+    return [(0,) if tensor is None else tuple(tensor.shape) for tensor in (x, left, beta)]
+
+
+forward = paired(
+    "delta_inputs",
+    _forward,
+    _backward,
+    shapes=_shapes,
+    gradient_shapes=_gradient_shapes,
+    save=lambda inputs, outputs: (*inputs[:3], outputs[0], outputs[2]),
+    again=_again,
+    results=4,
+)

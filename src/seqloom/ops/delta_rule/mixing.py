@@ -1,0 +1,117 @@
+"""One token of a whole mixer of the delta rule in one call of C (token.c): products, convolution, rule, norm and gate.
+
+For `gated_delta`, `kda` and `delta`, in the letters of `seqloom.mixers.linear`; most of a token's time went into the
+way to some thirty operations.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, final
+
+import torch
+from torch import Tensor
+
+from seqloom.core.hooks import hooked
+from seqloom.core.shapes import Token
+from seqloom.core.state import Entries, State
+from seqloom.ops import native
+from seqloom.ops.backends import forced
+from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.native import Argument, Entry
+from seqloom.ops.projection import Linear, affine
+from seqloom.ops.short_convolution import ShortConvolution
+
+SOURCE = Path(__file__).with_name("token.c")
+PRODUCTS = 1 << 17
+"""products of several rows with the largest matrix up to which C reads it again for each, as in `selective_scan`"""
+ENTRY = Entry(
+    "delta_rule",
+    SOURCE,
+    "mixer",
+    "threads B D W H G K V A P Q R silu",
+    Argument("x", "B D"),
+    Argument("w_qkv", "2*H*K+G*V D"),
+    Argument("taps", "W 2*H*K+G*V"),
+    Argument("window", "B W-1 2*H*K+G*V", written=True),
+    Argument("w_b", "G D"),
+    Argument("rate_in", "R D", optional=True),
+    Argument("w_a", "A P", optional=True),
+    Argument("b_a", "A", optional=True),
+    Argument("a_log", "G", optional=True),
+    Argument("gate_in", "R D", optional=True),
+    Argument("w_g", "G*V Q", optional=True),
+    Argument("b_g", "G*V", optional=True),
+    Argument("gain", "V"),
+    Argument("scales", "2"),
+    Argument("state", "B G K V", written=True),
+    Argument("w_o", "D G*V"),
+    Argument("y", "B D", written=True),
+    Argument("scratch", "4*H*K+3*A+3*G+R+5*G*V", written=True),
+    least="threads W",
+)
+
+
+@final
+class Layers(NamedTuple):
+    """The parts of a mixer: a decay and a gate are made of x, by a thin matrix first where there is one, or are not."""
+
+    qkv: Linear
+    conv: ShortConvolution
+    strength: Linear
+    norm: HeadNorm
+    out: Linear
+    a_log: Tensor | None = None
+    rate_in: Linear | None = None
+    rate: Linear | None = None
+    gate_in: Linear | None = None
+    gate: Linear | None = None
+
+
+def token(x: Token, state: State, reuse: bool, layers: Layers, heads: int, most: float) -> tuple[Token, Entries] | None:
+    """The output for a token x (B, D), and the entries `window` and `S` after it; None where C cannot do it.
+
+    q and k have so many `heads`; a token replaces at most `most` of what its key reads. With `reuse` the entries are
+    written over. C can for few rows on a CPU, without gradients and hooks, and with no other backend forced.
+    """
+    conv, norm = layers.conv, layers.norm
+    made = affine(layers.qkv, layers.strength, layers.out, layers.rate_in, layers.rate, layers.gate_in, layers.gate)
+    if made is None or type(conv) is not ShortConvolution or type(norm) is not HeadNorm or hooked(conv) or hooked(norm):
+        return None
+    (w_qkv, _), (w_b, _), (w_o, _), (rate_in, _), (w_a, b_a), (gate_in, _), (w_g, b_g) = made
+    taps, gain, window, S = conv._parameters["weight"], norm._parameters["weight"], state["window"], state["S"]
+    held = tuple(t for t in (taps, gain, layers.a_log, rate_in, w_a, b_a, gate_in, w_g, b_g) if t is not None)
+    if w_qkv is None or w_b is None or w_o is None or not _able(x, window, S, w_qkv, w_b, w_o, *held):
+        return None
+    (_, G, K, V), A = S.shape, 0 if w_a is None else len(w_a)
+    window, S = (window, S) if reuse else (window.clone(), S.clone())
+    y, R = x.new_empty(x.shape), max(0 if thin is None else len(thin) for thin in (rate_in, gate_in))
+    sizes = {"H": heads, "A": A, "R": R}
+    sizes |= {name: 0 if w is None else w.shape[1] for name, w in (("P", w_a), ("Q", w_g))}
+    scratch = x.new_empty(4 * heads * K + 3 * A + 3 * G + R + 5 * G * V)
+    rates = rate_in, w_a, b_a, layers.a_log
+    rest = gain, _scales(most, norm.eps, x.dtype), S, w_o, y, scratch
+    silu, threads = norm.gate == "silu", native.threads(w_qkv.numel())
+    status = ENTRY(
+        *(x, w_qkv, taps, window, w_b, *rates, gate_in, w_g, b_g, *rest), silu=silu, threads=threads, **sizes
+    )
+    if status:
+        raise ValueError(f"delta_rule: {heads} heads of keys, {G} of values, {A} decays of {R} numbers: no such mixer")
+    return y, {"window": window, "S": S}
+
+
+def _able(x: Token, window: Tensor, S: Tensor, *weights: Tensor) -> bool:
+    if not native.quiet(x, window, S, *weights):
+        return False
+    rows = x.shape[0]
+    few = x.numel() > 0 and (rows == 1 or rows * weights[0].numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
+    for op in ("delta_rule", "selective_scan"):  # the convolution's backend is that of the scan
+        if forced(op) not in (None, "native"):
+            return False
+    dense = window.is_contiguous() and S.is_contiguous()
+    return few and dense and forced("projection") is None and native.library(SOURCE) is not None
+
+
+@cache
+def _scales(most: float, eps: float | None, dtype: torch.dtype) -> Tensor:
+    assert eps is not None
+    return torch.tensor([most, eps], dtype=dtype)

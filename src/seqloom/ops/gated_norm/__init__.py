@@ -1,0 +1,77 @@
+"""The norm of each head by itself, and the gate next to it.
+
+    norm(y) = y / √(mean of y² + ε) ∘ gain                       over the channels of a head
+    norm(y) ∘ silu(z)   or   norm(y) ∘ σ(z)                      the gate after it, and one gain for all heads
+    norm(y ∘ silu(z))                                            the gate before it, and a gain for every channel
+
+Source: the norm is Zhang and Sennrich's, arXiv:1910.07467; over the channels of a head, with a gate, as in
+flash-linear-attention; with the gate before it as in Dao and Gu's program of Mamba-2. Nothing differs.
+"""
+
+from typing import Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.ops.gated_norm import native, price, reference
+from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
+
+Gate: TypeAlias = Literal["none", "silu", "sigmoid", "silu first"]
+
+SIGNATURES = {
+    first: Signature(
+        "gated_norm",
+        Argument("y", "B T H V", "real"),
+        Argument("z", "B T H*V", "real", optional=True),
+        Argument("gain", gain, "real"),
+    )
+    for first, gain in ((False, "V"), (True, "H V"))
+}
+"""by whether the gate comes first"""
+
+
+def normed(
+    y: Float[Tensor, "B T H V"], z: Float[Tensor, "B T D"] | None, gain: Tensor, eps: float, gate: Gate
+) -> Float[Tensor, "B T D"]:
+    """What the heads gave, normed and gated by z, next to each other, D = H V; gain (V,), or (H, V) with `silu first`.
+
+    Without z there is no gate, whatever `gate`. Backends: `reference` by torch's own norm, and `native` in C on a CPU,
+    in one pass over memory each way. Differentiable twice.
+    """
+    SIGNATURES[gate == "silu first"].bind(y, z, gain)
+    if y.numel() == 0:
+        return y.flatten(2)
+    found: Tensor = OP[OP.choose(y, z, gain)](y, z, gain, eps, gate)
+    return found
+
+
+def by_size(y: Tensor, z: Tensor | None, gain: Tensor) -> str:
+    """The fastest backend."""
+    return "native" if able(y, z, gain) and not torch.compiler.is_exporting() and native.available() else "reference"
+
+
+def able(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
+    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    dtypes = {y.dtype, gain.dtype} | (set() if z is None else {z.dtype})
+    one = dtypes in ({torch.float32}, {torch.float64})
+    return one and y.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+
+
+def _example(gate: Gate) -> Example:
+    def example(draw: Draw, B: int, T: int) -> Tensor:
+        gain = draw(4, CHANNELS // 4) if gate == "silu first" else draw(CHANNELS // 4)
+        z = None if gate == "none" else draw(B, T, CHANNELS)
+        return normed(draw(B, T, 4, CHANNELS // 4), z, gain, 1e-5, gate)
+
+    return example
+
+
+OP = Op(
+    "gated_norm",
+    {"reference": Backend(reference.normed), "native": Backend(native.normed, native.lacking, able)},
+    rule=by_size,
+    examples=tuple(_example(gate) for gate in ("none", "silu", "sigmoid", "silu first")),
+    price=price.price,
+)

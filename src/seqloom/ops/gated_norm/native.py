@@ -1,0 +1,126 @@
+"""The norm and the gate in C (norm.c): one pass over memory each way, threads over tokens.
+
+Operators of torch, one for each gate. The numbers do not depend on how many threads there are.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seqloom.core.graphs import constant
+from seqloom.ops import native
+from seqloom.ops.autograd import Operator, differentiate, paired
+from seqloom.ops.gated_norm import reference
+from seqloom.ops.native import Argument, Entry
+
+SOURCE = Path(__file__).with_name("norm.c")
+GATES = ("none", "silu", "sigmoid", "silu first")
+"""in the order of the C"""
+SPAN = 64
+"""tokens of a task, each with sums of its own for the gain, as the C has it"""
+READS = (
+    Argument("y", "B T H V"),
+    Argument("z", "B T H*V", optional=True, step="z_step"),
+    Argument("gain", "N"),
+    Argument("eps", "1"),
+)
+FORWARD = Entry(
+    "gated_norm",
+    SOURCE,
+    "forward",
+    "threads way B T H V N z_step",
+    *READS,
+    Argument("out", "B T H*V", written=True),
+    least="threads V",
+)
+BACKWARD = Entry(
+    "gated_norm",
+    SOURCE,
+    "backward",
+    "threads way B T H V N z_step given_step",
+    *READS,
+    Argument("given", "B T H*V", step="given_step"),
+    Argument("dy", "B T H V", written=True),
+    Argument("dz", "B T H*V", optional=True, written=True),
+    Argument("sums", "spans N", written=True),
+    Argument("scratch", "threads V", written=True),
+    least="threads V",
+)
+
+
+@constant
+def available() -> bool:
+    """Whether there is native code on this machine; the first to ask has it compiled."""
+    return native.library(SOURCE) is not None
+
+
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not."""
+    return native.lacking("native", SOURCE)
+
+
+def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
+    """As `reference.normed`, in float32 or float64. ValueError where there is no native code."""
+    out: Tensor = BY_GATE["none" if z is None else gate](y, z, gain, y.new_full((1,), eps))
+    return out
+
+
+def _computed(way: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor) -> Tensor:
+    out = y.new_empty(*y.shape[:2], y.shape[2] * y.shape[3])
+    _right(FORWARD(y, z, gain.flatten(), eps, out, threads=native.threads(y.numel()), way=way))
+    return out
+
+
+def _gradients(
+    way: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, given: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    (B, T, _, V), threads = y.shape, native.threads(y.numel())
+    dy, dz = y.new_empty(y.shape), None if z is None else z.new_empty(z.shape)
+    spans = -(-B * T // SPAN)
+    sums, scratch = y.new_empty(spans, gain.numel()), y.new_empty(threads, V)
+    of = (y, z, gain.flatten(), eps, given, dy, dz, sums, scratch)
+    _right(BACKWARD(*of, threads=threads, way=way, spans=spans))
+    dgain = sums.sum(0, dtype=torch.float64).to(gain.dtype).view_as(gain)
+    return dy, y.new_empty(0) if dz is None else dz, dgain
+
+
+def _right(status: int) -> None:
+    if status:
+        raise ValueError("gated_norm: the gain must have the size of a head or of all heads, and a gate needs z")
+
+
+def _gradient_shapes(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, given: Tensor) -> list[tuple[int, ...]]:
+    return [(0,) if tensor is None else tuple(tensor.shape) for tensor in (y, z, gain)]
+
+
+def _operator(way: int) -> Operator:
+    def forward(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor) -> Tensor:
+        return _computed(way, y, z, gain, eps)
+
+    def backward(
+        y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, given: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return _gradients(way, y, z, gain, eps, given)
+
+    def again(*of: Any) -> list[Tensor | None]:
+        y, z, gain, eps, given = of
+
+        def compute(y: Tensor, z: Tensor | None, gain: Tensor) -> tuple[Tensor]:
+            return (reference.normed(y, z, gain, float(eps), GATES[way]),)
+
+        return differentiate(compute, (y, z, gain), (given,))
+
+    return paired(
+        f"norm_{GATES[way].replace(' ', '_')}",
+        forward,
+        backward,
+        shapes=lambda y, *rest: [(*y.shape[:2], y.shape[2] * y.shape[3])],
+        gradient_shapes=_gradient_shapes,
+        save=lambda inputs, outputs: inputs,
+        again=again,
+    )
+
+
+BY_GATE = {gate: _operator(way) for way, gate in enumerate(GATES)}

@@ -1,0 +1,56 @@
+/* What the C of a token shares: the product of one row with a matrix, and the short convolution of one token. It comes
+   after vectors.h, once for each type of number. */
+
+/* y (O) = W (O, n) x + bias, which may be NULL; each row added up in one order. */
+static void NAME(product_)(
+    int64_t threads, int64_t O, int64_t n, const REAL *W, const REAL *bias, const REAL *x, REAL *y)
+{
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int64_t block = 0; block < parts(O, 4); block++) {
+        const int64_t o = 4 * block;
+        const REAL *row = W + o * n;
+        if (O - o >= 4) {
+            VEC sums[4] = {{0}};
+            int64_t i = 0;
+            for (; i + LANES <= n; i += LANES) {
+                const VEC part = *(const NAME(anywhere_) *)(x + i);
+                for (int r = 0; r < 4; r++)
+                    sums[r] += *(const NAME(anywhere_) *)(row + r * n + i) * part;
+            }
+            for (int r = 0; r < 4; r++) {
+                REAL sum = NAME(sum_)(sums[r]);
+                for (int64_t j = i; j < n; j++)
+                    sum += row[r * n + j] * x[j];
+                y[o + r] = sum;
+            }
+        } else
+            for (int64_t r = 0; r < O - o; r++) {
+                REAL sum = 0;
+                for (int64_t j = 0; j < n; j++)
+                    sum += row[r * n + j] * x[j];
+                y[o + r] = sum;
+            }
+        for (int64_t r = o; bias && r < least(O, o + 4); r++)
+            y[r] += bias[r];
+    }
+}
+
+/* A vector of channels, from d on, of silu(bias + Σ_k taps_k x_{-k}) for one token x (D): `before` (past, D) is what x was,
+   the latest last, `after` the same after it, which may be `before` itself. `bias` may be NULL, which means 0. */
+INLINE void NAME(convolve_some_)(
+    int64_t d, int64_t D, int64_t past, const REAL *x, const REAL *taps, const REAL *bias, const REAL *before,
+    REAL *after, REAL *y)
+{
+    const int64_t m = least(D - d, LANES);
+    const VEC now = NAME(load_)(x + d, m);
+    VEC sum = (bias ? NAME(load_)(bias + d, m) : (VEC){0}) + NAME(load_)(taps + d, m) * now, earlier = {0};
+    for (int64_t k = past; k > 0; k--) {
+        earlier = NAME(load_)(before + (past - k) * D + d, m);
+        sum += NAME(load_)(taps + k * D + d, m) * earlier;
+        if (k < past)
+            NAME(store_)(after + (past - k - 1) * D + d, earlier, m);
+    }
+    if (past)
+        NAME(store_)(after + (past - 1) * D + d, now, m);
+    NAME(store_)(y + d, NAME(silu_)(sum), m);
+}

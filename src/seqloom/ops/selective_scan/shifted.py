@@ -1,0 +1,30 @@
+"""The short convolution in torch: as its equation is written, and by the lag sum."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import silu as silu_of
+
+from seqloom.ops.lag_sum import lags
+
+
+def reference(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
+    """x (B, T, D) after the inputs in the window (B, W-1, D), None for zeros: (B, T, D)."""
+    past = 0 if window is None else window.shape[1]
+    inputs, T = x if window is None else torch.cat([window, x], 1), x.shape[1]
+    y = taps[0] * x
+    for k in range(1, min(len(taps), past + T)):
+        none = max(0, k - past)  # tokens that have no input so far before them
+        sums = y[:, none:] + taps[k] * inputs[:, past + none - k : past + T - k]
+        y = torch.cat([y[:, :none], sums], 1) if none else sums
+    return finished(y, bias, silu)
+
+
+def lagged(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
+    """The same by the sum over lags."""
+    return finished(lags(x, taps, window), bias, silu)
+
+
+def finished(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
+    """The sum with its bias and silu."""
+    y = y if bias is None else y + bias.to(y.dtype)
+    return silu_of(y) if silu else y

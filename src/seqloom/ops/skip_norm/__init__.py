@@ -1,0 +1,68 @@
+"""What the heads of a memory gave, normed, with a skip next to it and a gate after both.
+
+    y = (norm(x) ∘ gain + skip ∘ c) ∘ silu(z)           norm: mean and variance over the channels of a head
+
+Source: the end of xLSTM's mLSTM block, Beck et al., arXiv:2405.04517, figure 11. Nothing differs.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Stream
+from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.skip_norm import native, price, reference
+
+SIGNATURE = Signature(
+    "skip_norm",
+    Argument("x", "B T H V", "real"),
+    Argument("gain", "H*V", "real"),
+    Argument("skip", "H*V", "real"),
+    Argument("c", "B T H*V", "real"),
+    Argument("z", "B T H*V", "real"),
+)
+
+
+def normed(
+    x: Float[Tensor, "B T H V"],
+    gain: Float[Tensor, " D"],
+    skip: Float[Tensor, " D"],
+    c: Stream,
+    z: Stream,
+    eps: float,
+) -> Stream:
+    """y (B, T, D) of D = H V channels. Differentiable twice.
+
+    Backends: `reference` by torch's own norm, and `native` in C on a CPU, in one pass over memory each way.
+    """
+    SIGNATURE.bind(x, gain, skip, c, z)
+    if x.numel() == 0:
+        return c.clone()
+    y: Tensor = OP[OP.choose(x, gain, skip, c, z)](x, gain, skip, c, z, eps)
+    return y
+
+
+def by_size(*of: Tensor) -> str:
+    """The fastest backend."""
+    return "native" if able(*of) and not torch.compiler.is_exporting() and native.available() else "reference"
+
+
+def able(x: Tensor, *rest: Tensor) -> bool:
+    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    one = x.dtype in (torch.float32, torch.float64) and all(tensor.dtype == x.dtype for tensor in rest)
+    return one and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+
+
+def _example(draw: Draw, B: int, T: int) -> Tensor:
+    x, c, z = draw(B, T, 4, CHANNELS // 4), draw(B, T, CHANNELS), draw(B, T, CHANNELS)
+    return normed(x, draw(CHANNELS), draw(CHANNELS), c, z, 1e-5)
+
+
+OP = Op(
+    "skip_norm",
+    {"reference": Backend(reference.normed), "native": Backend(native.normed, native.lacking, able)},
+    rule=by_size,
+    examples=(_example,),
+    price=price.price,
+)

@@ -1,0 +1,150 @@
+"""The sLSTM in C (cell.c): token by token, a head's matrix in the cache, threads over heads and rows.
+
+Two operators of torch, so that a compiled model holds them as they are. The numbers do not depend on how many threads
+there are. What tokens share in the backward, the gradient of the matrix, is one product. Second derivatives go through
+the reference.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from seqloom.core.graphs import constant
+from seqloom.ops import native
+from seqloom.ops.autograd import Operator, differentiate, paired
+from seqloom.ops.native import Argument, Entry
+from seqloom.ops.recurrence.reference import after
+from seqloom.ops.slstm import reference
+
+SOURCE = Path(__file__).with_name("cell.c")
+KEPT = 5
+"""numbers of a unit and token that the backward reads, as the C has it"""
+FORWARD = Entry(
+    "slstm",
+    SOURCE,
+    "forward",
+    "threads B T H K",
+    Argument("a", "B T H 4*K"),
+    Argument("w", "H K 4*K"),
+    Argument("bias", "H 4*K"),
+    *(Argument(name, "B T+1 H*K", written=True) for name in "hcnm"),
+    Argument("kept", "B T H 5*K", written=True),
+    Argument("scratch", "threads room", written=True),
+    least="threads",
+)
+BACKWARD = Entry(
+    "slstm",
+    SOURCE,
+    "backward",
+    "threads B T H K",
+    Argument("w", "H K 4*K"),
+    Argument("c", "B T+1 H*K"),
+    Argument("n", "B T+1 H*K"),
+    Argument("kept", "B T H 5*K"),
+    *(Argument(name, "B T+1 H*K", written=True) for name in ("dh", "dc", "dn")),
+    Argument("da", "B T H 4*K", written=True),
+    Argument("scratch", "threads room", written=True),
+    least="threads",
+)
+
+
+@constant
+def available() -> bool:
+    """Whether there is native code on this machine; the first to ask has it compiled."""
+    return native.library(SOURCE) is not None
+
+
+def lacking() -> dict[str, str]:
+    """This backend and why it is not available, if it is not."""
+    return native.lacking("native", SOURCE)
+
+
+def read(
+    a: Tensor, w: Tensor, bias: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """See `reference.read`; float32 or float64. ValueError where there is no native code."""
+    *every, _ = forward(a, w, bias, *state)
+    return every[0][:, 1:], tuple(after(tensor, lengths) for tensor in every)
+
+
+def _forward(
+    a: Tensor, w: Tensor, bias: Tensor, h: Tensor, c: Tensor, n: Tensor, m: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    (B, T, H, _), K = a.shape, w.shape[1]
+    every_h, every_c, every_n, every_m = (a.new_empty(B, T + 1, H * K) for _ in range(4))
+    for table, first in ((every_h, h), (every_c, c), (every_n, n), (every_m, m)):
+        table[:, 0] = first
+    kept, scratch = a.new_empty(B, T, H, KEPT * K), _scratch(a, K)
+    FORWARD(a, w, bias, every_h, every_c, every_n, every_m, kept, scratch, threads=len(scratch), K=K)
+    return every_h, every_c, every_n, every_m, kept
+
+
+def _backward(
+    a: Tensor,
+    w: Tensor,
+    bias: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    n0: Tensor,
+    m0: Tensor,
+    h: Tensor,
+    c: Tensor,
+    n: Tensor,
+    kept: Tensor,
+    to_h: Tensor,
+    to_c: Tensor | None,
+    to_n: Tensor | None,
+    to_m: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    H, K, _ = w.shape
+    dh, dc, dn = (torch.zeros_like(h) if tensor is None else _own(tensor) for tensor in (to_h, to_c, to_n))
+    da, scratch = a.new_empty(a.shape), _scratch(a, K)
+    BACKWARD(w, c, n, kept, dh, dc, dn, da, scratch, threads=len(scratch), K=K)
+    earlier = h[:, :-1].unflatten(2, (H, K)).permute(2, 3, 0, 1).flatten(2)
+    dw = torch.bmm(earlier, da.permute(2, 0, 1, 3).flatten(1, 2))
+    dm = torch.zeros_like(m0) if to_m is None else to_m[:, 0].clone()  # a row without tokens gives m back as it was
+    return da, dw, da.sum((0, 1)), dh[:, 0].clone(), dc[:, 0].clone(), dn[:, 0].clone(), dm
+
+
+def _own(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _scratch(a: Tensor, K: int) -> Tensor:
+    """What each thread works in."""
+    room = native.size("slstm", SOURCE, f"scratch_{native.WORD[a.dtype]}", K)
+    return a.new_empty(native.threads(a.numel() * K), room)
+
+
+def _again(*of: Tensor | None) -> list[Tensor | None]:
+    """The gradients by torch's own operations, which can be differentiated again."""
+
+    given, of_m = of[:7], of[14]
+    assert given[6] is not None
+
+    def compute(a: Tensor, w: Tensor, bias: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        return reference.states(a, w, bias, state)
+
+    return differentiate(compute, given, (*of[11:14], of_m if given[6].requires_grad else None))
+
+
+def _shapes(a: Tensor, w: Tensor, *rest: Tensor) -> list[tuple[int, ...]]:
+    (B, T, H, _), K = a.shape, w.shape[1]
+    return [*[(B, T + 1, H * K)] * 4, (B, T, H, KEPT * K)]
+
+
+def _gradient_shapes(*of: Tensor) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape) for tensor in of[:7]]
+
+
+forward: Operator = paired(
+    "slstm",
+    _forward,
+    _backward,
+    shapes=_shapes,
+    gradient_shapes=_gradient_shapes,
+    save=lambda inputs, outputs: (*inputs, *outputs[:3], outputs[4]),
+    again=_again,
+    results=4,
+)

@@ -1,0 +1,62 @@
+"""A product with a matrix of many small blocks on its diagonal: each few channels by a matrix of their own.
+
+    y_b = x_b W_b               N blocks of n channels
+
+Source: the projections to q, k and v in xLSTM's mLSTM, Beck et al., arXiv:2405.04517, figure 11. Nothing differs.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Stream
+from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.small_blocks import native, price, reference
+
+SIGNATURE = Signature("small_blocks", Argument("x", "B T N*n", "real"), Argument("w", "N n n", "real"))
+
+
+def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
+    """x (B, T, N n) by the blocks w: (B, T, N n). Differentiable twice.
+
+    Backends: `reference` by `einsum`, whose products are too small for a library of matrices; `native` in C on a CPU.
+    """
+    SIGNATURE.bind(x, w)
+    if x.numel() == 0:
+        return x.clone()
+    y: Tensor = OP[OP.choose(x, w)](x, w)
+    return y
+
+
+def by_size(x: Tensor, w: Tensor) -> str:
+    """The fastest backend. Large blocks are products for a library."""
+    small = w.shape[1] <= LARGEST and not torch.compiler.is_exporting()
+    return "native" if small and able(x, w) and native.available() else "reference"
+
+
+def able(x: Tensor, w: Tensor) -> bool:
+    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    one = x.dtype == w.dtype and x.dtype in (torch.float32, torch.float64)
+    return one and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+
+
+LARGEST = 16
+"""channels of a block up to which C is used"""
+
+
+def _example(draw: Draw, B: int, T: int) -> Tensor:
+    return products(draw(B, T, CHANNELS), draw(CHANNELS // 4, 4, 4))
+
+
+def _odd(draw: Draw, B: int, T: int) -> Tensor:
+    return products(draw(B, T, 3 * CHANNELS), draw(CHANNELS, 3, 3))
+
+
+OP = Op(
+    "small_blocks",
+    {"reference": Backend(reference.products), "native": Backend(native.products, native.lacking, able)},
+    rule=by_size,
+    examples=(_example, _odd),
+    price=price.price,
+)

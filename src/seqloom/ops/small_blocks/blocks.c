@@ -1,0 +1,110 @@
+/* Products with many small blocks, in the letters of __init__.py: rows of D = N n channels, N blocks of n.
+
+       y[c] = Σ_i x[first of c's block + i] w[i][c]        dw[i][c] = Σ_rows x[first of c's block + i] dy[c]
+
+   w is (n, D): number i of row c is w_b[i][j] for c = b n + j. x and dy lie at any distance between rows. Where a vector
+   holds whole blocks, its numbers are moved inside it; else number by number. A task of the second is SPAN rows, whose
+   sums are added up by the caller, so that no number depends on the threads. The file includes itself once for each type
+   of number. */
+#ifndef REAL
+
+#include <stddef.h>
+
+enum { SPAN = 64 }; /* native.py has it too */
+
+#define REAL float
+#include "blocks.c"
+#undef REAL
+
+#define REAL double
+#include "blocks.c"
+
+#else
+
+#include "vectors.h"
+
+/* Which number of a vector of whole blocks is number i of the block that each lane is of. */
+INLINE INT NAME(places_)(const int64_t n, int64_t i)
+{
+    INT at;
+    for (int l = 0; l < LANES; l++)
+        at[l] = l - l % n + i;
+    return at;
+}
+
+/* One row; n is known where this is inlined, so that places are constants. */
+INLINE void NAME(apply_)(const int64_t n, int64_t D, const REAL *x, const REAL *w, REAL *y)
+{
+    int64_t c = 0;
+    if (LANES % n == 0)
+        for (; c + LANES <= D; c += LANES) {
+            const VEC own = NAME(load_)(x + c, LANES);
+            VEC sum = {0};
+#pragma GCC unroll 4
+            for (int64_t i = 0; i < n; i++)
+                sum += __builtin_shuffle(own, NAME(places_)(n, i)) * NAME(load_)(w + i * D + c, LANES);
+            NAME(store_)(y + c, sum, LANES);
+        }
+    for (; c < D; c++) {
+        REAL sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += x[c - c % n + i] * w[i * D + c];
+        y[c] = sum;
+    }
+}
+
+INLINE void NAME(gather_)(const int64_t n, int64_t D, const REAL *x, const REAL *dy, REAL *dw)
+{
+    int64_t c = 0;
+    if (LANES % n == 0)
+        for (; c + LANES <= D; c += LANES) {
+            const VEC own = NAME(load_)(x + c, LANES), given = NAME(load_)(dy + c, LANES);
+#pragma GCC unroll 4
+            for (int64_t i = 0; i < n; i++) {
+                REAL *to = dw + i * D + c;
+                NAME(store_)(to, NAME(load_)(to, LANES) + __builtin_shuffle(own, NAME(places_)(n, i)) * given, LANES);
+            }
+        }
+    for (; c < D; c++)
+        for (int64_t i = 0; i < n; i++)
+            dw[i * D + c] += x[c - c % n + i] * dy[c];
+}
+
+#define BY_SIZE(some, ...) \
+    switch (n) { \
+    case 2: some(2, __VA_ARGS__); break; \
+    case 4: some(4, __VA_ARGS__); break; \
+    case 8: some(8, __VA_ARGS__); break; \
+    default: some(n, __VA_ARGS__); \
+    }
+
+/* Both return 1 where blocks do not fill the rows. */
+int NAME(apply_all_)(
+    int64_t threads, int64_t B, int64_t R, int64_t D, int64_t n, int64_t x_step, const REAL *x, const REAL *w, REAL *y)
+{
+    if (D % n)
+        return 1;
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int64_t r = 0; r < B * R; r++)
+        BY_SIZE(NAME(apply_), D, x + r * x_step, w, y + r * D)
+    return 0;
+}
+
+int NAME(gather_all_)(
+    int64_t threads, int64_t B, int64_t R, int64_t D, int64_t n, int64_t x_step, int64_t dy_step, const REAL *x,
+    const REAL *dy, REAL *sums)
+{
+    if (D % n)
+        return 1;
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int64_t span = 0; span < parts(B * R, SPAN); span++) {
+        REAL *dw = sums + span * n * D;
+        memset(dw, 0, n * D * sizeof(REAL));
+        for (int64_t r = span * SPAN; r < least((span + 1) * SPAN, B * R); r++)
+            BY_SIZE(NAME(gather_), D, x + r * x_step, dy + r * dy_step, dw)
+    }
+    return 0;
+}
+
+#undef BY_SIZE
+#endif

@@ -1,0 +1,39 @@
+"""Our C that goes over memory once costs what its equations do, counted as torch executes them."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from seqloom.analysis.count import count
+from seqloom.ops import backends, delta_inputs, gated_decay, gated_norm, skip_norm, small_blocks
+from seqloom.ops.selective_scan.convolution import convolve
+from seqloom.ops.slstm import slstm
+from tests.ops.needing import needs_native
+
+pytestmark = needs_native
+
+
+def ones(*sizes: int) -> Tensor:
+    return torch.ones(sizes)
+
+
+CASES = {
+    "short_convolution": lambda: convolve(ones(2, 5, 3), ones(4, 3), ones(3)),
+    "small_blocks": lambda: small_blocks.products(ones(2, 3, 8), ones(2, 4, 4)),
+    "gated_norm": lambda: gated_norm.normed(ones(2, 3, 4, 5), ones(2, 3, 20), ones(5), 0.1, "silu"),
+    "skip_norm": lambda: skip_norm.normed(ones(2, 3, 4, 5), *[ones(20)] * 2, *[ones(2, 3, 20)] * 2, 0.1),
+    "delta_inputs": lambda: delta_inputs.inputs(ones(2, 3, 2 * 8 + 12), ones(2, 3, 4, 1), ones(2, 3, 4), 2, 4),
+    "gated_decay": lambda: gated_decay.gated(ones(2, 3, 8), ones(2, 4, 8), ones(2, 8), ones(8), False),
+    "slstm": lambda: slstm(ones(2, 3, 2, 16), ones(2, 4, 16), ones(2, 16)),
+}
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_c_costs_what_the_reference_does(op: str) -> None:
+    found = []
+    for name in ("native", "reference"):
+        with torch.no_grad(), backends.use(**{op: name}):
+            found.append(count(CASES[op]))
+    native, reference = found
+    assert native.total == pytest.approx(reference.total, rel=0.1)
+    assert any(each.endswith("_forward") for each in native.ops)
