@@ -12,7 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import kenlm
 import numpy as np
 import torch
 from harness import append, compare, gate
@@ -33,6 +32,8 @@ def counted(ids, vocab):
 
 def read_by_kenlm(tables, words):
     """The model that kenlm has of the ARPA file."""
+    import kenlm
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.arpa"
         with path.open("w", encoding="utf-8") as file:
