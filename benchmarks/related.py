@@ -1,6 +1,6 @@
 """Are two texts related? Right answers of a classifier of two texts, by mixer: `related.py FOLDER_OF_BOOKS [NAME …]`.
 
-    first    do two texts of 12 words begin with the same word?                 generated, of 16 words; half of them do
+    first    do two texts of 12 words begin with the same word?                  generated, of 4 words; half of them do
     same     are two passages of 32 words from one book?                        of books that were not trained on
     later    which of two passages of a book comes later?                       of books that were not trained on
 
@@ -35,12 +35,12 @@ MIXERS = {
     "linear": "{kind: linear, heads: 4}",
 }
 SIZES = (
-    *("model.dim=64", "model.depth=2", "model.ffn=256", "model.dropout=0"),
-    *("training.evaluate_every=0", "training.schedule.warmup=50"),
+    *("model.dim=64", "model.depth=2", "model.ffn=256", "model.dropout=0", "model.std=0.1"),
+    *("training.evaluate_every=0", "training.schedule.warmup=50", "training.lr=3e-3"),
 )
-WORDS, KNOWN, PAIRS = 12, 16, 20_000
+WORDS, KNOWN, PAIRS = 12, 4, 20_000
 TASKS = {
-    "first": ("model.context=32", "data.vocab=300", "data.tokenizer=words", "training.batches=800"),
+    "first": ("model.context=32", "data.vocab=300", "data.tokenizer=words", "training.batches=500"),
     "same": ("model.context=512", "data.vocab=2000", "data.labels=same", "data.passage=32", "training.batches=600"),
     "later": ("model.context=512", "data.vocab=2000", "data.labels=later", "data.passage=32", "training.batches=600"),
 }
