@@ -32,7 +32,7 @@ FORMS = {
 """by name: model.channels, and whether they begin with the vectors of skip-gram"""
 SETTINGS = (
     *(f"model.dim={DIM}", "model.maps=100", "data.labels=book", "data.passage=64", "data.vocab=10000"),
-    *("training.batches=1000", "training.evaluate_every=0", "training.device=cpu"),
+    *("training.batches=500", "training.evaluate_every=0", "training.device=cpu"),
 )
 
 
