@@ -21,7 +21,8 @@ from seqloom.training.settings import resolve
 from seqloom.training.train import train
 
 NUMBERS = ["training.batches=1000", "data.tokenizer=null", "data.vocab=340"]
-TASKS = {"dates": ["training.batches=600"], "numbers-en": NUMBERS, "numbers-de": NUMBERS, "numbers-fr": NUMBERS}
+LONGER = ["training.batches=2000", "data.tokenizer=null", "data.vocab=340"]  # after 1,000 of French GRUs were at 96.6%
+TASKS = {"dates": ["training.batches=600"], "numbers-en": NUMBERS, "numbers-de": LONGER, "numbers-fr": LONGER}
 VASWANI = (
     *("model.dim=128", "model.depth=2", "model.ffn=512", "model.context=80", "model.mixer.heads=4"),
     *("model.encoder.depth=2", "model.encoder.mixer.heads=4", "model.cross.heads=4", "model.std=0.088"),
