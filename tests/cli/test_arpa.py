@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
 import seqloom as package
+from seqloom.cli.arpa import VISIBLE
 from tests.cli.conftest import Answer
 from tests.cli.test_bad_input import refused
 from tests.training.running import tiny
@@ -43,6 +45,21 @@ def test_the_file_has_the_probabilities_of_the_model(counted: Path, tmp_path: Pa
     log_p = model(torch.tensor([ids]))[0, :-1].gather(1, torch.tensor(ids)[1:, None])[:, 0] / math.log(10)
     backed = [score(names[max(at - 2, 0) : at + 1]) for at in range(1, len(names))]
     torch.testing.assert_close(log_p, torch.tensor(backed), rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(find_spec("kenlm") is None, reason="kenlm is not installed: pip install 'seqloom[kenlm]'")
+def test_kenlm_reads_the_file_and_agrees(counted: Path, tmp_path: Path, seqloom: Seqloom) -> None:
+    import kenlm
+
+    assert seqloom("arpa", str(counted), "--out", str(tmp_path / "kn.arpa")).code == 0
+    model, peer = package.load(counted), kenlm.Model(str(tmp_path / "kn.arpa"))
+    ids = model.tokenizer.encode("Once upon a time there was a fox, and a child that no one had seen.")
+    text = " ".join(model.tokenizer.names[id].translate(VISIBLE) for id in ids)
+    theirs = [log for log, _, _ in peer.full_scores(text, bos=False, eos=False)]
+    assert peer.order == 3
+    assert len(theirs) == len(ids)
+    log_p = model(torch.tensor([ids]))[0, :-1].gather(1, torch.tensor(ids)[1:, None])[:, 0] / math.log(10)
+    torch.testing.assert_close(log_p, torch.tensor(theirs)[1:], rtol=0, atol=1e-5)
 
 
 def test_what_cannot_be_written_is_one_line(counted: Path, trained: Path, tmp_path: Path, seqloom: Seqloom) -> None:

@@ -1,6 +1,7 @@
 """Pairs of texts: number words by hand, generated kinds, held-out sides, caching, and wrong files and names."""
 
 import re
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,53 @@ WORDS = [
 ]
 
 
+FRENCH_FROM_60 = """
+    soixante, soixante et un, soixante-deux, soixante-trois, soixante-quatre, soixante-cinq, soixante-six,
+    soixante-sept, soixante-huit, soixante-neuf, soixante-dix, soixante et onze, soixante-douze, soixante-treize,
+    soixante-quatorze, soixante-quinze, soixante-seize, soixante-dix-sept, soixante-dix-huit, soixante-dix-neuf,
+    quatre-vingts, quatre-vingt-un, quatre-vingt-deux, quatre-vingt-trois, quatre-vingt-quatre, quatre-vingt-cinq,
+    quatre-vingt-six, quatre-vingt-sept, quatre-vingt-huit, quatre-vingt-neuf, quatre-vingt-dix, quatre-vingt-onze,
+    quatre-vingt-douze, quatre-vingt-treize, quatre-vingt-quatorze, quatre-vingt-quinze, quatre-vingt-seize,
+    quatre-vingt-dix-sept, quatre-vingt-dix-huit, quatre-vingt-dix-neuf
+"""
+FRENCH = {
+    17: "dix-sept",
+    22: "vingt-deux",
+    31: "trente et un",
+    180: "cent quatre-vingts",
+    280: "deux cent quatre-vingts",
+    300: "trois cents",
+    301: "trois cent un",
+    1071: "mille soixante et onze",
+    2000: "deux mille",
+    71_071: "soixante et onze mille soixante et onze",
+    80_080: "quatre-vingt mille quatre-vingts",
+    100_000: "cent mille",
+    300_300: "trois cent mille trois cents",
+    380_000: "trois cent quatre-vingt mille",
+}
+GERMAN = {
+    6: "sechs",
+    7: "sieben",
+    17: "siebzehn",
+    26: "sechsundzwanzig",
+    30: "dreißig",
+    31: "einunddreißig",
+    66: "sechsundsechzig",
+    67: "siebenundsechzig",
+    76: "sechsundsiebzig",
+    111: "einhundertelf",
+    121: "einhunderteinundzwanzig",
+    201: "zweihunderteins",
+    1100: "eintausendeinhundert",
+    1111: "eintausendeinhundertelf",
+    2001: "zweitausendeins",
+    11_001: "elftausendeins",
+    101_101: "einhunderteintausendeinhunderteins",
+    700_017: "siebenhunderttausendsiebzehn",
+}
+
+
 def prepared(source: str, **changes: Any) -> Corpus:
     values: dict[str, Any] = {"vocab": 300, "context": 64, "held_out": 0.2, "seed": 0, "tokenizer": None}
     return prepare_paired(source, **{**values, **changes})
@@ -59,8 +107,18 @@ def test_number_words(number: int, in_english: str, in_german: str, in_french: s
     assert (english(number), german(number), french(number)) == (in_english, in_german, in_french)
 
 
+def test_french_from_60_to_99_by_hand() -> None:
+    """Tens that are counted in twenties; "et" stands before un and onze up to 71, and not after that."""
+    assert [french(number) for number in range(60, 100)] == " ".join(FRENCH_FROM_60.split()).split(", ")
+
+
+@pytest.mark.parametrize(("words", "cases"), [(french, FRENCH), (german, GERMAN)], ids=["french", "german"])
+def test_further_number_words_by_hand(words: Callable[[int], str], cases: dict[int, str]) -> None:
+    assert {number: words(number) for number in cases} == cases
+
+
 @pytest.mark.parametrize("words", [english, german, french])
-def test_no_two_numbers_have_the_same_words(words: Any) -> None:
+def test_no_two_numbers_have_the_same_words(words: Callable[[int], str]) -> None:
     numbers = [*range(20_000), *range(20_000, 1_000_000, 997)]
     assert len({words(number) for number in numbers}) == len(numbers)
 

@@ -89,7 +89,7 @@ def test_an_arpa_file_read_with_backing_off_gives_the_same_log10() -> None:
     np.testing.assert_allclose(model.log_probabilities(probe, begin=False) / np.log(10), backed, atol=1e-7)
 
 
-@pytest.mark.skipif(find_spec("kenlm") is None, reason="kenlm is not installed")
+@pytest.mark.skipif(find_spec("kenlm") is None, reason="kenlm is not installed: pip install 'seqloom[kenlm]'")
 def test_kenlm_reads_the_arpa_file_and_agrees(tmp_path) -> None:
     import kenlm
 

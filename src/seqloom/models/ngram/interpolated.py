@@ -74,8 +74,9 @@ class Interpolated(Ngram):
         estimated = sum((Cost(mul=predicted * W, path=("multiplication",)) for _ in range(n - 1)), Cost())
         return read + estimated + Cost(other=predicted * W, path=("other",))
 
-    def arpa(self, words: Sequence[str]) -> Iterator[str]:
-        """The lines of an ARPA file: see `KneserNey.arpa`."""
+    @property
+    def tables(self) -> KneserNey:
+        """The estimates as NumPy tables, which give the probabilities of a text's own tokens alone."""
         orders = []
         for number in range(1, self.config.order + 1):
             p = self.get_buffer(f"p_{number}").double().cpu().numpy()
@@ -83,7 +84,11 @@ class Interpolated(Ngram):
             backoffs = self.get_buffer(f"back_{number}") if number < self.config.order else torch.ones(len(p))
             one, two, three = self.get_buffer("discounts")[number - 1].tolist()
             orders.append(Order(keys.cpu().numpy(), p, backoffs.double().cpu().numpy(), (one, two, three)))
-        return KneserNey(self.config.vocab, tuple(orders)).arpa(words)
+        return KneserNey(self.config.vocab, tuple(orders))
+
+    def arpa(self, words: Sequence[str]) -> Iterator[str]:
+        """The lines of an ARPA file: see `KneserNey.arpa`."""
+        return self.tables.arpa(words)
 
     def _own(self, values: object) -> Tensor:
         """The values as the tables hold them."""

@@ -51,10 +51,12 @@ class KneserNey:
         text = np.concatenate([np.full(before, self.vocab), ids]).astype(np.int64)
         entries, p = text, self.orders[0].probabilities[text]
         for below, order in zip(self.orders, self.orders[1:], strict=False):
-            contexts = np.concatenate([[-1], entries[:-1]])
-            entries = _find(order.keys, np.where(contexts < 0, -1, contexts * (self.vocab + 1) + text))
-            shorter = np.where(contexts < 0, 1.0, below.backoffs[contexts]) * p
-            p = np.where(entries < 0, shorter, order.probabilities[entries])
+            before_it = np.flatnonzero(entries[:-1] >= 0)  # the rest has no context of this length: p stays
+            contexts, at = entries[before_it], before_it + 1
+            longer = _find(order.keys, contexts * (self.vocab + 1) + text[at])
+            p[at] = np.where(longer < 0, below.backoffs[contexts] * p[at], order.probabilities[longer])
+            entries = np.full(len(text), -1)
+            entries[at] = longer
         return np.asarray(np.log(p[before:]))
 
     def arpa(self, words: Sequence[str]) -> Iterator[str]:
@@ -126,5 +128,8 @@ def _estimated(keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[
 
 
 def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    """Where each wanted key stands, else -1. They are searched in their order: neighbors share lines of the cache."""
+    order = np.argsort(wanted)
+    at = np.empty_like(order)
+    at[order] = np.minimum(np.searchsorted(keys, wanted[order]), len(keys) - 1)
     return np.where(keys[at] == wanted, at, -1)
