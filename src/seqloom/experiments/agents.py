@@ -39,8 +39,9 @@ from seqloom.training.settings import resolve
 
 PRESET = "decision/cartpole"
 BASE = (
-    *("model.dim=32", "model.ffn=128", "model.depth=2", "model.context=10", "training.batch=32", "training.lr=0.002"),
-    *("training.evaluate_every=0", "training.save_every=1000000", "training.device=cpu"),
+    *("model.dim=32", "model.ffn=128", "model.depth=1", "model.std=0.2", "model.context=10"),
+    *("training.batch=64", "training.lr=0.004", "training.evaluate_every=0", "training.save_every=1000000"),
+    "training.device=cpu",
 )
 """settings of all models, on top of the preset"""
 STARTS = 10**6
