@@ -67,7 +67,7 @@ def test_rows_resume_and_page(tmp_path: Path) -> None:
     assert all(row.lowest <= row.mean <= row.highest for row in rows)  # type: ignore[operator]
     written = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert all({"machine", "commit", "command", "seed"} < row.keys() for row in written)
-    assert "Little data: TMaze-10:random" in agents_page.write(tmp_path).read_text()
+    assert "Context: TMaze-10:random" in agents_page.write(tmp_path).read_text()
 
     cell = "TMaze-10-random/cloning-best-10/episodes-12/context-10/he/seed-0"
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("rows.json")}
@@ -108,6 +108,7 @@ def test_a_point_is_the_mean_over_seeds() -> None:
         reached(mean=6.0),
         reached(asked=9.0, mean=7.0),
         reached(learner="return asked, rewards at the end", mean=1.0, findings=("late rewards",)),
+        reached(findings=("context",)),  # at one place alone: no chart
     ]
     assert [chart.heading.partition(":")[0] for chart in agents_page.charts(rows)] == [
         "Return reached and return asked",

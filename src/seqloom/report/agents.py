@@ -84,12 +84,17 @@ def source(row: Mapping[str, Any]) -> str:
 
 
 def charts(rows: Rows) -> list[Chart]:
-    """The four charts of each source, as far as there are rows for them."""
+    """The four charts of each source, without those whose rows are all at one place so far."""
     made = []
     for name in dict.fromkeys(source(row) for row in rows):
         own = [row for row in rows if source(row) == name]
-        made += [chart(own, each) for each in FINDINGS if any(each.name in row["findings"] for row in own)]
+        made += [chart(own, each) for each in FINDINGS if len(_places(own, each)) > 1]
     return made
+
+
+def _places(rows: Rows, finding: Finding) -> set[Any]:
+    """Where the rows of a finding lie on its axis."""
+    return {row[finding.x.column] for row in rows if finding.name in row["findings"]} - {None}
 
 
 def chart(rows: Rows, finding: Finding) -> Chart:
