@@ -40,7 +40,9 @@ class MazeReport:
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
         columns = ("length", "seed", "batches", "reached", "steps", "parameters")
-        table = [(str(row["agent"]), [rounded(row[column]) for column in columns]) for row in rows]
+        table: list[tuple[str, list[Cell]]] = [
+            (str(row["agent"]), [rounded(row[column]) for column in columns]) for row in rows
+        ]
         return cls(charts(rows), table, rows[-1])
 
 
