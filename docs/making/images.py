@@ -5,6 +5,8 @@
 answer.svg          losses of results/paper/fig8.jsonl, three seeds per mixer; times of results/step.jsonl
 extrapolate.svg     loss against length beyond training, of results/extrapolate.jsonl
 markov_gap.svg      distance to Markov chains against their order, of results/markov_gap.jsonl
+agents-*.svg        what Decision Transformers reach, of results/agents.jsonl
+maze-*.svg          right turns in T-mazes by length, of results/t_maze.jsonl
 board*.svg          of the board's rows, as far as they are there
 """
 
@@ -14,7 +16,7 @@ from pathlib import Path
 from docs.making import board
 from docs.making.results import RESULTS, rows
 from seqloom.core.statistics import mean_of
-from seqloom.report import extrapolate, markov_gap
+from seqloom.report import agents, extrapolate, markov_gap, maze
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.draw import svg
 from seqloom.report.charts.points import points
@@ -27,7 +29,9 @@ IMAGES = Path(__file__).parents[1] / "images"
 def images() -> dict[str, Chart]:
     """The charts by the names of their files."""
     gap = markov_gap.chart(rows("markov_gap"))
-    return {"answer.svg": answer(), "extrapolate.svg": longer(), "markov_gap.svg": gap, **board.pictures()}
+    drawn = {"answer.svg": answer(), "extrapolate.svg": longer(), "markov_gap.svg": gap, **board.pictures()}
+    found = [*agents.charts(rows("agents")), maze.charts(rows("t_maze"))[0]]
+    return {**drawn, **{f"{chart.name}.svg": chart for chart in found}}
 
 
 def answer() -> Chart:

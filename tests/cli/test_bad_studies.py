@@ -24,6 +24,8 @@ COMMANDS = {
     "recall": ["study", "recall", "he", "--batches", "2", "--batch", "2"],
     "extrapolate": ["study", "extrapolate", "{run}", "--lengths", "4", "--data", "stories:3"],
     "markov-gap": ["study", "markov-gap", "me", "--orders", "1", "--hidden", "0", "--batches", "2"],
+    "agents": ["study", "agents", "he", "--data", "TMaze-10:random", "--episodes", "4", "--contexts", "2"],
+    "maze": ["study", "maze", "gtrxl", "--lengths", "10", "--batches", "2"],
     "paper": ["study", "paper", "fig8", "--scale", "tiny", "--source", "stories:30:0"],
 }
 """each study with arguments under which it would run"""
@@ -33,6 +35,8 @@ WITHOUT_CELLS = {
     "extrapolate": (["study", "extrapolate", "--lengths", "4"], "Missing argument"),
     "extrapolate without lengths": (["study", "extrapolate", "{run}", "--lengths", ""], "--lengths"),
     "markov-gap without orders": (["study", "markov-gap", "he", "--orders", ""], "--orders"),
+    "agents without episodes": (["study", "agents", "he", "--episodes", ""], "--episodes"),
+    "maze without lengths": (["study", "maze", "--lengths", ""], "--lengths"),
     "paper": (["study", "paper"], "Missing argument"),
     "paper without a model": ([*COMMANDS["paper"], "--only", "gru"], "has no such model"),
 }

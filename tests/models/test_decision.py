@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from seqloom.cli import command
-from seqloom.data.episodes import Environment, Episodes
+from seqloom.data.episodes import Environment, Episodes, read_episodes
 from seqloom.evaluation.playing import play
 from seqloom.mixers import kinds
 from seqloom.models.decision import Decision, DecisionConfig
 from seqloom.models.kinds import model_config
-from seqloom.training.objectives.actions import Actions, loss_of, require_same, windows
+from seqloom.training.objectives.actions import Actions, best_of, loss_of, require_same, windows
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
 
@@ -179,6 +179,65 @@ def test_windows_by_hand() -> None:
     assert at_the_end["returns"][1, 0] == 15
     scaled = windows(episodes(CONTINUOUS), np.array([0]), built(CONTINUOUS).config)["actions"][0]
     np.testing.assert_allclose(scaled, episodes(CONTINUOUS).actions[:5] / 2 - [0, 1], atol=1e-6)
+
+
+def test_rewards_at_the_end_keep_the_return() -> None:
+    """As if all rewards came with the last step: the return, and what is to go before that step, are the same."""
+    recorded = episodes()
+    late = recorded.rewards * 0
+    late[recorded.ends - 1] = recorded.returns
+    moved = Episodes(recorded.states, recorded.actions, late, recorded.starts, recorded.environment)
+    assert moved.returns.tolist() == recorded.returns.tolist()
+    config, firsts = built().config, np.arange(recorded.steps)
+    told = windows(recorded, firsts, config.model_copy(update={"returns": "end"}))
+    assert told["returns"].equal(windows(moved, firsts, config)["returns"])
+    assert not told["returns"].equal(windows(recorded, firsts, config)["returns"])
+
+
+def test_the_best_share_of_the_episodes_is_learned_from() -> None:
+    recorded = episodes()
+    assert recorded.returns.tolist() == [21.0, 15.0, 42.0]
+    assert best_of(recorded, 0.01).returns.tolist() == [42.0], "at least one"
+    assert best_of(recorded, 0.7).returns.tolist() == [21.0, 42.0], "in the order of their recording"
+    assert best_of(recorded, 1.0).identity == recorded.identity
+    equal = Episodes(recorded.states, recorded.actions, recorded.rewards * 0, recorded.starts, recorded.environment)
+    assert best_of(equal, 0.4).steps == 7, "of equal returns the first"
+
+
+def test_a_run_learns_from_the_best_share() -> None:
+    name = "episodes:TMaze-10:random:40"
+    few, all_of_them = (
+        resolve("decision/cartpole", [f"training.objective.best={share}"], name).training.objective
+        for share in (0.25, 1)
+    )
+    assert "best" not in all_of_them.model_dump(), "the identity of older runs stays"
+    environment = read_episodes(name).environment
+    model = built(environment, returns="none").config
+    data = resolve("decision/cartpole", [], name).data
+    learned = few.build(model, data, 4, None)
+    assert len(learned.train_on) == round(0.25 * 38)
+    assert learned.train_on.returns.min() >= all_of_them.build(model, data, 4, None).train_on.returns.mean()
+
+
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_an_episode_is_read_step_by_step(kind: str) -> None:
+    model, given = built(mixer={"kind": kind}), steps()
+    if not model.reads_on:
+        pytest.skip(f"{kind} does not stream")
+    with torch.no_grad():
+        whole, memory = model(**given), None
+        for t in range(T):
+            before = given["actions"][:, t - 1] if t else None
+            read = {name: given[name][:, t] for name in ("ids", "returns", "states")}
+            action, memory = model.next_action(**read, before=before, memory=memory)
+            torch.testing.assert_close(action, whole[:, t], rtol=1e-8, atol=1e-8)
+
+
+def test_reversible_layers_are_not_read_step_by_step() -> None:
+    model, given = built(sublayers="reversible"), steps()
+    assert not model.reads_on
+    with pytest.raises(ValueError, match="read an episode step by step"):
+        model.next_action(given["ids"][:, 0], given["returns"][:, 0], given["states"][:, 0], None, None)
 
 
 def test_the_triple_of_the_paper_and_not_of_seed_002() -> None:

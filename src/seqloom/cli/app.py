@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from seqloom.cli.agents import agents, maze
 from seqloom.cli.compare import bench, compare
 from seqloom.cli.data import data
 from seqloom.cli.extrapolate import extrapolate
@@ -194,12 +195,14 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 NAMES = {list_mixers: "list"}
 studies = typer.Typer(
     no_args_is_help=True,
-    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, early exits, "
+    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, agents, early exits, "
     "the Extractor paper's figures, the board.",
 )
 studies.command()(recall)
 studies.command()(extrapolate)
 studies.command()(markov_gap)
+studies.command()(agents)
+studies.command()(maze)
 studies.command()(calibrate)
 studies.command()(exits)
 studies.command()(thresholds)

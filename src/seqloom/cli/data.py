@@ -44,7 +44,8 @@ def survey(
     """Prepares a source, building its tokenizer and token files, and prints what it holds and what was skipped.
 
     Episodes are recorded: ENV is an environment of gymnasium, as CartPole-v1, or TMaze-LENGTH; POLICY is random,
-    scripted or mixed; then, if wanted, :COUNT:SEED. They are kept, and a run learns from them by the same name.
+    scripted, mixed (scripted, then random), trained or replay (all that its training tried); then, if wanted,
+    :COUNT:SEED. They are kept, and a run learns from them by the same name.
     """
     from seqloom.cli.survey import surveyed
 

@@ -3,6 +3,8 @@
     R̂_1 = the return that is asked for,   R̂_{t+1} = R̂_t - reward_t       (R̂_t = R̂_1 where it learned `returns=end`)
     a_t ~ p(a | the last `context` steps up to R̂_t, s_t), or the numbers that it predicts
 
+Where the window holds whole episodes, the model reads them on step by step, from a state.
+
 An action of several is drawn, as in the authors' program for discrete actions: a model of episodes of several policies
 is a mixture of them, whose likeliest action is often the same for every return.
 
@@ -19,7 +21,7 @@ import torch
 
 from seqloom.core.progress import progress
 from seqloom.data.episodes import Environment, opened, require_end
-from seqloom.models.decision import Decision
+from seqloom.models.decision import Decision, Layers
 
 MOST = 10**5
 """episodes of one call"""
@@ -93,14 +95,20 @@ def roll(model: Decision, wanted: Any, draws: list[np.random.Generator]) -> tupl
     state = np.stack([maze.reset(seed=int(draw.integers(2**31)))[0] for maze, draw in zip(mazes, draws, strict=True)])
     wanted, going = wanted.copy(), np.arange(len(draws))
     past = Past(environment, config.context, len(draws))
+    whole = model.reads_on and environment.limit is not None and environment.limit <= config.context
+    memory: Layers | None = None
     rewards: list[Any] = []
     played: list[Any] = []
     step = 0
     while len(going):
         require_end(environment.name, step, config.vocab)
         past.see(wanted, state)
-        predicted = model(**past.window(going, step, model.device))[:, -1].double().cpu()
-        chosen = _chosen(predicted, environment, [draws[number] for number in going])
+        if whole:
+            actions, memory = model.next_action(**past.newest(step, model.device), memory=memory)
+            actions = actions[torch.from_numpy(going).to(model.device)]
+        else:
+            actions = model(**past.window(going, step, model.device))[:, -1]
+        chosen = _chosen(actions.double().cpu(), environment, [draws[number] for number in going])
         past.act(going, chosen)
         rewards.append(np.zeros(len(draws)))
         played.append(np.isin(np.arange(len(draws)), going))
@@ -149,6 +157,12 @@ class Past:
     def act(self, rows: Any, chosen: Any) -> None:
         """The actions of the step for some rows, as the environment takes them."""
         self._actions[-1][rows] = self.environment.scaled(chosen) if self.environment.continuous else chosen
+
+    def newest(self, step: int, device: torch.device) -> dict[str, Any]:
+        """The step of a number from 0 in all rows, and the actions before it: what `Decision.next_action` reads."""
+        before = torch.from_numpy(self._actions[-2]).to(device) if step else None
+        read = {"returns": self._wanted[-1], "states": self._states[-1], "ids": np.full(len(self._wanted[-1]), step)}
+        return {"before": before, **{name: torch.from_numpy(array).to(device) for name, array in read.items()}}
 
     def window(self, rows: Any, step: int, device: torch.device) -> dict[str, torch.Tensor]:
         """What a model is called with, for some rows, at the step of a number from 0."""

@@ -14,11 +14,11 @@ mixers in place of GPT-2's attention, the weights begin as in our other models, 
 returns, which the paper does not train either, are left out. Seed 002 prints the triples as (R̂_t, s_{t-1}, a_{t-1}).
 """
 
-from typing import Annotated, Any, ClassVar, Literal, NoReturn, final
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeAlias, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
@@ -29,7 +29,9 @@ from seqloom.core.extras import Extras
 from seqloom.core.model import ModelTraits
 from seqloom.core.position import PositionConfig
 from seqloom.core.shapes import Ids, Keep, Stream
+from seqloom.core.state import LayerState
 from seqloom.data.episodes import Environment, Episodes
+from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import block_cost, norm_cost, shared_cost
@@ -43,6 +45,8 @@ TOKENS = 3
 LEAST = 1e-6
 """what a deviation is at least, so that a state which never changes can be divided by it"""
 Numbers = Annotated[tuple[float, ...], Field(strict=False)]
+Layers: TypeAlias = tuple[LayerState, ...]
+"""what the layers hold of an episode so far"""
 
 
 @final
@@ -188,15 +192,57 @@ class Decision(Transformer):
             raise ValueError("nothing is added to the embeddings of a decision model: leave added out")
         self._check_piece(ids, keep)
         self._check_steps(ids, keep, returns, states, actions)
-        wanted = torch.zeros_like(returns) if self.config.returns == "none" else returns / self.config.largest
-        scaled = (states - self.mean) / self.deviation
-        if not self.config.environment.continuous:
-            actions = nn.functional.one_hot(actions, self.config.environment.actions)
-        read = (self.of_return(wanted[..., None].to(self.dtype)), self.of_state(scaled.to(self.dtype)))
-        time = self.token(ids if keep is None else torch.where(keep, ids, 0))
-        x = torch.stack([part + time for part in (*read, self.of_action(actions.to(self.dtype)))], 2).flatten(1, 2)
+        ids = ids if keep is None else torch.where(keep, ids, 0)
+        x = torch.stack([*self._seen(ids, returns, states), self._done(ids, actions)], 2).flatten(1, 2)
         kept = None if keep is None else keep.repeat_interleave(TOKENS, 1)
         return self._through(self._begun(x), None, kept, None)
+
+    def _seen(self, ids: Tensor, returns: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        """The embeddings (B, T, D) of what is wanted from each step on, and of its state."""
+        wanted = torch.zeros_like(returns) if self.config.returns == "none" else returns / self.config.largest
+        scaled = (states - self.mean) / self.deviation
+        time = self.token(ids)
+        return self.of_return(wanted[..., None].to(self.dtype)) + time, self.of_state(scaled.to(self.dtype)) + time
+
+    def _done(self, ids: Tensor, actions: Tensor) -> Tensor:
+        """The embedding (B, T, D) of the action of each step."""
+        if not self.config.environment.continuous:
+            actions = nn.functional.one_hot(actions, self.config.environment.actions)
+        embedded: Tensor = self.of_action(actions.to(self.dtype)) + self.token(ids)
+        return embedded
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether every layer can read an episode step by step, from a state."""
+        return not self._reversible and all(sublayer.traits.streams for sublayer in self.sublayers)
+
+    def next_action(
+        self,
+        ids: Int[Tensor, " B"],
+        returns: Float[Tensor, " B"],
+        states: Float[Tensor, "B S"],
+        before: Tensor | None,
+        memory: Layers | None,
+    ) -> tuple[Float[Tensor, "B A"], Layers]:
+        """The action of one step, as `decide` has it where it reads the episode from its first step on, and the memory.
+
+        ids (B,): the number of the step; `before`: the actions of the step before it, and `memory` what was returned
+        there; None for both in the first step. ValueError where a layer cannot read on.
+        """
+        if not self.reads_on:
+            self._lacks("read an episode step by step")
+        layers = tuple(block.start(len(ids)) for block in self.blocks) if memory is None else memory
+        ids = ids[:, None]
+        tokens = list(self._seen(ids, returns[:, None], states[:, None]))
+        if before is not None:
+            tokens.insert(0, self._done(ids - 1, before[:, None]))
+        x = self._begun(torch.cat(tokens, 1))
+        after: list[LayerState] = []
+        handed: Handed = {}
+        for block, state in zip(self.blocks, layers, strict=True):
+            x, read, handed, _ = block.extend_with_extras(x, state, handed)
+            after.append(read)
+        return self.output(x[:, -1:])[:, 0], tuple(after)
 
     @override
     def output(self, x: Stream) -> Tensor:

@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
 
-from seqloom.core.files import read_bytes
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import Look, looks
-from seqloom.runs.rows import checked
+from seqloom.report.results import read
 
-RESULTS = "results.jsonl"
-LARGEST = 64 << 20
-"""bytes that the rows may have"""
 LOSSES = (
     ("loss", "Loss by length", "Mean loss of all tokens, in windows of each length side by side."),
     ("beyond", "Loss beyond the trained length", "Mean loss of the tokens that follow more tokens than training had."),
@@ -24,26 +20,6 @@ LOSSES = (
 STEADY = 0.01
 """nats per token that a loss may rise and still count as no worse"""
 Rows = Sequence[Mapping[str, Any]]
-
-
-def read(out: Path) -> list[dict[str, Any]]:
-    """The rows of the study in `out`, the shortest lengths first, without those of cells that failed.
-
-    FileNotFoundError where there is none; ValueError for a damaged line and for rows of another study.
-    """
-    path = out / RESULTS
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
-    rows = []
-    for number, line in enumerate(read_bytes(path, LARGEST).splitlines(), 1):
-        row = checked(line)
-        if row is None:
-            raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
-        if "failed" not in row:
-            rows.append(row)
-    if not rows or any("length" not in row or "beyond" not in row for row in rows):
-        raise ValueError(f"{path} has no rows of `seqloom study extrapolate`")
-    return sorted(rows, key=lambda row: int(row["length"]))
 
 
 @final
@@ -161,8 +137,9 @@ def trained(rows: Rows) -> list[tuple[str, float]]:
 
 
 def write(out: Path) -> Path:
-    """Writes the page of the study in `out`; returns its path. Errors as `read` has them."""
-    report = ExtrapolateReport.from_rows(read(out))
+    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    rows = read(out, "extrapolate", ("length", "beyond"))
+    report = ExtrapolateReport.from_rows(sorted(rows, key=lambda row: int(row["length"])))
     path = out / "extrapolate.html"
     path.write_text(html.render("extrapolate.html.jinja", report, report.charts), encoding="utf-8")
     return path

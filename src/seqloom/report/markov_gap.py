@@ -9,36 +9,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Self, final
 
-from seqloom.core.files import read_bytes
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import Look, looks
-from seqloom.runs.rows import checked
+from seqloom.report.results import read
 
-RESULTS = "results.jsonl"
-LARGEST = 64 << 20
-"""bytes that the rows may have"""
 Rows = Sequence[Mapping[str, Any]]
-
-
-def read(out: Path) -> list[dict[str, Any]]:
-    """The rows of the study in `out`, without those of cells that failed.
-
-    FileNotFoundError where there is none; ValueError for a damaged line and for rows of another study.
-    """
-    path = out / RESULTS
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
-    rows = []
-    for number, line in enumerate(read_bytes(path, LARGEST).splitlines(), 1):
-        row = checked(line)
-        if row is None:
-            raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
-        if row.get("failed") is None:
-            rows.append(row)
-    if not rows or any("gap" not in row or "truth" not in row for row in rows):
-        raise ValueError(f"{path} has no rows of `seqloom study markov-gap`")
-    return rows
 
 
 @final
@@ -104,8 +80,8 @@ def looks_of(rows: Rows) -> dict[str, Look]:
 
 
 def write(out: Path) -> Path:
-    """Writes the page of the study in `out`; returns its path. Errors as `read` has them."""
-    report = MarkovGapReport.from_rows(read(out))
+    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    report = MarkovGapReport.from_rows(read(out, "markov-gap", ("gap", "truth")))
     path = out / "markov_gap.html"
     path.write_text(html.render("markov_gap.html.jinja", report, report.charts), encoding="utf-8")
     return path

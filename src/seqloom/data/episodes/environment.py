@@ -7,6 +7,7 @@ Actions are one of several, or a vector of bounded numbers.
 """
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -42,6 +43,12 @@ class Environment(Config):
         """The inverse of `scaled`; what lies beyond is cut."""
         low, high = np.array(self.low), np.array(self.high)
         return (low + (np.clip(actions, -1, 1) + 1) / 2 * (high - low)).astype(np.float32)
+
+    def at_random(self, draws: np.random.Generator) -> Callable[[Any], Any]:
+        """The policy that takes any action, each as likely."""
+        if not self.continuous:
+            return lambda state: int(draws.integers(self.actions))
+        return lambda state: draws.uniform(self.low, self.high).astype(np.float32)
 
 
 def gymnasium() -> Any:

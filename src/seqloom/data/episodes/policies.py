@@ -4,6 +4,8 @@ random       any action, each as likely
 scripted     a rule for each environment, below, which looks at the last state; in the T-maze it keeps the first cue
 mixed        as scripted for a number of steps that is drawn evenly from 0 to 5/4 of the limit, and then at random:
              episodes of all returns, from which a model can learn to reach the return that it is asked for
+trained      a network that is trained here, by a search from a seed (`trained`)
+replay       one of the policies that this search has tried, drawn for each episode
 """
 
 import math
@@ -15,10 +17,11 @@ import numpy as np
 from seqloom.core.config import near
 from seqloom.data.episodes.environment import MAZE, Environment
 from seqloom.data.episodes.t_maze import FORWARD
+from seqloom.data.episodes.trained import search
 
 Act: TypeAlias = Callable[[Any], Any]
 """from a state to an action; it may remember the states of one episode"""
-POLICIES = ("random", "scripted", "mixed")
+POLICIES = ("random", "scripted", "mixed", "trained", "replay")
 UNBOUNDED = 1000
 """steps that a mixed policy takes for the limit of an environment without one"""
 
@@ -26,20 +29,17 @@ UNBOUNDED = 1000
 def policy(name: str, environment: Environment, draws: np.random.Generator) -> Act:
     """The policy of a name for one episode. ValueError for an unknown one, or where an environment has no script."""
     if name == "random":
-        return at_random(environment, draws)
+        return environment.at_random(draws)
     if name not in POLICIES:
         raise ValueError(f"unknown policy {name[:100]!r}; {near(name, POLICIES)}")
+    if name == "trained":
+        return search(environment).found()
+    if name == "replay":
+        return search(environment).tried(draws)
     script = scripted(environment.name)
     if name == "scripted":
         return script
-    return then_random(script, at_random(environment, draws), environment.limit or UNBOUNDED, draws)
-
-
-def at_random(environment: Environment, draws: np.random.Generator) -> Act:
-    """Any action, each as likely."""
-    if not environment.continuous:
-        return lambda state: int(draws.integers(environment.actions))
-    return lambda state: draws.uniform(environment.low, environment.high).astype(np.float32)
+    return then_random(script, environment.at_random(draws), environment.limit or UNBOUNDED, draws)
 
 
 def then_random(script: Act, wild: Act, limit: int, draws: np.random.Generator) -> Act:

@@ -30,6 +30,7 @@ def t_maze(library: Any, length: int) -> Any:
         id=f"TMaze-{length}",
         entry_point=_maze(library),
         max_episode_steps=PATIENCE * length,
+        reward_threshold=1.0,
         disable_env_checker=True,
         kwargs={"length": length},
     )

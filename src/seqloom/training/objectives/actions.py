@@ -6,8 +6,12 @@
 A batch holds windows of `context` steps. Each step of the episodes begins one window an epoch, in an order of its own,
 and a window ends with its episode. What is scored are windows of held-out episodes, side by side.
 
-Source: Chen et al., Decision Transformer, arXiv:2106.01345, section 3 (training), and its Algorithm 1. What differs: a
-step begins as many windows as any other in an epoch, where the authors' program draws them.
+With `best` below 1 only that share of the training episodes is learned from, those of the largest returns (at least
+one): with `model.returns=none` behaviour cloning of the best X %. States are scaled by all training episodes.
+
+Source: Chen et al., Decision Transformer, arXiv:2106.01345, section 3 (training), its Algorithm 1, and section 5.1 (the
+best X %). What differs: a step begins as many windows as any other in an epoch, where the authors' program draws them;
+there X % of the steps are meant, here of the episodes.
 """
 
 from typing import Any, ClassVar, Literal, final
@@ -15,6 +19,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from typing_extensions import override
@@ -37,7 +42,11 @@ class ActionsConfig(ObjectiveConfig):
     """Predicts the actions of recorded episodes."""
 
     kind: Literal["actions"] = "actions"
+    best: float = Field(
+        1.0, gt=0, le=1, description="the share of the training episodes that is learned from, of the largest returns"
+    )
     plays: ClassVar = True
+    later: ClassVar = ("best",)
 
     @override
     def data_identity(self, data: DataConfig) -> str:
@@ -48,7 +57,7 @@ class ActionsConfig(ObjectiveConfig):
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Actions":
         assert isinstance(model, DecisionConfig)
         train, held = sides(read_episodes(data.source), data.held_out, data.seed)
-        return Actions(model, train, held, rows)
+        return Actions(model, best_of(train, self.best), held, rows)
 
 
 @final
@@ -110,6 +119,14 @@ class Actions(Objective):
         if "accuracy" not in row:
             return f"{loss} per action, squared"
         return f"{loss} nats per action, {row['accuracy']:.1%} of {row['actions']:,} right"
+
+
+def best_of(episodes: Episodes, share: float) -> Episodes:
+    """The share of the episodes that have the largest returns, at least one; of equal returns the earlier ones."""
+    count = max(1, round(share * len(episodes)))
+    chosen = np.zeros(len(episodes), bool)
+    chosen[np.argsort(-episodes.returns, kind="stable")[:count]] = True
+    return episodes.chosen(chosen)
 
 
 def require_same(model: Environment, episodes: Environment) -> None:

@@ -1,0 +1,144 @@
+"""`seqloom study agents` and `seqloom study maze`: models that learn from recorded episodes, and by playing."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqloom.cli.options import folder, sizes
+
+if TYPE_CHECKING:
+    from seqloom.experiments.agents import Reached
+    from seqloom.experiments.maze import Turned
+    from seqloom.experiments.study import Row, Study
+
+MIXERS = ("attention", "he")
+AGENTS = ("gtrxl", "xl", "lstm")
+Out = Annotated[
+    Path,
+    typer.Option(help="the folder for the models; the same command goes on there", parser=folder, metavar="PATH"),
+]
+Batches = Annotated[int, typer.Option(help="training batches of each model", min=1, max=10**6)]
+Seeds = Annotated[int, typer.Option(help="models of each kind, with other initial weights and episodes")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.dim=64")]
+Plan = Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")]
+Jobs = Annotated[int, typer.Option(help="models that train at once, with a share of the cores each")]
+
+
+def agents(
+    out: Out,
+    mixers: Annotated[
+        list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; attention and he unless given")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="episodes to learn from, as ENV:POLICY; CartPole-v1:mixed unless given")
+    ] = None,
+    episodes: Annotated[str, typer.Option(help="numbers of recorded episodes, as 10,100")] = "10,30,100,300",
+    contexts: Annotated[str, typer.Option(help="steps of a window, as 1,10,50")] = "1,2,5,10,20,50",
+    best: Annotated[str, typer.Option(help="percent of the episodes that are cloned, the best ones")] = "10,100",
+    asked: Annotated[int, typer.Option(help="returns that are asked for, from the lowest recorded to the highest")] = 6,
+    played: Annotated[int, typer.Option(help="episodes that are played for each of them")] = 20,
+    batches: Batches = 300,
+    seeds: Seeds = 1,
+    change: Changes = None,
+    plan: Plan = False,
+    jobs: Jobs = 1,
+) -> int:
+    """Decision Transformers: little data, return asked, context, late rewards; next to behaviour cloning."""
+    counts, windows = sizes("--episodes", episodes), sizes("--contexts", contexts)
+    shares = [percent / 100 for percent in sizes("--best", best)]
+    from seqloom.experiments.agents import Agents, Reached
+    from seqloom.experiments.contender import contender
+    from seqloom.report.agents import write
+
+    named = [contender(text) for text in mixers or MIXERS]
+    sources = data or ["CartPole-v1:mixed"]
+    study = Agents(sources, named, counts, windows, shares, asked, played, batches, seeds, change or [])
+    return _run(study.study, out, plan, jobs, Reached, reached, write)
+
+
+def maze(
+    out: Out,
+    players: Annotated[
+        list[str] | None,
+        typer.Argument(help="gtrxl, xl, or a mixer, as KIND or KIND:NAME=VALUE,…; gtrxl, xl and lstm unless given"),
+    ] = None,
+    lengths: Annotated[str, typer.Option(help="steps from the cue to the turn, as 10,50")] = "10,20,30,50",
+    batches: Batches = 400,
+    seeds: Seeds = 1,
+    change: Changes = None,
+    plan: Plan = False,
+    jobs: Jobs = 1,
+) -> int:
+    """T-mazes by length: GTrXL's gates next to Transformer-XL and an LSTM, which learn by playing."""
+    numbers = sizes("--lengths", lengths)
+    from seqloom.experiments.maze import Maze, Turned, agent
+    from seqloom.report.maze import write
+
+    study = Maze([agent(text) for text in players or AGENTS], numbers, batches, seeds, change or [])
+    return _run(study.study, out, plan, jobs, Turned, turned, write)
+
+
+def _run(
+    study: "Study",
+    out: Path,
+    plan: bool,
+    jobs: int,
+    schema: "type[Row]",
+    printed: Callable[[Sequence[Any]], str],
+    write: Callable[[Path], Path],
+) -> int:
+    """Runs a study, prints its rows as a table and writes its page; or prints the plan. Returns the exit code."""
+    from seqloom.cli.comparison import typed
+    from seqloom.experiments.plan import plan as planned
+    from seqloom.experiments.results import RESULTS
+    from seqloom.experiments.runner import Workers, run
+    from seqloom.experiments.study import Stopped
+    from seqloom.experiments.summary import failures
+
+    workers = Workers(jobs)
+    if plan:
+        print(planned(study, out, workers))
+        return 0
+    try:
+        results = run(study, out, workers, command=typed())
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.code
+    for line in failures(results):
+        print(f"seqloom: {line}", file=sys.stderr)
+    if rows := [row for row in results.of(schema) if getattr(row, "failed", None) is None]:
+        print("\n" + printed(rows))
+        print(f"\nthe report is {write(out)}: open it in a browser; the rows are in {out / RESULTS}")
+    return 2 if results.failed else 0
+
+
+def reached(rows: "Sequence[Reached]") -> str:
+    """The return of every row, and the recorded ones."""
+    from seqloom.core.table import table
+
+    head = ("episodes of", "learner", "mixer", "episodes", "context", "seed", "asked", "reached", "standard error")
+    lines = [
+        (f"{row.environment}:{row.policy}", row.learner, row.mixer, row.episodes, row.context, row.seed, row.asked,
+         row.mean, row.error)
+        for row in rows
+    ]  # fmt: skip
+    return table(head, lines)
+
+
+def turned(rows: "Sequence[Turned]") -> str:
+    """The return of each agent after its last batch, and when it first reached 95 %."""
+    from seqloom.core.table import table
+    from seqloom.experiments.maze import RIGHT
+
+    runs: dict[tuple[int, str, int], list[Turned]] = {}
+    for row in rows:
+        runs.setdefault((row.length, row.agent, row.seed), []).append(row)
+    lines = []
+    for (length, name, seed), own in runs.items():
+        first = next((row.batches for row in own if (row.reached or 0) >= RIGHT), None)
+        lines.append((length, name, seed, own[-1].reached, own[-1].steps, first, own[-1].batches))
+    head = ("length", "agent", "seed", "right turns", "steps", f"batches to {RIGHT:.0%}", "batches")
+    return table(head, lines)

@@ -1,0 +1,171 @@
+"""A policy that is trained here: a small recurrent network, found by the cross-entropy method from a seed.
+
+    x_t = (s_t - center) / farthest                                   each number of a state lies about in -1 … 1
+    h_t = tanh(x_t W + (1 + u) ∘ h_{t-1} + b),   h_0 = 0              8 units, which can keep the cue of a T-maze
+    o_t = [h_t, x_t] A + c                                            the action is the largest o_t, or tanh(o_t)
+
+    generation g of G: θ_1 … θ_P ~ N(μ_g, σ_g²) play the same n episodes; over the E of them with the best mean return
+    μ_{g+1} = mean θ,    σ_{g+1}² = variance θ + Z (1 - (g + 1)/G)
+
+The noise Z keeps the search from narrowing too soon. It ends once μ reaches the return that gymnasium names for the
+environment (`reward_threshold`), in m episodes of its own, or after G generations. `trained` plays the μ that did best
+in these; `replay` plays, in each episode, one θ of a generation that is drawn: episodes of all that the search has
+tried, as the buffer of an agent that learns holds them.
+
+Source: Szita and Lőrincz, Learning Tetris Using the Noisy Cross-Entropy Method, Neural Computation 18, 2006, whose
+noise falls with the generations; replay: Fu et al., D4RL, arXiv:2004.07219 (medium-replay). What differs: their policy
+is linear; here it is a network, whose readout also sees the state.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from seqloom.core.progress import progress
+from seqloom.data.episodes.environment import Environment, opened
+
+Array: TypeAlias = npt.NDArray[np.float64]
+SEED = 0
+"""of the search: each environment has one trained policy"""
+UNITS = 8
+GENERATIONS = 40
+"""G"""
+POLICIES, BEST = 64, 10
+"""P and E"""
+EPISODES, TESTS = 4, 16
+"""n and m"""
+START, NOISE = 2.0, 0.1
+"""σ_0 and Z"""
+RANDOM = 20
+"""random episodes that states are scaled by"""
+LONGEST = 1000
+"""steps of an episode of the search at most"""
+
+
+@final
+class Network:
+    """Policies of the weights (P, N), which act side by side in an episode each; as a policy it is the only one."""
+
+    def __init__(self, environment: Environment, weights: Array, center: Array, farthest: Array) -> None:
+        self.environment, self.center, self.farthest = environment, center, farthest
+        parts = np.split(weights, np.cumsum([a * b for a, b in _shapes(environment)])[:-1], axis=1)
+        shaped = [part.reshape(-1, a, b) for part, (a, b) in zip(parts, _shapes(environment), strict=True)]
+        self.read, self.out = shaped[0], shaped[3]
+        self.keep, self.start, self.rest = (shaped[number][:, 0] for number in (1, 2, 4))
+        self.hidden = np.zeros_like(self.start)
+
+    def act(self, states: Any) -> Any:
+        """The actions (P,) or (P, A) at the next states (P, S) of the episodes, as the environment takes them."""
+        x = (states - self.center) / self.farthest
+        read = np.einsum("psh,ps->ph", self.read, x)
+        self.hidden = np.tanh(read + (1 + self.keep) * self.hidden + self.start)
+        out = np.einsum("pha,ph->pa", self.out, np.concatenate([self.hidden, x], 1)) + self.rest
+        return self.environment.unscaled(np.tanh(out)) if self.environment.continuous else out.argmax(1)
+
+    def __call__(self, state: Any) -> Any:
+        """The action of the only policy at the next state of its episode."""
+        action = self.act(np.asarray(state)[None])[0]
+        return action if self.environment.continuous else int(action)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What a search has tried and found."""
+
+    environment: Environment
+    centers: Array
+    """(g, N), μ of each generation"""
+    deviations: Array
+    """(g, N), σ of each generation"""
+    best: Array
+    """(N,), the μ that did best"""
+    scale: tuple[Array, Array]
+    """center and farthest (S,) of a state"""
+
+    def found(self) -> Network:
+        """The policy that the search ends with, for one episode."""
+        return Network(self.environment, self.best[None], *self.scale)
+
+    def tried(self, draws: np.random.Generator) -> Network:
+        """A policy of one of the generations, drawn, for one episode."""
+        generation = int(draws.integers(len(self.centers)))
+        weights = draws.normal(self.centers[generation], self.deviations[generation])
+        return Network(self.environment, weights[None], *self.scale)
+
+
+@lru_cache(maxsize=8)
+def search(environment: Environment, seed: int = SEED, generations: int = GENERATIONS) -> Search:
+    """Trains policies; a function of its arguments. Errors as of `opened`."""
+    draws = np.random.default_rng(seed)
+    scale = _scale(environment, draws)
+    size = sum(a * b for a, b in _shapes(environment))
+    center, deviation = np.zeros(size), np.full(size, START)
+    centers, deviations, reached = [center], [deviation], [-np.inf]
+    episodes = [opened(environment.name) for _ in range(POLICIES * EPISODES)]
+    goal = episodes[0].spec.reward_threshold
+
+    def play(weights: Array, count: int) -> Array:
+        """The mean return of each policy in `count` episodes, the same for all."""
+        seeds = np.tile(draws.integers(2**31, size=count), len(weights))
+        policies = Network(environment, np.repeat(weights, count, 0), *scale)
+        return returns_of(policies, episodes[: len(seeds)], seeds).reshape(-1, count).mean(1)
+
+    with progress(f"training a policy of {environment.name}", generations, "generations") as advance:
+        for generation in range(1, generations + 1):
+            weights = draws.normal(center, deviation, (POLICIES, size))
+            best = weights[np.argsort(-play(weights, EPISODES), kind="stable")[:BEST]]
+            center = best.mean(0)
+            deviation = np.sqrt(best.var(0) + NOISE * (1 - generation / generations))
+            centers.append(center)
+            deviations.append(deviation)
+            reached.append(float(play(center[None], TESTS)[0]))
+            advance(note=f"return {reached[-1]:.4g}")
+            if goal is not None and reached[-1] >= goal:
+                break
+    for episode in episodes:
+        episode.close()
+    return Search(environment, np.stack(centers), np.stack(deviations), centers[int(np.argmax(reached))], scale)
+
+
+def returns_of(policies: Network, episodes: list[Any], seeds: Any) -> Array:
+    """The return (P,) of each policy, in an episode of its own, which begins from the seed of that number."""
+    states = np.stack([episode.reset(seed=int(seed))[0] for episode, seed in zip(episodes, seeds, strict=True)])
+    returns, going = np.zeros(len(episodes)), list(range(len(episodes)))
+    for _ in range(LONGEST):
+        actions = policies.act(states)
+        for number in tuple(going):
+            action = actions[number] if policies.environment.continuous else int(actions[number])
+            states[number], reward, terminated, truncated, _ = episodes[number].step(action)
+            returns[number] += float(reward)
+            if terminated or truncated:
+                going.remove(number)
+        if not going:
+            break
+    return returns
+
+
+def _shapes(environment: Environment) -> list[tuple[int, int]]:
+    """W, u, b, A and c."""
+    states, actions = environment.states, environment.actions
+    return [(states, UNITS), (1, UNITS), (1, UNITS), (UNITS + states, actions), (1, actions)]
+
+
+def _scale(environment: Environment, draws: np.random.Generator) -> tuple[Array, Array]:
+    """The mean of the states of random episodes, and how far each number goes from it; 1 where it does not change."""
+    act, episode = environment.at_random(draws), opened(environment.name)
+    seen: list[Array] = []
+    for _ in range(RANDOM):
+        state, _ = episode.reset(seed=int(draws.integers(2**31)))
+        for _ in range(LONGEST):
+            seen.append(np.asarray(state, np.float64))
+            state, _, terminated, truncated, _ = episode.step(act(state))
+            if terminated or truncated:
+                break
+    episode.close()
+    center = np.mean(seen, 0)
+    farthest = np.abs(np.stack(seen) - center).max(0)
+    return center, np.where(farthest > 0, farthest, 1.0)

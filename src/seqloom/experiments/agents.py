@@ -1,0 +1,290 @@
+"""Decision Transformers next to behaviour cloning: the runs of the four findings that seed 002 lists.
+
+    study = Agents(("CartPole-v1:mixed",), [contender("attention"), contender("he")], (10, 100), contexts=(1, 10))
+    rows = run(study.study, Path("runs/agents")).of(Reached)
+
+    little data   return reached, asked for the best one, of each number of episodes, next to cloning of the best X %
+    asked         return reached for each return that is asked for, from the lowest that was recorded to the highest
+    context       return reached, asked for the best one, with windows of each number of steps
+    late rewards  as `asked`, where all rewards come at the end of an episode (`model.returns=end`)
+
+One run serves all findings that its settings fit; `findings` says which rows those are. The episodes of a seed are
+recorded anew, so that seeds differ in their data too. All are asked for the returns of the first seed's largest data.
+
+Source: Chen et al., Decision Transformer, arXiv:2106.01345: section 5.1 (cloning of the best X %, little data), 5.2
+(returns), 5.3 (context) and 5.6 (late rewards). What differs: environments and sizes, and no learning by values.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from seqloom.core.seeds import require_count
+from seqloom.data.episodes import PREFIX, read_episodes
+from seqloom.evaluation.playing import play
+from seqloom.experiments.contender import Contender
+from seqloom.experiments.results import Results
+from seqloom.experiments.study import Cell, Row, RunCell, Study
+from seqloom.face import load
+from seqloom.models.decision import DecisionConfig
+from seqloom.report.charts.chart import filename
+from seqloom.runs.layout import Run
+from seqloom.runs.metrics import read
+from seqloom.training.config import RunConfig
+from seqloom.training.preparation import identity, of_episodes
+from seqloom.training.settings import resolve
+
+PRESET = "decision/cartpole"
+BASE = (
+    *("model.dim=32", "model.ffn=128", "model.depth=1", "model.std=0.2", "model.context=10"),
+    *("training.batch=64", "training.lr=0.004", "training.evaluate_every=0", "training.save_every=1000000"),
+    "training.device=cpu",
+)
+"""settings of all models, on top of the preset"""
+STARTS = 10**6
+"""the seed of the episodes that are played: none that is recorded"""
+
+
+@final
+@dataclass(frozen=True)
+class Learner:
+    """What a model is told of returns, and the share of the episodes that it learns from."""
+
+    name: str
+    returns: str
+    best: float = 1.0
+
+    @property
+    def changes(self) -> list[str]:
+        """As settings of a run."""
+        return [f"model.returns={self.returns}", f"training.objective.best={self.best}"]
+
+
+ASKED = Learner("return asked", "to_go")
+LATE = Learner("return asked, rewards at the end", "end")
+
+
+def cloning(share: float) -> Learner:
+    """Behaviour cloning of the best share of the episodes."""
+    return Learner(f"cloning, best {share:.0%}", "none", share)
+
+
+@final
+class Reached(Row):
+    """The returns that a model reached in the episodes that it played; None where the training `failed`."""
+
+    environment: str
+    policy: str
+    episodes: int
+    """that were recorded, with those that were held out"""
+    learner: str
+    mixer: str
+    context: int
+    """steps of a window"""
+    seed: int
+    batches: int
+    batch: int
+    dim: int
+    depth: int
+    parameters: int
+    held_out: float | None
+    """loss per action of held-out episodes"""
+    recorded_mean: float
+    recorded_highest: float
+    asked: float | None
+    """the return that was asked for; None of cloning"""
+    mean: float | None
+    lowest: float | None
+    highest: float | None
+    error: float | None
+    """standard error of the mean"""
+    played: int
+    """episodes"""
+    findings: tuple[str, ...]
+    """which of `little data`, `asked`, `context` and `late rewards` it belongs to"""
+    failed: str | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AgentCell(RunCell):
+    """A model trained on recorded episodes, which then plays."""
+
+    schema: ClassVar = Reached
+    learner: Learner
+    mixer: str
+    episodes: int
+    asked: tuple[tuple[float, tuple[str, ...]], ...]
+    """the returns that it is asked for, and the findings that each belongs to"""
+    played: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The run's, and what it plays."""
+        return {**super().settings, "asked": [list(each) for each in self.asked], "played": self.played}
+
+    def read(self, run: Run, failed: str | None) -> list[Reached]:
+        """One row for each return that is asked for."""
+        config, model = self.config.training, self.config.model
+        _, environment, policy, *_ = self.config.data.source.split(":")
+        recorded = read_episodes(self.config.data.source).returns
+        about: dict[str, Any] = {
+            "environment": environment,
+            "policy": policy,
+            "episodes": self.episodes,
+            "learner": self.learner.name,
+            "mixer": self.mixer,
+            "context": model.context,
+            "seed": config.seed,
+            "batches": config.batches,
+            "batch": config.batch,
+            "dim": self.config.layered.dim,
+            "depth": self.config.layered.depth,
+            "recorded_mean": float(recorded.mean()),
+            "recorded_highest": float(recorded.max()),
+            "played": self.played,
+        }
+        told = self.learner.returns != "none"
+        if failed is not None:
+            unknown = dict.fromkeys(("held_out", "mean", "lowest", "highest", "error"))
+            return [
+                Reached(**about, **unknown, parameters=0, asked=asked if told else None, findings=named, failed=failed)
+                for asked, named in self.asked
+            ]
+        agent: Any = load(run.folder)
+        about["parameters"] = sum(weights.numel() for weights in agent.parameters())
+        about["held_out"] = next(row["held_out"] for row in reversed(read(run.metrics)) if "held_out" in row)
+        played = play(agent, [asked for asked, _ in self.asked], self.played, seed=STARTS)
+        return [
+            Reached(
+                **about,
+                asked=each.asked if told else None,
+                mean=each.mean,
+                lowest=min(each.reached),
+                highest=max(each.reached),
+                error=each.error,
+                findings=named,
+            )
+            for each, (_, named) in zip(played, self.asked, strict=True)
+        ]
+
+    def text(self, rows: Sequence[Reached]) -> str:
+        """The mean return, asked for the best one."""
+        row = rows[-1]
+        return row.failed or f"return {row.mean:.4g}"
+
+
+@final
+@dataclass(frozen=True)
+class Agents:
+    """The episodes, each ENV:POLICY, the mixers, and what is varied; ValueError, in one line, for what does not fit."""
+
+    sources: Sequence[str]
+    mixers: Sequence[Contender]
+    episodes: Sequence[int] = (10, 30, 100, 300)
+    contexts: Sequence[int] = (1, 2, 5, 10, 20, 50)
+    shares: Sequence[float] = (0.1, 1.0)
+    """the best parts of the episodes that are cloned"""
+    asked: int = 6
+    """returns that are asked for"""
+    played: int = 20
+    """episodes that are played for each of them"""
+    batches: int = 300
+    seeds: int = 1
+    changes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        names = [mixer.name for mixer in self.mixers]
+        lists = {"sources": self.sources, "mixers": names, "episodes": self.episodes, "contexts": self.contexts}
+        for what, given in {**lists, "shares": self.shares}.items():
+            if not given or len(set(given)) < len(given):
+                raise ValueError(f"agents needs {what} that differ, not {', '.join(map(str, given)) or 'none'}")
+        require_count(self.seeds)
+        for source in self.sources:
+            if source.count(":") != 1 or not all(source.split(":")):
+                raise ValueError(f"{source[:100]}: episodes are named ENV:POLICY here, as CartPole-v1:mixed")
+        if min(self.episodes) < 2:
+            raise ValueError("agents needs at least 2 episodes: one of them is held out")
+        if self.asked < 2 or self.played < 1:
+            raise ValueError(f"at least 2 returns are asked for in at least 1 episode, not {self.asked}, {self.played}")
+        for mixer in self.mixers:
+            for learner in (ASKED, *map(cloning, self.shares)):
+                self.config(self.sources[0], mixer, learner, self.episodes[0], self.contexts[0], 0)
+
+    @property
+    def study(self) -> Study:
+        """Its cells share nothing but the folder: other sources and mixers may be added to it."""
+        return Study("agents", {}, self.stages)
+
+    def stages(self, results: Results) -> Iterator[list[Cell]]:
+        """All cells, none of which needs another; all of a seed before the next seed's."""
+        yield [
+            self._cell(source, mixer, learner, count, context, seed, findings)
+            for seed in range(self.seeds)
+            for source in self.sources
+            for (learner, count, context), findings in self._runs.items()
+            for mixer in self.mixers
+        ]
+
+    def config(
+        self, source: str, mixer: Contender, learner: Learner, episodes: int, context: int, seed: int
+    ) -> RunConfig:
+        """The settings of one run."""
+        own = [f"model.context={context}", f"training.batches={self.batches}", f"training.seed={seed}"]
+        changes = [*BASE, *self.changes, *mixer.changes, *learner.changes, *own]
+        return resolve(PRESET, changes, f"{PREFIX}:{source}:{episodes}:{seed}")
+
+    @cached_property
+    def context(self) -> int:
+        """Steps of a window where they are not varied."""
+        return resolve(PRESET, [*BASE, *self.changes]).model.context
+
+    @cached_property
+    def _runs(self) -> dict[tuple[Learner, int, int], tuple[str, ...]]:
+        """The findings that each run belongs to, by learner, number of episodes and context."""
+        most, usual = max(self.episodes), self.context
+        runs: dict[tuple[Learner, int, int], tuple[str, ...]] = {(ASKED, most, usual): ("asked", "late rewards")}
+        runs[LATE, most, usual] = ("late rewards",)
+        for learner in (ASKED, *map(cloning, self.shares)):
+            for count in self.episodes:
+                runs[learner, count, usual] = (*runs.get((learner, count, usual), ()), "little data")
+        for context in self.contexts:
+            runs[ASKED, most, context] = (*runs.get((ASKED, most, context), ()), "context")
+        return runs
+
+    def _cell(
+        self,
+        source: str,
+        mixer: Contender,
+        learner: Learner,
+        count: int,
+        context: int,
+        seed: int,
+        findings: tuple[str, ...],
+    ) -> AgentCell:
+        config = of_episodes(self.config(source, mixer, learner, count, context, seed))
+        assert isinstance(config.model, DecisionConfig)
+        asked = self._asked(source)
+        varied = tuple(each for each in findings if each in ("asked", "late rewards"))
+        returns = [(each, varied) for each in asked[:-1]] if varied else []
+        data = f"{source.replace(':', '-')}/{filename(learner.name)}/episodes-{count}"
+        return AgentCell(
+            name=f"{data}/context-{context}/{mixer.name}/seed-{seed}",
+            config=config,
+            identity=identity(config, None),
+            allow_drift=True,
+            learner=learner,
+            mixer=mixer.name,
+            episodes=count,
+            asked=(*returns, (asked[-1], findings)),
+            played=self.played,
+        )
+
+    def _asked(self, source: str) -> list[float]:
+        """The returns that are asked for: from the lowest that the first seed's largest data have to their highest."""
+        returns = read_episodes(f"{PREFIX}:{source}:{max(self.episodes)}:0").returns
+        low, high = float(returns.min()), float(returns.max())
+        return list(dict.fromkeys(float(f"{each:.6g}") for each in np.linspace(low, high, self.asked)))

@@ -1,0 +1,147 @@
+"""The page of `seqloom study agents`, OUT/agents.html: four charts for each source of episodes, and all rows.
+
+Drawn from the rows in OUT/results.jsonl alone. A point is the mean over seeds; a band goes from the lowest seed to the
+highest one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, ClassVar, Self, final
+
+from seqloom.report import html
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.style import looks
+from seqloom.report.results import read
+
+Rows = Sequence[Mapping[str, Any]]
+SEEDS = ("lowest seed", "highest seed")
+AS_ASKED = "reached = asked"
+"""the line of a model that does as it is told"""
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """One of the four figures: its rows are those that name it."""
+
+    name: str
+    heading: str
+    words: str
+    x: Axis
+    label: Callable[[Mapping[str, Any]], str]
+    """the name of a row's line"""
+
+
+def _by_mixer(row: Mapping[str, Any]) -> str:
+    return str(row["mixer"])
+
+
+def _by_learner(row: Mapping[str, Any]) -> str:
+    return f"{row['mixer']}, {row['learner']}"
+
+
+EPISODES = Axis("episodes", "recorded episodes", log=True)
+ASKED = Axis("asked", "return asked")
+CONTEXT = Axis("context", "steps of a window", log=True)
+REACHED = Axis("mean", "return reached")
+FINDINGS = (
+    Finding("little data", "Little data", "Asked for the best return that was recorded, next to behaviour cloning of "
+            "the best episodes, by the number of recorded episodes.", EPISODES, _by_learner),
+    Finding("asked", "Return reached and return asked", "Mean return of the episodes that were played for each return "
+            "that was asked for.", ASKED, _by_mixer),
+    Finding("context", "Context", "Asked for the best return that was recorded, by the steps that a model reads.",
+            CONTEXT, _by_mixer),
+    Finding("late rewards", "Rewards at the end", "Return reached for each return asked, with rewards as they came and "
+            "with all of them moved to the last step of an episode.", ASKED, _by_learner),
+)  # fmt: skip
+
+
+@final
+@dataclass(frozen=True)
+class AgentsReport:
+    """The content of the page."""
+
+    charts: list[Chart]
+    head: ClassVar = ("learner", "mixer", "episodes", "context", "seed", "asked", "mean", "error", "lowest", "highest")
+    table: list[tuple[str, list[Cell]]]
+    """the source of each row, and its cells"""
+    title: ClassVar = "Decision Transformers and behaviour cloning"
+    about: ClassVar = "Models that learned from recorded episodes, and the returns that they reach when they play."
+    origin: Mapping[str, Any]
+
+    @classmethod
+    def from_rows(cls, rows: Rows) -> Self:
+        """The report of these rows."""
+        table = [(source(row), [_short(row[column]) for column in cls.head]) for row in rows]
+        return cls(charts(rows), table, rows[-1])
+
+
+def source(row: Mapping[str, Any]) -> str:
+    """Where the episodes of a row are from."""
+    return f"{row['environment']}:{row['policy']}"
+
+
+def charts(rows: Rows) -> list[Chart]:
+    """The four charts of each source, without those whose rows are all at one place so far."""
+    made = []
+    for name in dict.fromkeys(source(row) for row in rows):
+        own = [row for row in rows if source(row) == name]
+        made += [chart(own, each) for each in FINDINGS if len(_places(own, each)) > 1]
+    return made
+
+
+def _places(rows: Rows, finding: Finding) -> set[Any]:
+    """Where the rows of a finding lie on its axis."""
+    return {row[finding.x.column] for row in rows if finding.name in row["findings"]} - {None}
+
+
+def chart(rows: Rows, finding: Finding) -> Chart:
+    """One of the four charts, of the rows of one source."""
+    table = points([row for row in rows if finding.name in row["findings"]], finding)
+    x = Axis(finding.x.column, finding.x.label, finding.x.log, sorted(set(table.numbers(finding.x.column))))
+    recorded = {str(row["mixer"]) for row in rows}
+    kinds = {str(name): kind for name in table.column("model") for kind in recorded if str(name).startswith(kind)}
+    look = looks(list(dict.fromkeys(str(name) for name in table.column("model"))), kinds)
+
+    def draw() -> Spec:
+        from seqloom.report.charts.curves import curves
+
+        return curves(table, x, REACHED, look, marks=True)
+
+    where = source(rows[0])
+    heading = f"{finding.heading}: {where}"
+    return Chart(
+        filename("agents", finding.name, where), heading, finding.words, {"rows": table}, [Choice(heading, draw)]
+    )
+
+
+def points(rows: Rows, finding: Finding) -> Table:
+    """A row for each line and place: the mean over the seeds, the lowest and the highest; and what was asked for."""
+    column = finding.x.column
+    groups: dict[tuple[str, float], list[float]] = {}
+    for row in rows:
+        places = [row[column]] if row[column] is not None else sorted({other[column] for other in rows} - {None})
+        for place in places:
+            groups.setdefault((finding.label(row), place), []).append(float(row["mean"]))
+    cells: list[list[Cell]] = [
+        [name, rounded(place), rounded(fmean(means)), rounded(min(means)), rounded(max(means))]
+        for (name, place), means in sorted(groups.items())
+    ]
+    if column == "asked":
+        places = sorted({place for _, place in groups})
+        cells += [[AS_ASKED, *[rounded(place)] * 4] for place in places]
+    return Table(["model", column, REACHED.column, *SEEDS], cells)
+
+
+def write(out: Path) -> Path:
+    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    report = AgentsReport.from_rows(read(out, "agents", ("learner", "findings")))
+    path = out / "agents.html"
+    path.write_text(html.render("agents.html.jinja", report, report.charts), encoding="utf-8")
+    return path
+
+
+def _short(value: Cell) -> Cell:
+    return "–" if value is None else rounded(value) if isinstance(value, float) else value

@@ -1,0 +1,88 @@
+"""The page of `seqloom study maze`, OUT/maze.html: right turns by the length of the T-maze, and how soon they come.
+
+Drawn from the rows in OUT/results.jsonl alone. A point is the mean over seeds; a band goes from the lowest seed to the
+highest one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, ClassVar, Self, final
+
+from seqloom.report import html
+from seqloom.report.agents import SEEDS
+from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.style import looks
+from seqloom.report.results import read
+
+Rows = Sequence[Mapping[str, Any]]
+KINDS = {"gtrxl": "attention", "xl": "transformer_xl"}
+"""whose colours the agents have that are more than a mixer"""
+BY_LENGTH = "Right turns by the length of the T-maze"
+CHANCE = ("without memory", 0.5)
+
+
+@final
+@dataclass(frozen=True)
+class MazeReport:
+    """The content of the page."""
+
+    charts: list[Chart]
+    head: ClassVar = ("length", "seed", "batches", "return", "steps", "parameters")
+    table: list[tuple[str, list[Cell]]]
+    """the agent of each row, and its cells"""
+    title: ClassVar = "T-mazes by length"
+    about: ClassVar = "Agents that learn by playing, and must keep a cue from the first step to the last."
+    origin: Mapping[str, Any]
+
+    @classmethod
+    def from_rows(cls, rows: Rows) -> Self:
+        """The report of these rows."""
+        columns = ("length", "seed", "batches", "reached", "steps", "parameters")
+        table: list[tuple[str, list[Cell]]] = [
+            (str(row["agent"]), [rounded(row[column]) for column in columns]) for row in rows
+        ]
+        return cls(charts(rows), table, rows[-1])
+
+
+def charts(rows: Rows) -> list[Chart]:
+    """The return at the end by length, and for each length the return by batches."""
+    batches = max(int(row["batches"]) for row in rows)
+    words = f"Mean return of 100 episodes after {batches:,} batches: the share of right turns."
+    ends = [row for row in rows if row["batches"] == batches]
+    made = [_chart(ends, BY_LENGTH, words, Axis("length", "steps from the cue to the turn"))]
+    for length in sorted({int(row["length"]) for row in rows}):
+        own = [row for row in rows if row["length"] == length]
+        heading = f"While it learns: T-maze of {length} steps"
+        made.append(_chart(own, heading, "Mean return of 100 episodes.", Axis("batches", "batches")))
+    return made
+
+
+def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
+    groups: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        groups.setdefault((str(row["agent"]), int(row[x.column])), []).append(float(row["reached"]))
+    cells: list[list[Cell]] = [
+        [name, place, rounded(fmean(found)), rounded(min(found)), rounded(max(found))]
+        for (name, place), found in sorted(groups.items())
+    ]
+    table = Table(["model", x.column, "return", *SEEDS], cells)
+    names = list(dict.fromkeys(str(row["agent"]) for row in rows))
+    marked = Axis(x.column, x.label, marked=sorted(set(table.numbers(x.column))))
+
+    def draw() -> Spec:
+        from seqloom.report.charts.curves import curves
+
+        look = looks(names, {name: KINDS[name] for name in names if name in KINDS})
+        return curves(table, marked, Axis("return", "right turns"), look, marks=True, levels=[CHANCE])
+
+    return Chart(filename("maze", heading), heading, words, {"rows": table}, [Choice(heading, draw)])
+
+
+def write(out: Path) -> Path:
+    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    report = MazeReport.from_rows(read(out, "maze", ("agent", "reached")))
+    path = out / "maze.html"
+    path.write_text(html.render("agents.html.jinja", report, report.charts), encoding="utf-8")
+    return path
