@@ -153,5 +153,5 @@ def test_padding_behind_lengths_is_never_read(reader: Reader) -> None:
 def test_these_ops_read_on() -> None:
     assert {name for name, op in backends.ops().items() if op.streamed} == {
         *("linear_decay", "wkv_average", "scans", "selective_scan", "state_space", "diagonal_states", "recurrence"),
-        *("random_features", "delta_rule", "slstm"),
+        *("random_features", "delta_rule", "delta_steps", "slstm"),
     }

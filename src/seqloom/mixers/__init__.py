@@ -36,7 +36,10 @@ FAMILIES = {
         "combiner",
     ),
     "extractors": ("extractors", "modal_extractor"),
-    "linear": ("linear", "performer", "rfa", "retention", "gla", "hgrn2", "delta", "gated_delta", "kda", "rwkv7"),
+    "linear": (
+        *("linear", "performer", "rfa", "retention", "gla", "hgrn2"),
+        *("delta", "gated_delta", "deltaproduct", "kda", "gated_delta2", "rwkv7"),
+    ),
     "aft": ("aft_full", "aft_local", "aft_conv", "aft_simple", "rwkv"),
     "recurrent": ("elman", "lstm", "gru", "mlstm", "rglru", "both_ways", "slstm"),
     "state_space": ("ssm", "lssl", "s4", "s4d", "s5", "gss", "s6", "mamba", "mamba2", "spade"),

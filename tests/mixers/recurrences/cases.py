@@ -16,7 +16,7 @@ from tests.mixers.recurrences.aft import aft_conv, aft_full, aft_local, aft_simp
 from tests.mixers.recurrences.arithmetic import Array, Weights
 from tests.mixers.recurrences.differential import differential
 from tests.mixers.recurrences.fox import fox
-from tests.mixers.recurrences.gated_delta import delta, gated_delta, kda
+from tests.mixers.recurrences.gated_delta import delta, deltaproduct, gated_delta, gated_delta2, kda
 from tests.mixers.recurrences.gla import gla
 from tests.mixers.recurrences.guards import GUARDS
 from tests.mixers.recurrences.hgrn2 import hgrn2
@@ -92,6 +92,16 @@ NAMES: dict[str, dict[str, str]] = {
         **{f"{name}_{end}.weight": f"{name}_{end}" for name in ("decay", "gate") for end in ("in", "out")},
         **{"decay_out.bias": "b_a", "gate_out.bias": "b_g"},
     },
+    "deltaproduct": {
+        **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "a", "b", "g")},
+        **{"w_a.bias": "b_a", "a_log": "a_log", "conv.weight": "taps", "norm.weight": "gain", "w_o.weight": "w_out"},
+    },
+    "gated_delta2": {
+        **{f"w_{name}.weight": f"w_{name}" for name in ("qkv", "b", "w")},
+        **{"conv.weight": "taps", "norm.weight": "gain", "w_o.weight": "w_out", "a_log": "a_log"},
+        **{f"{name}_{end}.weight": f"{name}_{end}" for name in ("decay", "gate") for end in ("in", "out")},
+        **{"decay_out.bias": "b_a", "gate_out.bias": "b_g"},
+    },
     "performer": {**PROJECTIONS, "directions": "omega"},
     "rfa": {
         **PROJECTIONS,
@@ -161,6 +171,7 @@ def rwkv(x: Array, w: Weights) -> Array:
     return time_mixing(x, {**w, "decay": np.exp(w["log_decay"])})
 
 
+THREE_STEPS = {"steps": 3, "decay": False, "gate": False, "negative": False}
 CASES: dict[str, tuple[dict, Recurrence]] = {
     "linear, 1 head": ({"kind": "linear", "heads": 1}, linear_of(1)),
     "linear, 2 heads": ({"kind": "linear", "heads": 2}, linear_of(2)),
@@ -207,6 +218,16 @@ CASES: dict[str, tuple[dict, Recurrence]] = {
     "delta": ({"kind": "delta", "heads": 2}, lambda x, w: delta(x, w, 2, strongest=1.0)),
     "delta, negative": ({"kind": "delta", "heads": 1, "negative": True}, lambda x, w: delta(x, w, 1, strongest=2.0)),
     "kda": ({"kind": "kda", "heads": 2, "rank": 3}, lambda x, w: kda(x, w, 2)),
+    "deltaproduct": ({"kind": "deltaproduct", "heads": 2}, lambda x, w: deltaproduct(x, w, 2, 2, 2, 2.0, 3)),
+    "deltaproduct, 3 steps, shared keys, no decay": (
+        {**{"kind": "deltaproduct", "heads": 1, "value_heads": 2, "key_width": 4, "value_width": 3}, **THREE_STEPS},
+        lambda x, w: deltaproduct(x, w, 1, 2, 3, 1.0, 4),
+    ),
+    "gated_delta2": ({"kind": "gated_delta2", "heads": 2, "rank": 3}, lambda x, w: gated_delta2(x, w, 2, 1.0)),
+    "gated_delta2, negative": (
+        {"kind": "gated_delta2", "heads": 1, "gate_bias": False, "negative": True},
+        lambda x, w: gated_delta2(x, w, 1, 2.0),
+    ),
     "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
     "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
     "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),

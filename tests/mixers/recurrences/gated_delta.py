@@ -4,9 +4,12 @@
     q, k, v = silu(conv(x W)),  q and k over their length,  α = exp(-A softplus(x W_a + b_a)),  β = c σ(x W_b)
     out = (o / √(mean of o² + ε) ∘ gain ∘ silu(x W_g)) W_o
     DeltaNet: α = 1, no gate.   KDA: α a vector over the keys' channels, S_{t-1} diag(α_t) (I - β_t k_t k_tᵀ); gate σ
+    Gated DeltaNet-2, as its paper has it, S (K, V): S_t = (I - k_t (b_t ∘ k_t)ᵀ) diag(α_t) S_{t-1} + k_t (w_t ∘ v_t)ᵀ
+    DeltaProduct, S (K, V): A_t = ∏_{j=n…1} (I - β_j k_j k_jᵀ), B_t = Σ_j (∏_{l=n…j+1} (I - β_l k_l k_lᵀ)) β_j k_j v_jᵀ,
+    S_t = α_t A_t S_{t-1} + B_t
 
 Source: Yang et al., arXiv:2412.06464, section 3.1; A and b_a as in flash-linear-attention; arXiv:2406.06484; Kimi
-Team, arXiv:2510.26692, Eq. 1.
+Team, arXiv:2510.26692, Eq. 1; Hatamizadeh et al., arXiv:2605.22791; Siems et al., arXiv:2502.10297, section 4.
 """
 
 import math
@@ -84,3 +87,46 @@ def kda(x: Array, w: Weights, heads: int) -> Array:
         alpha = np.exp(-math.exp(w["a_log"][h]) * rates[:, part])
         Y[:, part] = normed(delta_rule(q, k, v, alpha, strengths[:, h]), w["gain"], 1e-5)
     return out(Y * gates, w)
+
+
+def gated_delta2(x: Array, w: Weights, heads: int, strongest: float) -> Array:
+    """x (T, D) -> (T, D)."""
+    erased, written = (each(sigmoid, projected(x, w[name])) for name in ("w_b", "w_w"))
+    rates = each(softplus, projected(projected(x, w["decay_in"]), w["decay_out"]) + w["b_a"])
+    gates, Y = each(sigmoid, projected(projected(x, w["gate_in"]), w["gate_out"]) + w.get("b_g", 0.0)), np.zeros_like(x)
+    for h in range(heads):
+        q, k, v, part = of_equal_widths(x, w, h, heads)
+        K = k.shape[1]
+        S, y = np.zeros((K, K)), np.zeros_like(v)
+        for t in range(len(x)):
+            alpha, b = np.exp(-math.exp(w["a_log"][h]) * rates[t, part]), strongest * erased[t, part]
+            S = (np.eye(K) - np.outer(k[t], b * k[t])) @ np.diag(alpha) @ S + np.outer(k[t], written[t, part] * v[t])
+            y[t] = S.T @ q[t] / math.sqrt(K)
+        Y[:, part] = normed(y, w["gain"], 1e-5)
+    return out(Y * gates, w)
+
+
+def deltaproduct(x: Array, w: Weights, heads: int, value_heads: int, n: int, strongest: float, K: int) -> Array:
+    """x (T, D) -> (T, D); columns of keys, values and strengths by step, then by head."""
+    made = projected(x, w["w_qkv"])
+    made, V = each(silu, convolved(made, w["taps"].T, np.zeros(made.shape[1]))), len(w["w_out"]) // value_heads
+    strengths, Y = strongest * each(sigmoid, projected(x, w["w_b"])), np.zeros((len(x), value_heads * V))
+    for h in range(value_heads):
+        of = h * heads // value_heads
+        S = np.zeros((K, V))
+        for t, row in enumerate(made):
+            A, added = np.eye(K), np.zeros((K, V))
+            for j in range(n):
+                k = unit(row[(heads * (1 + j) + of) * K :][:K])
+                v = row[heads * (1 + n) * K + (value_heads * j + h) * V :][:V]
+                beta = strengths[t, value_heads * j + h]
+                moved = np.eye(K) - beta * np.outer(k, k)
+                A, added = moved @ A, moved @ added + beta * np.outer(k, v)
+            alpha = 1.0
+            if "w_a" in w:
+                logit = projected(x[t : t + 1], w["w_a"])[0, h] + w["b_a"][h]
+                alpha = math.exp(-math.exp(w["a_log"][h]) * softplus(logit))
+            S = alpha * A @ S + added
+            Y[t, h * V : (h + 1) * V] = S.T @ unit(row[of * K : (of + 1) * K]) / math.sqrt(K)
+        Y[:, h * V : (h + 1) * V] = normed(Y[:, h * V : (h + 1) * V], w["gain"], 1e-5)
+    return out(Y * each(silu, projected(x, w["w_g"])) if "w_g" in w else Y, w)

@@ -15,85 +15,40 @@ Qwen3-Next has `value_heads` twice the heads, and widths of its own.
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, final
+from typing import ClassVar, Literal, final
 
-import torch
-from pydantic import Field
-from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch import nn
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span, sigmoid
+from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
-from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
-from seqloom.core.view import View
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
 from seqloom.ops.delta_inputs import inputs
-from seqloom.ops.delta_inputs.price import price as inputs_price
 from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.price import price
-from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
-from seqloom.ops.selective_scan.beginning import begin_steps_
-from seqloom.ops.short_convolution import ShortConvolution
-
-TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
 @final
-class GatedDelta(PackedMixer):
+class GatedDelta(DeltaByHead):
     """The gated delta rule over `dim` channels. State: the convolution's last inputs, and S (B, H', K, V)."""
 
-    traits = TRAITS
+    w_a: Linear
+    a_log: nn.Parameter
+    w_g: Linear
 
     def __init__(self, dim: int, config: "GatedDeltaConfig") -> None:
-        super().__init__()
-        self.dim, self.heads, self.value_heads = dim, config.heads, config.value_heads or config.heads
-        if not config.key_width and 3 * dim < 4 * self.heads:
-            raise ValueError(f"3/4 of dim {dim} is too narrow for {self.heads} heads: choose fewer, or set key_width")
-        if self.value_heads % self.heads:
-            raise ValueError(f"{self.value_heads} value heads are no multiple of {self.heads} heads: choose one")
-        self.K = config.key_width or 3 * dim // (4 * self.heads)
-        self.V = config.value_width or 2 * self.K
-        self.keys = self.heads, self.K
-        self.strongest = 2.0 if config.negative else 1.0
-        keys, values = self.heads * self.K, self.value_heads * self.V
-        self.w_qkv = Linear(dim, 2 * keys + values, bias=False)
-        self.conv = ShortConvolution(2 * keys + values, config.kernel)
-        self.w_a, self.w_b = Linear(dim, self.value_heads), Linear(dim, self.value_heads, bias=False)
-        self.a_log = nn.Parameter(torch.empty(self.value_heads))
-        self.w_g, self.w_o = Linear(dim, values, bias=False), Linear(values, dim, bias=False)
-        self.norm = HeadNorm(self.value_heads, self.V, "silu", config.norm_eps)
-        self._init()
-
-    @override
-    def reset(self, std: float) -> None:
-        """The rates and the taps are drawn again too."""
-        super().reset(std)
-        self._init()
-
-    @override
-    def param_groups(self) -> list[dict[str, Any]]:
-        rates = [self.a_log, self.w_a.bias]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
-        return [{"params": rest}, {"params": rates, "weight_decay": 0.0}]
-
-    @property
-    @override
-    def memory(self) -> Memory:
-        return {"window": self.conv.entry, "S": Entry((self.value_heads, self.K, self.V), "wide")}
+        super().__init__(dim, config)
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        g, strength = self._rates(x)  # (B, T, H')
-        q, write, v, erase = (
-            part.transpose(1, 2) for part in inputs(convolved, g.exp()[..., None], strength, *self.keys)
-        )
+        g, strength = self.log_decay(x), self.strength(x).squeeze(-2)  # (B, T, H')
+        of_keys = inputs(convolved, g.exp()[..., None], strength, self.heads, self.K)
+        q, write, v, erase = (part.transpose(1, 2) for part in of_keys)
         y, S = delta(q, write, v, erase, None, g.transpose(1, 2), state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.w_g(x))), {**window, "S": S}
 
@@ -107,47 +62,17 @@ class GatedDelta(PackedMixer):
         return super().advance(x, state, reuse) if found is None else found
 
     @override
-    def views(self, x: Stream) -> list[View]:
-        g, strength = self._rates(x[0])
-        return [
-            View("decay", "how much of the state a token leaves", ("token", "head"), g.exp()),
-            View("write", "how much of what a key reads is replaced: β", ("token", "head"), strength),
-        ]
-
-    @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, H, K = span.rows, self.value_heads, self.K
-        rates = Cost(mul=rows * H, add=rows * H, exp=2 * rows * H, other=2 * rows * H) + sigmoid(rows * H).parallel()
-        doubled = Cost(mul=rows * H * (self.strongest != 1.0))
-        read, rule = inputs_price(rows, self.heads, H, K, 1), price(rows, H, K, self.V, "head")
-        return self.w_qkv, self.conv, read, rates, doubled, rule, self.norm, self.w_o
-
-    def _rates(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """g and β (…, H')."""
-        logits = self.w_a(x)
-        g = -self.a_log.expand_as(logits).exp() * softplus(logits)
-        strength = torch.sigmoid(self.w_b(x))
-        return g, strength if self.strongest == 1.0 else self.strongest * strength
-
-    @torch.no_grad()
-    def _init(self) -> None:
-        self.conv.init()
-        self.a_log.copy_(torch.rand_like(self.a_log).mul_(16).clamp_(min=1e-3).log_())
-        begin_steps_(self.w_a.bias)
+        rows, H = span.rows, self.value_heads
+        scaled = Cost(mul=2 * rows * H * self.K, exp=rows * H, path=("multiplication",))  # erase and write
+        return *self.before(rows), scaled, price(rows, H, self.K, self.V, "head"), self.norm, self.w_o
 
 
 @register
-class GatedDeltaConfig(MixerConfig):
+class GatedDeltaConfig(DeltaByHeadSettings):
     """The gated delta rule. It looks back on everything: a context only sizes the model's positions."""
 
     kind: Literal["gated_delta"] = "gated_delta"
-    heads: int = Field(4, ge=1, description="heads of queries and keys")
-    value_heads: int = Field(0, ge=0, description="heads of values, a multiple of heads; 0 for as many")
-    key_width: int = Field(0, ge=0, description="width of a key; 0 for 3/4 of dim over all heads, rounded down")
-    value_width: int = Field(0, ge=0, description="width of a value; 0 for twice that of a key")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
-    negative: bool = Field(False, description="a token may replace up to twice what its key reads")
-    norm_eps: float = Field(1e-5, gt=0, description="what is added to the mean square in each head's norm")
     traits: ClassVar = TRAITS
     examples: ClassVar = (
         {"heads": 2, "negative": True},

@@ -14,77 +14,35 @@ which this computes. b_g is of the program there; Kimi Linear as published has n
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, final
+from typing import ClassVar, Literal, final
 
 import torch
-from pydantic import Field
-from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
-from seqloom.core.mixer_config import MixerConfig, Rounding, register
+from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
-from seqloom.mixers.base import PackedMixer
+from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
 from seqloom.ops.delta_inputs import inputs
-from seqloom.ops.delta_inputs.price import price as inputs_price
 from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.price import price
-from seqloom.ops.head_norm import HeadNorm
-from seqloom.ops.projection import Linear
-from seqloom.ops.selective_scan.beginning import begin_steps_
-from seqloom.ops.short_convolution import ShortConvolution
-
-TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
 @final
-class KDA(PackedMixer):
+class KDA(DeltaByChannel):
     """Kimi Delta Attention over `dim` channels. State: the convolution's last inputs, and S (B, H, K, K)."""
 
-    traits = TRAITS
-
     def __init__(self, dim: int, config: "KDAConfig") -> None:
-        super().__init__()
-        if dim % config.heads:
-            raise ValueError(f"dim {dim} is not divisible by heads {config.heads}: choose heads that divide dim")
-        self.dim, self.heads, self.K = dim, config.heads, dim // config.heads
-        rank = config.rank or self.K
-        self.w_qkv, self.w_o = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
-        self.conv = ShortConvolution(3 * dim, config.kernel)
-        self.decay_in, self.decay_out = Linear(dim, rank, bias=False), Linear(rank, dim)
-        self.gate_in, self.gate_out = Linear(dim, rank, bias=False), Linear(rank, dim, bias=config.gate_bias)
-        self.w_b = Linear(dim, self.heads, bias=False)
-        self.a_log = nn.Parameter(torch.empty(self.heads))
-        self.norm = HeadNorm(self.heads, self.K, "sigmoid", config.norm_eps)
-        self._init()
-
-    @override
-    def reset(self, std: float) -> None:
-        """The rates and the taps are drawn again too."""
-        super().reset(std)
-        self._init()
-
-    @override
-    def param_groups(self) -> list[dict[str, Any]]:
-        rates = [self.a_log, self.decay_out.bias]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
-        return [{"params": rest}, {"params": rates, "weight_decay": 0.0}]
-
-    @property
-    @override
-    def memory(self) -> Memory:
-        return {"window": self.conv.entry, "S": Entry((self.heads, self.K, self.K), "wide")}
+        super().__init__(dim, config, strengths=config.heads)
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        g, strength = self._log_decay(x), torch.sigmoid(self.w_b(x))  # (B, T, H, K), (B, T, H)
+        g, strength = self.log_decay(x), torch.sigmoid(self.w_b(x))  # (B, T, H, K), (B, T, H)
         q, write, v, erase = (part.transpose(1, 2) for part in inputs(convolved, g.exp(), strength, self.heads, self.K))
         y, S = delta(q, write, v, erase, None, g.transpose(1, 2), state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
@@ -101,48 +59,24 @@ class KDA(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        decay = self._log_decay(x[0]).exp().flatten(1)
         strength = torch.sigmoid(self.w_b(x[0]))
-        return [
-            View("decay", "how much of its channel of the state a token leaves", ("token", "channel"), decay),
-            View("write", "how much of what a key reads is replaced: β", ("token", "head"), strength),
-        ]
+        write = View("write", "how much of what a key reads is replaced: β", ("token", "head"), strength)
+        return [self.decay_view(x[0]), write]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
-        rates = Cost(mul=n, add=n, exp=n + rows * H, other=n + rows * H) + sigmoid(rows * H).parallel()
-        read, rule = inputs_price(rows, H, H, K, K), price(rows, H, K, K, "channel")
-        return self.w_qkv, self.conv, rates, read, rule, self.norm, self.w_o
-
-    def _log_decay(self, x: Tensor) -> Tensor:
-        """g (…, H, K)."""
-        logits = self.decay_out(self.decay_in(x)).unflatten(-1, (self.heads, self.K))
-        return -self.a_log.expand(logits.shape[:-1]).exp()[..., None] * softplus(logits)
-
-    @torch.no_grad()
-    def _init(self) -> None:
-        self.conv.init()
-        self.a_log.copy_(torch.rand_like(self.a_log).mul_(15).add_(1).log_())
-        begin_steps_(self.decay_out.bias)
+        strengths = sigmoid(rows * H).parallel()
+        scaled = Cost(mul=2 * n, exp=n, path=("multiplication",))  # erase and write
+        return *self.before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
 
 
 @register
-class KDAConfig(MixerConfig):
+class KDAConfig(DeltaByChannelSettings):
     """Kimi Delta Attention. It looks back on everything: a context only sizes the model's positions."""
 
     kind: Literal["kda"] = "kda"
-    heads: int = Field(4, ge=1, description="heads; divides dim")
-    rank: int = Field(0, ge=0, description="rank of the matrices of the decay and of the gate; 0 for a head's width")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
-    gate_bias: bool = Field(True, description="whether the gate has biases")
-    norm_eps: float = Field(1e-5, gt=0, description="what is added to the mean square in each head's norm")
     traits: ClassVar = TRAITS
-    rounding: ClassVar = Rounding(
-        384,
-        "q, k and a head's output are each divided by the length of their few channels, which may be near 0: three "
-        "times what such a norm may lose in `retention`; the rate's slope adds all tokens and channels, of both signs",
-    )
     examples: ClassVar = ({"heads": 2}, {"heads": 1, "rank": 2, "kernel": 2, "gate_bias": False})
 
     @override

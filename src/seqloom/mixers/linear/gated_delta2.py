@@ -1,0 +1,98 @@
+"""Gated DeltaNet-2: Kimi Delta Attention that chooses channel by channel what a key erases and what a value writes.
+
+    (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases but b_a and b_g
+    q, k over √(Σ² + 1e-6),   q / √K            per head
+    g = -e^a softplus(x A₁ A₂ + b_a)            one for each channel of the keys, a per head; A₁ A₂ of rank R
+    b = σ(x W_b), or 2σ(x W_b)                  what is erased, for each channel of the keys
+    w = σ(x W_w)                                what is written, for each channel of the values
+    S' = diag(e^{g_t}) S_{t-1},   S_t = S' + k_tᵀ (w_t ∘ v_t - (b_t ∘ k_t) S'),   y_t = q_t S_t             per head
+    out = (norm(y) ∘ σ(x G₁ G₂ + b_g)) W_o      norm(y) = y / √(mean of y² + ε) ∘ gain, per head, one gain for all
+
+With b = w = β, one number per head, it is `kda`. That never lengthens a state into which nothing is written; this can,
+by up to √(4/3) per token, and without bound where nothing fades, for I - kᵀ(b ∘ k) is not symmetric. Before training
+e^a is uniform in (1, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
+
+Source: Hatamizadeh et al., Gated DeltaNet-2, arXiv:2605.22791, whose recurrence is
+S_t = (I - k_t (b_t ∘ k_t)ᵀ) diag(α_t) S_{t-1} + k_t (w_t ∘ v_t)ᵀ; all around it as the layer `GatedDeltaNet2` of
+flash-linear-attention, adapted from the authors' program, which this computes. There several heads of values may share
+a key and may be wider than it; here they are as many and as wide as the keys, which is the default there.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.cost import Cost, Span, sigmoid
+from seqloom.core.layer import Layer
+from seqloom.core.mixer_config import register
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
+from seqloom.core.view import View
+from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
+from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule.price import price
+from seqloom.ops.projection import Linear
+
+
+@final
+class GatedDelta2(DeltaByChannel):
+    """Gated DeltaNet-2 over `dim` channels. State: the convolution's last inputs, and S (B, H, K, K)."""
+
+    def __init__(self, dim: int, config: "GatedDelta2Config") -> None:
+        super().__init__(dim, config, strengths=dim)
+        self.w_w = Linear(dim, dim, bias=False)
+        self.strongest = 2.0 if config.negative else 1.0
+
+    @override
+    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        q, k, v, window = self.queries_keys_values(x, state, lengths)
+        of_channels = self.log_decay(x), self._by_head(self._erased(x)), self._by_head(self._written(x))
+        g, b, w = (tensor.transpose(1, 2) for tensor in of_channels)  # (B, H, T, K)
+        y, S = delta(q, k, w * v, g.exp() * (b * k), None, g, state["S"] if state else None, lengths=lengths)
+        return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        per = ("token", "channel")
+        return [
+            self.decay_view(x[0]),
+            View("erase", "how much of a key's channel reads what is erased: b", per, self._erased(x[0])),
+            View("write", "how much of a value's channel is written: w", per, self._written(x[0])),
+        ]
+
+    @override
+    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
+        rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
+        strengths = sigmoid(2 * n).parallel() + Cost(mul=n * (self.strongest != 1.0))
+        scaled = Cost(mul=3 * n, exp=n, path=("multiplication", "multiplication"))  # erase twice, and the value
+        return *self.before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
+
+    def _erased(self, x: Tensor) -> Tensor:
+        """b (…, D)."""
+        b = torch.sigmoid(self.w_b(x))
+        return b if self.strongest == 1.0 else self.strongest * b
+
+    def _written(self, x: Tensor) -> Tensor:
+        """w (…, D)."""
+        return torch.sigmoid(self.w_w(x))
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, self.K))
+
+
+@register
+class GatedDelta2Config(DeltaByChannelSettings):
+    """Gated DeltaNet-2. It looks back on everything: a context only sizes the model's positions."""
+
+    kind: Literal["gated_delta2"] = "gated_delta2"
+    negative: bool = Field(False, description="a key may erase up to twice what it reads")
+    traits: ClassVar = TRAITS
+    examples: ClassVar = ({"heads": 2}, {"heads": 1, "rank": 2, "kernel": 2, "gate_bias": False, "negative": True})
+
+    @override
+    def make(self, layer: Layer) -> GatedDelta2:
+        return GatedDelta2(layer.dim, self)

@@ -1,0 +1,110 @@
+"""Several steps of the delta rule per token, as DeltaProduct takes them; the state fades once, before the first.
+
+    S_{t,0} = e^{g_t} S_{t-1}
+    S_{t,j} = S_{t,j-1} + β_{t,j} k_{t,j}ᵀ (v_{t,j} - k_{t,j} S_{t,j-1})        j = 1 … n
+    S_t = S_{t,n},     y_t = q_t S_t                                            per head; g ≤ 0, or no g
+
+So S is multiplied by a product of n matrices I - β kᵀk, each of rank 1 besides the identity; with β = 2 and keys of
+length 1 they are reflections. `micro_steps` computes it as the delta rule over n T tokens.
+
+Source: Siems et al., DeltaProduct, arXiv:2502.10297, section 4. Nothing differs.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, promote_types
+
+from seqloom.core.shapes import Lengths
+from seqloom.ops.delta_steps import micro_steps, price, reference
+from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op, Streamed
+from seqloom.ops.pack import within
+
+SIGNATURE = Signature(
+    "delta_steps",
+    Argument("q", "B H T K", "real"),
+    Argument("k", "B H T N K", "real"),
+    Argument("v", "B H T N V", "real"),
+    Argument("strength", "B H T N", "real"),
+    Argument("log_decay", "B H T", "real", optional=True),
+    Argument("state", "B H K V", "real", optional=True),
+    Argument("lengths", "B", "integer", optional=True),
+)
+
+
+def delta_steps(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T N K"],
+    v: Float[Tensor, "B H T N V"],
+    strength: Float[Tensor, "B H T N"],
+    log_decay: Float[Tensor, "B H T"] | None = None,
+    state: Float[Tensor, "B H K V"] | None = None,
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
+
+    `strength` is β, `log_decay` g, nowhere above 0 (which is not looked at). `state` is S before the first token, None
+    for zeros. Sums are in float32 or better, so the state is too. With `lengths` (B,) a row holds so many tokens, then
+    padding, and its state is that after them. Raises ValueError where shapes do not agree.
+
+    Backends: `reference` step by step; `micro_steps`, by whichever backend of the delta rule is chosen.
+    """
+    SIGNATURE.bind(q, k, v, strength, log_decay, state, lengths)
+    (B, H, T, K), V, dtype = q.shape, v.shape[4], v.dtype
+    exact = promote_types(dtype, promote_types(q.dtype, torch.float32))
+    q, k, v, strength = (x.to(exact) for x in (q, k, v, strength))
+    g, before = (None if x is None else x.to(exact) for x in (log_decay, state))
+    if lengths is not None:  # there nothing is written or erased, and nothing fades
+        real = within(lengths, T)[:, None, :, None]
+        q, strength = (torch.where(real, x, 0.0) for x in (q, strength))
+        k, v = (torch.where(real[..., None], x, 0.0) for x in (k, v))
+        g = None if g is None else torch.where(real[..., 0], g, 0.0)
+    if 0 in (T, V):
+        nothing = v.new_zeros(B, H, K, V)
+        return v.new_zeros(B, H, T, V, dtype=dtype), nothing if before is None else before.clone()
+    y, after = OP[OP.choose(q)](q, k, v, strength, g, before)
+    return y.to(dtype), after
+
+
+def by_size(q: Tensor) -> str:
+    """The only fast backend."""
+    return "micro_steps"
+
+
+def _on(steps: int, decays: bool) -> Streamed:
+    """Reading on, heads last; keys so short that the state stays small."""
+
+    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+        def run(*given: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            q, k, v, strength, *g = (x.transpose(1, 2) for x in given)
+            y, after = delta_steps(q, k, v, strength, g[0] if g else None, state, lengths=lengths)
+            return y.transpose(1, 2), after
+
+        K = CHANNELS // 4
+        k, v = draw(B, T, 4, steps, K) / 4, draw(B, T, 4, steps, K)
+        of = draw(B, T, 4, K), k, v, draw(B, T, 4, steps).sigmoid()
+        return run, (*of, -draw(B, T, 4).square()) if decays else of
+
+    return streamed
+
+
+def _whole(steps: int, decays: bool) -> Example:
+    def whole(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+        run, given = _on(steps, decays)(draw, B, T)
+        y, after = run(*given, state=draw(B, 4, CHANNELS // 4, CHANNELS // 4) if decays else None)
+        return y, after
+
+    return whole
+
+
+OP = Op(
+    "delta_steps",
+    {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps.delta_steps)},
+    rule=by_size,
+    examples=(_whole(2, True), _whole(3, False)),
+    price=price,
+    streamed=(_on(2, True), _on(3, False)),
+)
