@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from statistics import quantiles
 
-from harness import append
+from harness import append, gate
 
 from seqloom.analysis.others import loaded, watch
 
@@ -89,8 +89,14 @@ def compared(before, after, mixer, what):
     }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Two rows for each mixer."""
+    gate("tests/recordings")
     before, after = Checkout(sys.argv[1]), Checkout(sys.argv[2])
     names = sys.argv[3:] or [name for name in before.mixers if name in after.mixers]
     for name in names:
         append("versions", [compared(before, after, name, what) for what in ("sublayer", "token")])
+
+
+if __name__ == "__main__":
+    main()

@@ -321,6 +321,7 @@ def test_every_public_function_is_in_the_table() -> None:
             "fit",
             "output",
             "reset",
+            "take_lookup",
             "take_vectors",
             "take_windows",
         }

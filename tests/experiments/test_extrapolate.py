@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.cli.extrapolate import extrapolate, whole_numbers
+from seqloom.cli.extrapolate import extrapolate
+from seqloom.cli.options import sizes
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
 from seqloom.experiments.extrapolate import Extrapolate
@@ -135,4 +136,4 @@ def test_what_is_asked_for_must_fit(runs: list[Path], tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "32,", "0", "-1", "32;64", "1e3"])
 def test_lengths_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="--lengths is some whole numbers from 1"):
-        whole_numbers("--lengths", text)
+        sizes("--lengths", text)

@@ -20,7 +20,7 @@ class Group:
     """arguments of pytest, the fastest first, since the first failure ends it
 
     `{package}` is the folder, or the file without its ending, beneath `src/seqloom/ops`; an op without tests by its
-    name has those of the mixers that are built on it.
+    name has those that import it and those of the mixers that are built on it.
     """
 
     def sources(self, root: Path = ROOT) -> list[Path]:
@@ -35,7 +35,7 @@ class Group:
         result: list[str] = []
         for argument in self.tests:
             filled = argument.format(package=package)
-            result += (_matching(filled, root) or _of_mixers(package, root)) if "*" in filled else [filled]
+            result += (_matching(filled, root) or _of_users(package, root)) if "*" in filled else [filled]
         return result
 
 
@@ -43,12 +43,18 @@ def _matching(glob: str, root: Path) -> list[str]:
     return [str(path.relative_to(root)) for path in sorted(root.glob(glob))]
 
 
-def _of_mixers(package: str, root: Path) -> list[str]:
-    """The tests of the mixers whose file imports an op, by the names of these files."""
-    imports = re.compile(rf"^from seqloom\.ops(\.{package}\b| import .*\b{package}\b)", re.MULTILINE)
-    files = sorted((root / "src/seqloom/mixers").rglob("*.py"))
-    users = [path.stem for path in files if imports.search(path.read_text(encoding="utf-8"))]
-    return [test for user in users for test in _matching(f"tests/mixers/test_{user}*.py", root)]
+def _of_users(package: str, root: Path) -> list[str]:
+    """The tests that import an op, and those of the mixers whose file does, by the names of these files."""
+    imports = re.compile(rf"^from seqloom\.ops(\.{package}\b| import [^)]*?\b{package}\b)", re.MULTILINE)
+
+    def users(folder: str) -> list[Path]:
+        files = sorted((root / folder).rglob("*.py"))
+        return [path for path in files if imports.search(path.read_text(encoding="utf-8"))]
+
+    tests = [str(path.relative_to(root)) for path in users("tests/ops") if path.name.startswith("test_")]
+    tests += _matching(f"tests/mixers/test_{package}*.py", root)
+    mixers = [_matching(f"tests/mixers/test_{path.stem}*.py", root) for path in users("src/seqloom/mixers")]
+    return tests + [test for of_mixer in mixers for test in of_mixer]
 
 
 MARKS = ("-m", "not slow and not graph and not demo and not browser")
