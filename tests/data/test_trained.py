@@ -73,4 +73,4 @@ def test_trained_policies_do_far_better_than_chance(name: str, least: float) -> 
 @pytest.mark.slow
 def test_the_pendulum_is_swung_higher_than_by_chance() -> None:
     chance = record("Pendulum-v1", "random", 20, 0).returns.mean()
-    assert record("Pendulum-v1", "trained", 20, 0).returns.mean() > chance + 300
+    assert record("Pendulum-v1", "trained", 20, 0).returns.mean() > chance + 150

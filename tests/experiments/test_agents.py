@@ -121,7 +121,7 @@ def test_a_point_is_the_mean_over_seeds() -> None:
         [agents_page.AS_ASKED, 5, 5, 5, 5],
         [agents_page.AS_ASKED, 9, 9, 9, 9],
     ]
-    assert ["he, return asked, rewards at the end", 5, 1, 1, 1] in [list(row) for row in late]
+    assert ["he, late rewards", 5, 1, 1, 1] in [list(row) for row in late]
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,17 @@ from typing import Any, ClassVar, Self, final
 
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
-from seqloom.report.charts.style import looks
+from seqloom.report.charts.style import Look, looks
 from seqloom.report.results import read
 
 Rows = Sequence[Mapping[str, Any]]
 SEEDS = ("lowest seed", "highest seed")
 AS_ASKED = "reached = asked"
 """the line of a model that does as it is told"""
+SHORT = {"return asked, rewards at the end": "late rewards", "return asked": "asked", "cloning, best": "cloning"}
+"""what learners are called next to their lines, which have little room"""
+NEUTRAL = Look(11, (2, 3), "cross")
+"""and how it is drawn"""
 
 
 @final
@@ -39,7 +43,10 @@ def _by_mixer(row: Mapping[str, Any]) -> str:
 
 
 def _by_learner(row: Mapping[str, Any]) -> str:
-    return f"{row['mixer']}, {row['learner']}"
+    learner = str(row["learner"])
+    for long, short in SHORT.items():
+        learner = learner.replace(long, short)
+    return f"{row['mixer']}, {learner}"
 
 
 EPISODES = Axis("episodes", "recorded episodes", log=True)
@@ -101,9 +108,7 @@ def chart(rows: Rows, finding: Finding) -> Chart:
     """One of the four charts, of the rows of one source."""
     table = points([row for row in rows if finding.name in row["findings"]], finding)
     x = Axis(finding.x.column, finding.x.label, finding.x.log, sorted(set(table.numbers(finding.x.column))))
-    recorded = {str(row["mixer"]) for row in rows}
-    kinds = {str(name): kind for name in table.column("model") for kind in recorded if str(name).startswith(kind)}
-    look = looks(list(dict.fromkeys(str(name) for name in table.column("model"))), kinds)
+    look = looks(list(dict.fromkeys(str(name) for name in table.column("model")))) | {AS_ASKED: NEUTRAL}
 
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves
