@@ -1,7 +1,8 @@
 """The board in the docs: a section with the five decisions and the table, and the charts.
 
 They are made from results/board.jsonl, results/board_times.jsonl and results/recall_trained.jsonl, as far as these
-exist. `python -m docs.making.images` draws the charts; no page includes the section before the board is finished.
+exist. `python -m docs.making.images` draws the charts. docs/choose.md includes the section, which names the rows that
+are not finished.
 """
 
 from pathlib import Path
@@ -42,7 +43,7 @@ def section(results: Path = RESULTS) -> str | None:
         markdown(tuple(table.head(times)), [tuple(line) for line in table.lines(board, times)]),
         "\n".join(f"- {note}" for note in table.notes(board)),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def lines(results: Path = RESULTS) -> list[str]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs.making import board
 from docs.making.command import exit_code
 from docs.making.decision import decision
 from docs.making.needs import LOSS, LOSSES, NEAR, TIE, TIME, Need, Row, needs
@@ -64,6 +65,7 @@ def page(path: Path = ROWS) -> str | None:
     parts = [
         "# Choose",
         decision(),
+        *filter(None, [board.section()]),
         "## For your need",
         f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "
         f"{_sizes(rows[0])}. [What is a tie](#what-these-rows-do-not-say) is defined below.",

@@ -71,9 +71,9 @@ def smallest(board: Board) -> str:
     least = [value for value in known if value is not None]
     if not least:
         return "No decision could be settled yet: that takes at least three seeds of both rows."
+    span = f"{min(least):.4f}" if len(least) == 1 else f"{min(least):.4f} to {max(least):.4f}"
     return (
-        f"The smallest difference that the decisions could have settled: {min(least):.4f} to {max(least):.4f} bits per "
-        "byte, after Holm's correction."
+        f"The smallest difference that the decisions could have settled: {span} bits per byte, after Holm's correction."
     )
 
 
