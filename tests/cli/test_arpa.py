@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from seqloom.cli.arpa import VISIBLE
 
 import seqloom as package
+from seqloom.cli.conversion import VISIBLE
 from tests.cli.conftest import Answer
 from tests.cli.test_bad_input import refused
 from tests.training.running import tiny

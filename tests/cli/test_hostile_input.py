@@ -22,6 +22,7 @@ from tests.special_files import KINDS, special
 Seqloom = Callable[..., Answer]
 
 HEALTHY = {
+    "agents": ["he", "--episodes", "4", "--contexts", "2", "--out", "new"],
     "arpa": ["{run}", "--out", "new"],
     "bench": ["he"],
     "build": ["{run}", "--data", "stories:3", "--out", "new"],
@@ -37,6 +38,7 @@ HEALTHY = {
     "exits": ["{run}", "--data", "stories:3", "--out", "new"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
+    "maze": ["lstm", "--lengths", "10", "--out", "new"],
     "markov_gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
@@ -57,6 +59,7 @@ UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
     *(("calibrate", "--longest"), ("exits", "--batches")),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
+    *(("agents", "--jobs"), ("maze", "--jobs")),
     *(("markov_gap", "--jobs"), ("evaluate", "--batch"), ("distill", "--batch")),
     *(("vectors", f"--{each}") for each in ("window", "negative", "least", "epochs")),
     ("nearest", "--count"),

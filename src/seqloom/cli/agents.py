@@ -39,7 +39,7 @@ def agents(
     contexts: Annotated[str, typer.Option(help="steps of a window, as 1,10,50")] = "1,2,5,10,20,50",
     best: Annotated[str, typer.Option(help="percent of the episodes that are cloned, the best ones")] = "10,100",
     asked: Annotated[int, typer.Option(help="returns that are asked for, from the lowest recorded to the highest")] = 6,
-    played: Annotated[int, typer.Option(help="episodes that are played for each of them")] = 20,
+    played: Annotated[int, typer.Option(help="episodes that are played for each", min=1, max=10**4)] = 20,
     batches: Batches = 300,
     seeds: Seeds = 1,
     change: Changes = None,
