@@ -3,9 +3,11 @@
     seqloom verify examples.public_layers:TransformersMamba
     seqloom verify examples.public_layers:TransformersRwkv
     seqloom verify examples.public_layers:MambapyBlock
+    seqloom verify examples.public_layers:XTransformersDecoder
 
-The packages are those of `pip install seqloom[peers]`. A wrapper builds the layer as its model does, so that its
-weights are initialized, and names what the layer itself offers: its mask, and its state between tokens.
+The packages are those of `pip install seqloom[peers]`, and x-transformers. A wrapper builds the layer as its model
+does, so that its weights are initialized, and names what the layer itself offers: its mask, and its state between
+tokens.
 """
 
 import copy
@@ -91,3 +93,28 @@ class MambapyBlock(nn.Module):
 
     def step(self, x: Tensor, state: tuple[Tensor | None, Tensor]) -> tuple[Tensor, tuple[Tensor | None, Tensor]]:
         return self.block.step(x, state)
+
+
+@final
+class XTransformersDecoder(nn.Module):
+    """A `Decoder` of x-transformers of one layer with rotary positions, its mask, and the cache that it returns."""
+
+    def __init__(self, dim: int = 32) -> None:
+        super().__init__()
+        from x_transformers import Decoder
+
+        self.layers = Decoder(dim=dim, depth=1, heads=2, rotary_pos_emb=True)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.layers(x, mask=mask)
+
+    def start(self, batch: int) -> None:
+        return None
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        y, state = self.extend(x[:, None], state)
+        return y[:, 0], state
+
+    def extend(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        age = x.shape[1]  # with a cache, so many of the last tokens are read
+        return self.layers(x, cache=state, cache_age=age, input_not_include_cache=True, return_hiddens=True)
