@@ -31,9 +31,11 @@ def changes(**further: object) -> list[str]:
     return [f"{name}={value}" for name, value in values.items()]
 
 
-def _kept(gates: list[torch.Tensor], part: torch.nn.Module, read: tuple[torch.Tensor], found: torch.Tensor) -> None:
+def append_gate(
+    gates: list[torch.Tensor], part: torch.nn.Module, read: tuple[torch.Tensor], logits: torch.Tensor
+) -> None:
     """Appends the gate of every token that the model reads."""
-    gates.append(found.sigmoid().flatten())
+    gates.append(logits.sigmoid().flatten())
 
 
 def main() -> None:
@@ -59,7 +61,7 @@ def main() -> None:
         model = load(out / name)
         gates: list[torch.Tensor] = []
         if name == "spalm":
-            model.gate.register_forward_hook(partial(_kept, gates))
+            model.gate.register_forward_hook(partial(append_gate, gates))
         scores = score_reading(model, corpus.held)
         opened = {"gate": round(float(torch.cat(gates).mean()), 3)} if gates else {}
         size = sum(weights.numel() for weights in model.parameters())
