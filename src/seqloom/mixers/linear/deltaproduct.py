@@ -12,7 +12,7 @@ A token multiplies S by a product of n matrices I - β kᵀk. With β = 2 each i
 and Dieudonné n of them make any orthogonal matrix that leaves all but n directions as they are. So a token can
 permute n + 1 things in any way, where with one step it can only swap two.
 
-Source: Siems et al., DeltaProduct, arXiv:2502.10297, section 4, and the authors' flash-linear-attention, which this
+Source: Siems et al., DeltaProduct, arXiv:2502.10297, as the authors' flash-linear-attention has it, which this
 computes: the convolution runs over tokens, with taps of its own for each step's keys and values; the decay comes
 before the first step; β reaches 2 unless told otherwise. The paper's DeltaProduct has `decay: false`, its Gated
 DeltaProduct the decay. Nothing differs; with n = 1 it is `gated_delta`, and `delta` where both are off.

@@ -7,7 +7,7 @@
 So S is multiplied by a product of n matrices I - β kᵀk, each of rank 1 besides the identity; with β = 2 and keys of
 length 1 they are reflections. `micro_steps` computes it as the delta rule over n T tokens.
 
-Source: Siems et al., DeltaProduct, arXiv:2502.10297, section 4. Nothing differs.
+Source: Siems et al., DeltaProduct, arXiv:2502.10297, as the authors' flash-linear-attention has it.
 """
 
 from typing import Any
