@@ -121,6 +121,15 @@ def test_rates_are_added_until_the_best_lies_inside(
     assert stages[-1] == [f"attention/seed-4-lr-{best:g}"]
 
 
+def test_a_seed_that_some_rows_lack_comes_before_the_next_of_the_others(board: Board, tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    for cell in (*(board.cell("attention", rate, 0) for rate in RATES), board.cell("attention", 2e-3, 1)):
+        finish(cell, results, dict(zip(RATES, (2.0, 1.0, 3.0), strict=True))[cell.config.training.lr])
+    stages = names(board, results, dict(zip(RATES, (2.0, 1.0, 3.0), strict=True)))
+    assert stages[1] == [f"{row.name}/seed-1-lr-0.002" for row in ROWS if row.name in DECIDED - {"attention"}]
+    assert stages[2] == [f"{row.name}/seed-2-lr-0.002" for row in ROWS if row.name in DECIDED]
+
+
 def test_a_run_whose_row_is_stored_is_not_run_again(
     board: Board, books: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

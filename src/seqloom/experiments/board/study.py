@@ -116,7 +116,7 @@ class Board:
         return models
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """Runs that do not need each other; the next follow from their rows."""
+        """Runs that do not need each other; the next follow from their rows. A seed of all rows comes before the next."""
         others = [contender.name for contender in ROWS if contender.name not in DECIDED]
         decided = [contender.name for contender in ROWS if contender.name in DECIDED]
         for group in (decided, others, [contender.name for contender in BESIDE], list(BELOW)):
@@ -143,9 +143,9 @@ class Board:
             yield [*wanted]
             if all(self._waits(cell, results) for cell in wanted):
                 break  # nothing was run: the stages are only listed
-        further = [self._seeds(name, results) for name in names]
-        for number in range(max(map(len, further), default=0)):
-            yield [cells[number] for cells in further if number < len(cells)]
+        further = [cell for name in names for cell in self._seeds(name, results)]
+        for seed in sorted({cell.config.training.seed for cell in further}):
+            yield [cell for cell in further if cell.config.training.seed == seed]
 
     def _rates(self, name: str, results: Results) -> list[BoardCell]:
         """The runs of seed 0 that the choice of the rate still needs."""
