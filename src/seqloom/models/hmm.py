@@ -18,20 +18,17 @@ from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core import memory
-from seqloom.core.arguments import mask
 from seqloom.core.cost import Cost, Per, linear, span
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.model import Model, ModelTraits
 from seqloom.core.model_config import ModelConfig
-from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import ModelState, State, bounded, length_of
-from seqloom.models import arguments
+from seqloom.core.shapes import Ids, Logits, Stream
+from seqloom.core.state import Entries, ModelState, State
+from seqloom.models.counted import CountedModel
 
 
 @final
@@ -51,7 +48,7 @@ class HMMConfig(ModelConfig):
 
 
 @final
-class HMM(Model):
+class HMM(CountedModel):
     """Predicts the next token from what is known of the hidden state.
 
     ln π, ln a and ln b are `initial` (N,), `moves` (N, N) and `writes` (N, W); the sums of a pass have the same shapes.
@@ -77,10 +74,6 @@ class HMM(Model):
 
     @property
     @override
-    def traits(self) -> ModelTraits:
-        return ModelTraits(generates=True, streams=True, longest=None)
-
-    @property
     def memory(self) -> Memory:
         """The state's entry: ln p(next hidden state | the tokens so far)."""
         return {"next": Entry((self.config.states,))}
@@ -119,69 +112,25 @@ class HMM(Model):
         return int(self.get_buffer("passed")) == self.config.passes or gained < self.config.tolerance
 
     @override
-    def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
-        return self.logits(self.features(ids, keep), keep)
-
-    @override
-    def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
-        """ln p(next hidden state | the tokens so far), (B, T, N)."""
-        return self.read(ids, self.start(len(ids)), keep)[0]
-
-    @override
-    def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
-        logits = _log_product(x, self.writes)
-        return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
-
-    @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
-        arguments.check_start(batch, capacity)
-        state = memory.start(self.memory, batch, 0, self.dtype, self.device)
-        entries = {"next": self.initial.repeat(batch, 1), "length": state["length"]}
-        return ModelState((), State(entries, state.bound, state.even))
+        state = super().start(batch, capacity=capacity)
+        entries = {**state.extra, "next": self.initial.repeat(batch, 1)}
+        return state._replace(extra=State(entries, state.extra.bound, state.extra.even))
 
     @override
-    def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
-        x, state = self.read(ids, state, keep)
-        return self.logits(x, keep), state
-
-    @override
-    def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
-        arguments.check_ids(ids, 2, self.device)
-        arguments.check_range(ids, self.config.vocab)
-        if keep is not None:
-            mask(keep, ids)
-        arguments.check_state(state, len(ids), 0, 0)
-        memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
-        before = length_of(bounded(state.extra))
-        T = ids.shape[1]
-        real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
-        after = before.after(real.sum(1), T, even=keep is None)
-        predicted = state.extra["next"]
+    def advance(self, ids: Ids, real: Bool[Tensor, "B T"], state: State) -> tuple[Stream, Entries]:
+        """ln p(next hidden state | the tokens so far), (B, T, N)."""
+        predicted = state["next"]
         x = torch.empty(*ids.shape, self.config.states, dtype=self.dtype, device=self.device)
-        for t in range(T):
+        for t in range(ids.shape[1]):
             now = (predicted + self.writes.T[ids[:, t]]).log_softmax(-1)
             predicted = torch.where(real[:, t, None], _log_product(now, self.moves), predicted)
             x[:, t] = predicted
-        return x, ModelState((), State({"next": predicted, "length": after.tokens}, after.bound, after.even))
+        return x, {"next": predicted}
 
     @override
-    def step(
-        self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
-    ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        arguments.check_ids(ids, 1, self.device)
-        arguments.check_flag("reuse", reuse)
-        logits, state = self.extend(ids[:, None], state)
-        return logits[:, 0], state
-
-    @override
-    def trim(self, state: ModelState) -> ModelState:
-        arguments.check_state(state, None, 0, 0)
-        return state._replace(extra=memory.trim(self.memory, state.extra))
-
-    @override
-    def crop(self, state: ModelState, tokens: int) -> ModelState:
-        arguments.check_state(state, None, 0, 0)
-        return state._replace(extra=memory.crop(self.memory, state.extra, tokens))
+    def predict(self, x: Stream) -> Logits:
+        return _log_product(x, self.writes)
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:

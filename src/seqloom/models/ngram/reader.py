@@ -7,23 +7,20 @@ Batches arrive in the order of the text, so that n-grams cross the borders of wi
 and fixes the tables. A state is the last n - 1 tokens. Where fewer were read, the longest context that there is counts.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core import memory
-from seqloom.core.arguments import mask
 from seqloom.core.memory import Entry, Memory
-from seqloom.core.model import Model, ModelTraits
-from seqloom.core.shapes import Ids, Keep, Logits
-from seqloom.core.state import ModelState, State, bounded, length_of
-from seqloom.models import arguments
+from seqloom.core.shapes import Ids, Logits
+from seqloom.core.state import Entries, State
+from seqloom.models.counted import CountedModel
 
 if TYPE_CHECKING:
     from seqloom.models.ngram.config import NgramConfig
@@ -32,7 +29,7 @@ ABSENT = -1
 """the entry of a context that the text does not have, and the id of a token that was not read"""
 
 
-class Ngram(Model, ABC):
+class Ngram(CountedModel):
     """Predicts the next token from the `order` - 1 tokens before it, by what a text was counted to have.
 
     `text` has room for the collected ids, of which there are `collected`; `keys_m` are the sorted m-grams, each
@@ -53,10 +50,6 @@ class Ngram(Model, ABC):
 
     @property
     @override
-    def traits(self) -> ModelTraits:
-        return ModelTraits(generates=True, streams=True, longest=None)
-
-    @property
     def memory(self) -> Memory:
         """The state's entry: the last tokens, the latest one last."""
         return {"past": Entry((self.config.order - 1,), "count", fill=float(ABSENT))}
@@ -90,69 +83,21 @@ class Ngram(Model, ABC):
         """Log probabilities of the next token, given the entries of its contexts of 1 … M = order - 1 tokens."""
 
     @override
-    def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
-        return self.logits(self.features(ids, keep), keep)
-
-    @override
-    def features(self, ids: Ids, keep: Keep | None = None) -> Tensor:
-        """The entries (B, T, M) of the contexts of 1 … M = order - 1 tokens that end at each position; or `ABSENT`."""
-        return self.read(ids, self.start(len(ids)), keep)[0]
-
-    @override
-    def logits(self, x: Int[Tensor, "B T M"], keep: Keep | None = None) -> Logits:
-        """Log probabilities of the token after each context."""
-        B, T, M = x.shape
-        logits = self.log_probabilities(x.reshape(B * T, M)).unflatten(0, (B, T))
-        return logits if keep is None else torch.where(keep[:, :, None], logits, 0.0)
-
-    @override
-    def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
-        arguments.check_start(batch, capacity)
-        return ModelState((), memory.start(self.memory, batch, 0, self.dtype, self.device))
-
-    @override
-    def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
-        x, state = self.read(ids, state, keep)
-        return self.logits(x, keep), state
-
-    @override
-    def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Tensor, ModelState]:
-        arguments.check_ids(ids, 2, self.device)
-        arguments.check_range(ids, self.config.vocab)
-        if keep is not None:
-            mask(keep, ids)
-        arguments.check_state(state, len(ids), 0, 0)
-        memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
-        before = length_of(bounded(state.extra))
-        past = state.extra["past"]
+    def advance(self, ids: Ids, real: Bool[Tensor, "B T"], state: State) -> tuple[Int[Tensor, "B T M"], Entries]:
+        """The entries of the contexts of 1 … M = order - 1 tokens that end at each position; or `ABSENT`."""
+        past = state["past"]
+        M = past.shape[1]
         known = torch.ones_like(past, dtype=torch.bool)
-        real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
         order = torch.argsort(torch.cat([known, real], 1).long(), dim=1, stable=True)  # what is dropped comes first
         text = torch.cat([past, torch.where(real, ids, ABSENT).long()], 1).gather(1, order)
-        h = torch.empty(*text.shape, past.shape[1], dtype=torch.long, device=self.device)
-        h = h.scatter(1, order[:, :, None].expand_as(h), self._contexts(text))[:, past.shape[1] :]
-        after = before.after(real.sum(1), ids.shape[1], even=keep is None)
-        entries = {"past": text[:, text.shape[1] - past.shape[1] :], "length": after.tokens}
-        return h, ModelState((), State(entries, after.bound, after.even))
+        h = torch.empty(*text.shape, M, dtype=torch.long, device=self.device)
+        h = h.scatter(1, order[:, :, None].expand_as(h), self._contexts(text))[:, M:]
+        return h, {"past": text[:, text.shape[1] - M :]}
 
     @override
-    def step(
-        self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
-    ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        arguments.check_ids(ids, 1, self.device)
-        arguments.check_flag("reuse", reuse)
-        logits, state = self.extend(ids[:, None], state)
-        return logits[:, 0], state
-
-    @override
-    def trim(self, state: ModelState) -> ModelState:
-        arguments.check_state(state, None, 0, 0)
-        return state._replace(extra=memory.trim(self.memory, state.extra))
-
-    @override
-    def crop(self, state: ModelState, tokens: int) -> ModelState:
-        arguments.check_state(state, None, 0, 0)
-        return state._replace(extra=memory.crop(self.memory, state.extra, tokens))
+    def predict(self, x: Int[Tensor, "B T M"]) -> Logits:
+        B, T, M = x.shape
+        return self.log_probabilities(x.reshape(B * T, M)).unflatten(0, (B, T))
 
     def keys(self, order: int) -> Int[Tensor, " grams"]:
         """The sorted n-grams of an order, from 2."""
