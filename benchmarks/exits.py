@@ -1,0 +1,67 @@
+"""What exits save: a run reads one text token by token with all layers and with exits, by measure and threshold.
+
+python benchmarks/exits.py RUN [--tokens N]     RUN is best trained with training.objective.kind=exits
+
+The run writes the text after one prompt, with all layers, at temperature 1. Then all ways read the same tokens on, in
+turns. A row says how many layers a token took on average, the share of the time with all layers, and the share of
+tokens after which the likeliest token differs.
+"""
+
+import argparse
+from dataclasses import replace
+from functools import partial
+
+import torch
+from harness import append, compare, gate
+
+import seqloom
+from seqloom.generation.exits import Exits, read_on
+
+PROMPT = "Once upon a time"
+WAYS = [("softmax", threshold) for threshold in (0.5, 0.9)] + [("state", threshold) for threshold in (0.9, 0.95, 0.99)]
+
+
+@torch.no_grad()
+def row(model, tokens):
+    """Times of all ways, with layers and differences of each."""
+    before = model.tokenizer.encode(PROMPT)
+    ids = [*seqloom.generate(model, before, max_tokens=tokens, mode="stream", ignore_eos=True)]
+    exits = {f"{by} {threshold}": Exits(threshold, by, most=tokens) for by, threshold in WAYS}
+    steps = {"all layers": partial(model.step, reuse=True)}
+    steps |= {name: partial(each.step, model) for name, each in exits.items()}
+    likeliest = {name: read_on(model, step, before, ids)[1] for name, step in steps.items()}
+    layers = {name: round(each.depth, 3) for name, each in exits.items()}
+
+    def read(name):
+        step = steps[name] if name not in exits else partial(replace(exits[name], tokens=0, layers=0).step, model)
+        return lambda: read_on(model, step, before, ids)
+
+    differing = {
+        name: sum(map(int.__ne__, likeliest["all layers"], others)) / len(ids)
+        for name, others in likeliest.items()
+        if name in exits
+    }
+    times = compare({name: read(name) for name in steps}, "all layers", repeats=9)
+    return {
+        "tokens": len(ids),
+        "depth": model.config.depth,
+        "dim": model.config.dim,
+        "vocab": model.config.vocab,
+        "layers": layers,
+        "differing": differing,
+        **times,
+    }
+
+
+def main():
+    """One row."""
+    words = argparse.ArgumentParser(prog="exits.py", description=__doc__.splitlines()[0])
+    words.add_argument("run", help="a folder of a run")
+    words.add_argument("--tokens", type=int, default=200)
+    given = words.parse_args()
+    gate("tests/generation/test_exits.py")
+    append("exits", [row(seqloom.load(given.run), given.tokens)])
+
+
+if __name__ == "__main__":
+    main()
