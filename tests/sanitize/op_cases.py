@@ -370,10 +370,17 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
     H, V = chance.choice([1, 3]), chance.choice([1, 7, 16, 33])
     g = chance.choice([None, -draw(H).abs(), -draw(B, H, T).abs(), -draw(B, H, T, K).abs()])
     G = chance.choice([1, H])
-    given = [draw(B, G, T, K), draw(B, G, T, K), draw(B, H, T, V), g, _maybe(chance, draw(B, H, K, V))]
+    ones, weight = chance.random() < 0.5, _maybe(chance, draw(B, H, T))
+    state, skip = _maybe(chance, draw(B, H, K, V + int(ones))), None if ones else _maybe(chance, draw(H))
+
+    def run(*x: Any) -> tuple[Tensor, ...]:
+        if ones:
+            return linear_decay.normalised(*x[:5], weight=x[5], lengths=x[7])
+        return linear_decay.decay(*x[:5], weight=x[5], skip=x[6], lengths=x[7])
+
     return Call(
-        lambda q, k, v, g, state, lengths: linear_decay.decay(q, k, v, g, state, lengths=lengths),
-        [*given, _lengths(chance, B, T)],
+        run,
+        [draw(B, G, T, K), draw(B, G, T, K), draw(B, H, T, V), g, state, weight, skip, _lengths(chance, B, T)],
         "linear_decay",
         "native",
         "reference",
