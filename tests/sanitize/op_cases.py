@@ -25,6 +25,7 @@ from seqloom.ops import (
     delta_rule,
     gated_decay,
     gated_norm,
+    gelu_gate,
     lag_sum,
     linear_decay,
     ring,
@@ -203,6 +204,11 @@ def _gates(chance: random.Random, draw: Draw) -> Call:
     (B, T, N), H, fresh = _sizes(chance), chance.choice([1, 3]), chance.random() < 0.5
     given = [draw(B, T, H * N), draw(H, N, 2 * N), draw(H, 2 * N), draw(H * N)]
     return Call(lambda *of: gated_decay.gated(*of, fresh), given, "gated_decay", "native", "reference")
+
+
+def _gelu(chance: random.Random, draw: Draw) -> Call:
+    sizes = _sizes(chance)
+    return Call(gelu_gate.gated, [draw(*sizes), draw(*sizes)], "gelu_gate", "native", "reference")
 
 
 def _memory(chance: random.Random, draw: Draw) -> Call:
@@ -408,7 +414,7 @@ CALLS = (
         _wkv_token,
         *[_online] * 4,
     ),  # which has the most functions
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed, _gelu),
     *(_blocks, _gates, _memory, _delta_inputs),
 )
 
