@@ -124,6 +124,7 @@ def _summed(
     if T == 0:
         nothing = v.new_zeros(B, H, q.shape[3], V + int(ones))
         return v.to(kind), v[..., 0].to(kind) if ones else None, nothing if before is None else before.clone()
+    z: Tensor | None
     with _unrounded(q.device.type):
         if in_c and T > 1:
             if ones and before is None:

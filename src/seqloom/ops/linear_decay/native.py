@@ -187,8 +187,8 @@ def _backward(
     made = (dq.flatten(2), dk.flatten(2), dv.flatten(2), dg, dweight, parts, dstate, reached.new_empty(reached.shape))
     _right(BACKWARD(*given, *made, _scratch(q, v, W, sizes["threads"]), kept=reached.shape[2], **sizes))
     dskip = None if parts is None or skip is None else parts.sum((0, 1), dtype=torch.float64).to(skip.dtype)
-    of_optional = (q.new_empty(0) if x is None else x for x in (dweight, dskip))
-    return dq, dk, dv, q.new_empty(0) if dg is None else dg, dstate, *of_optional
+    to_g, to_weight, to_skip = (q.new_empty(0) if x is None else x for x in (dg, dweight, dskip))
+    return dq, dk, dv, to_g, dstate, to_weight, to_skip
 
 
 def _right(status: int) -> None:
