@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from seqloom.ops import backends
-from seqloom.ops.linear_decay import chunked, chunks, decay, decay_token, inplace, token
+from seqloom.ops.linear_decay import chunked, chunks, decay, decay_token, inplace, native, normalised, token
 from seqloom.ops.linear_decay.exponential_gate import stabilized
-from seqloom.ops.linear_decay.quotient import parts, quotient
+from seqloom.ops.linear_decay.quotient import quotient
+from seqloom.ops.linear_decay.weighted import parts
 from tests.ops.needing import lacking
 
 B, H, K, V = 2, 3, 4, 5
@@ -478,3 +479,132 @@ def test_a_token_in_c_does_not_blur_slow_decays(channels: bool) -> None:
     for _ in range(4096):
         after = token.token(zero, zero, torch.zeros(1, 1, 1, 4), g, after, reuse=True)[1]
     assert (after - exact).abs().max() <= 64 * torch.finfo(torch.float32).eps * exact.abs().max()
+
+
+def aside(T: int, heads: int = H) -> dict[str, Tensor]:
+    """Weights of tokens, one of them 0, and what goes past the sum."""
+    weight = draw(B, heads, T, seed=6)
+    weight[:, :, T // 2] = 0
+    return {"weight": weight, "skip": draw(heads, seed=7)}
+
+
+@every_decay
+@every_backend
+@pytest.mark.parametrize("T", [1, 2, 70])
+def test_weights_and_what_goes_past_the_sum(backend: str, given: str, T: int) -> None:
+    (q, k, v, g, S), extra = inputs(T, given), aside(T)
+    with backends.use(linear_decay=backend):
+        y, after = decay(q, k, v, g, S, **extra)
+    wanted, last = loop(q, k, v * extra["weight"][..., None], g, S)
+    np.testing.assert_allclose(y.numpy(), wanted + (extra["skip"][:, None, None] * v).numpy(), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(after.numpy(), last, rtol=0, atol=1e-11)
+
+
+@every_decay
+@every_backend
+@pytest.mark.parametrize("T", [1, 2, 70])
+@pytest.mark.parametrize("state", [False, True])
+def test_a_normaliser_is_the_sum_of_ones(backend: str, given: str, T: int, state: bool) -> None:
+    (q, k, v, g, _), weight = inputs(T, given), aside(T)["weight"]
+    S = draw(B, H, K, V + 1, seed=3) if state else None
+    with backends.use(linear_decay=backend):
+        y, z, after = normalised(q, k, v, g, S, weight=weight)
+        wanted, last = decay(q, k, torch.cat([v, torch.ones_like(v[..., :1])], -1), g, S, weight=weight)
+    torch.testing.assert_close(torch.cat([y, z[..., None]], -1), wanted, rtol=0, atol=1e-11)
+    torch.testing.assert_close(after, last, rtol=0, atol=1e-11)
+
+
+def weighted_gradients(
+    backend: str, given_all: list[Tensor | None], extra: dict[str, Tensor], ones: bool
+) -> list[Tensor]:
+    """What comes out and the gradients of a fixed sum of it, with fewer heads of keys than of values."""
+    leaves = [None if x is None else x.clone().requires_grad_() for x in given_all]
+    more = {name: x.clone().requires_grad_() for name, x in extra.items()}
+    with backends.use(linear_decay=backend):
+        found = (normalised if ones else decay)(*leaves, **more)
+    sum((y * draw(*y.shape, seed=8 + n)).sum() for n, y in enumerate(found)).backward()
+    return [*(y.detach() for y in found), *(x.grad for x in (*leaves, *more.values()) if x is not None)]
+
+
+@every_decay_by_head
+@every_fast
+@pytest.mark.parametrize("ones", [False, True])
+@pytest.mark.parametrize("T", [1, 63, 64, 200])
+def test_gradients_of_weights_ones_and_what_goes_past(backend: str, given: str, ones: bool, T: int) -> None:
+    q, k, v, g, _ = inputs(T, given)
+    given_all = [q[:, :1], k[:, :1], v, g, draw(B, H, K, V + int(ones), seed=3)]
+    extra = aside(T)
+    if ones:
+        del extra["skip"]
+    found, wanted = (weighted_gradients(name, given_all, extra, ones) for name in (backend, "reference"))
+    for a, e in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, e, rtol=1e-11, atol=1e-11)
+
+
+@every_backend
+def test_derivatives_of_weights_by_differences(backend: str) -> None:
+    q, k, v, g, _ = inputs(5, BY_HEAD[2])
+    extra = aside(5)
+    leaves = [x.requires_grad_() for x in (q, k, v, g, draw(B, H, K, V + 1, seed=3), *extra.values())]
+
+    def both(q: Tensor, k: Tensor, v: Tensor, g: Tensor, S: Tensor, weight: Tensor, skip: Tensor) -> tuple[Tensor, ...]:
+        y, after = decay(q, k, v, g, S[..., :-1], weight=weight, skip=skip)
+        return (y, after, *normalised(q, k, v, g, S, weight=weight))
+
+    with backends.use(linear_decay=backend):
+        assert torch.autograd.gradcheck(both, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
+        assert torch.autograd.gradgradcheck(both, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
+
+
+@every_backend
+def test_one_of_two_results_reaches_back_alone(backend: str) -> None:
+    leaves = [x.requires_grad_() for x in inputs(70, BY_HEAD[2])[:4]]
+    for which in (0, 1):
+        with backends.use(linear_decay=backend):
+            found = torch.autograd.grad(normalised(*leaves)[which].sum(), leaves, allow_unused=True)
+            split = torch.cat([leaves[2], torch.ones_like(leaves[2][..., :1])], -1)
+            y, _ = decay(*leaves[:2], split, leaves[3])
+            wanted = torch.autograd.grad((y[..., :-1], y[..., -1])[which].sum(), leaves, allow_unused=True)
+        for a, e in zip(found, wanted, strict=True):
+            a, e = (torch.zeros(()) if x is None else x for x in (a, e))
+            torch.testing.assert_close(a.double(), e.double() + torch.zeros_like(a).double(), rtol=0, atol=1e-11)
+
+
+@every_backend
+def test_weights_in_the_padding_are_not_read(backend: str) -> None:
+    (q, k, v, g, S), weight, lengths = inputs(9, BY_HEAD[2]), aside(9)["weight"], torch.tensor([4, 9])
+    spoilt = weight.clone()
+    spoilt[0, :, 4:] = torch.nan
+    with backends.use(linear_decay=backend):
+        y, after = decay(q, k, v, g, S, weight=spoilt, lengths=lengths)
+        wanted, last = decay(*(x[:1, :, :4] for x in (q, k, v, g)), S[:1], weight=weight[:1, :, :4])
+    torch.testing.assert_close(y[:1, :, :4], wanted, rtol=0, atol=1e-11)
+    torch.testing.assert_close(after[:1], last, rtol=0, atol=1e-11)
+
+
+@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
+@pytest.mark.parametrize("served", [1, 2])
+def test_both_orders_of_the_c_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch, served: int) -> None:
+    """Chunk after chunk, or all states first, where a row has too few heads for the threads."""
+    v, g = draw(1, 2, 200, 40, seed=2), forgetting("a number a head and token", 200)[:1, :2]
+    keys = [draw(1, 2 // served, 200, 30, seed=seed) for seed in (0, 1)]
+    found, sizes = [], native._sizes
+    for apart in (0, 1):
+        monkeypatch.setattr(native, "_sizes", lambda *of, apart=apart: {**sizes(*of), "apart": apart})
+        given_all = [*keys, v, g, draw(1, 2, 30, 41, seed=3)]
+        found.append(weighted_gradients("native", given_all, {"weight": draw(1, 2, 200, seed=6)}, True))
+    for a, e in zip(*found, strict=True):
+        assert torch.equal(a, e)
+
+
+@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
+@pytest.mark.parametrize(
+    ("rows", "heads", "threads", "apart"), [(1, 1, 1, 0), (1, 1, 2, 1), (2, 2, 2, 0), (1, 7, 2, 1), (3, 3, 2, 0)]
+)
+def test_states_go_first_where_threads_would_wait(rows: int, heads: int, threads: int, apart: int) -> None:
+    q, v, before = torch.zeros(rows, 4096, heads, 8), torch.zeros(rows, 4096, heads, 8), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert native._sizes(q, v, 8)["apart"] == apart
+    finally:
+        torch.set_num_threads(before)

@@ -127,3 +127,37 @@ def test_sums_of_outer_products(backend: str, rows: int) -> None:
     with backends.use(projection=backend):
         close(outer(a, b), a.double().T @ b.double())
         close(outer(a.double(), b.double()), a.double().T @ b.double())
+
+
+@pytest.mark.parametrize("by_onednn", [True, False])
+def test_the_gradient_of_a_weight_by_either_library(monkeypatch: pytest.MonkeyPatch, by_onednn: bool) -> None:
+    calls, multiply = [], onednn.outer
+    monkeypatch.setattr(onednn, "outer_faster", lambda: by_onednn)
+    monkeypatch.setattr(onednn, "outer", lambda a, b: calls.append(1) or multiply(a, b))
+    x, w = numbers(LEAST // 64 // 64, 64), numbers(64, 64, seed=1).requires_grad_()
+    dy = numbers(len(x), 64, seed=2)
+    with backends.use(projection="onednn"):
+        (dw,) = torch.autograd.grad(project(x, w), w, dy)
+    close(dw, dy.double().T @ x.double())
+    close(outer(dy, x), dy.double().T @ x.double())
+    assert len(calls) == 2 * by_onednn
+
+
+@pytest.mark.parametrize(
+    ("about", "faster", "outer_faster"),
+    [
+        ("AuthenticAMD avx2 avx512f", True, True),
+        ("AuthenticAMD avx2", True, False),
+        ("GenuineIntel avx512f", False, False),
+    ],
+)
+def test_which_library_is_faster_on_which_processor(
+    monkeypatch: pytest.MonkeyPatch, about: str, faster: bool, outer_faster: bool
+) -> None:
+    monkeypatch.setattr(onednn, "_processor", lambda: about)
+    for cached in (onednn.faster, onednn.outer_faster):
+        cached.cache_clear()
+    found = onednn.faster(), onednn.outer_faster()
+    for cached in (onednn.faster, onednn.outer_faster):
+        cached.cache_clear()
+    assert found == (faster, outer_faster)

@@ -25,6 +25,7 @@ from seqloom.ops import (
     delta_rule,
     gated_decay,
     gated_norm,
+    gelu_gate,
     lag_sum,
     linear_decay,
     ring,
@@ -205,6 +206,11 @@ def _gates(chance: random.Random, draw: Draw) -> Call:
     return Call(lambda *of: gated_decay.gated(*of, fresh), given, "gated_decay", "native", "reference")
 
 
+def _gelu(chance: random.Random, draw: Draw) -> Call:
+    sizes = _sizes(chance)
+    return Call(gelu_gate.gated, [draw(*sizes), draw(*sizes)], "gelu_gate", "native", "reference")
+
+
 def _memory(chance: random.Random, draw: Draw) -> Call:
     (B, T, V), H = _sizes(chance), chance.choice([1, 3])
     given = [draw(B, T, H, V), draw(H * V), draw(H * V), draw(B, T, H * V), draw(B, T, H * V)]
@@ -370,10 +376,17 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
     H, V = chance.choice([1, 3]), chance.choice([1, 7, 16, 33])
     g = chance.choice([None, -draw(H).abs(), -draw(B, H, T).abs(), -draw(B, H, T, K).abs()])
     G = chance.choice([1, H])
-    given = [draw(B, G, T, K), draw(B, G, T, K), draw(B, H, T, V), g, _maybe(chance, draw(B, H, K, V))]
+    ones, weight = chance.random() < 0.5, _maybe(chance, draw(B, H, T))
+    state, skip = _maybe(chance, draw(B, H, K, V + int(ones))), None if ones else _maybe(chance, draw(H))
+
+    def run(*x: Any) -> tuple[Tensor, ...]:
+        if ones:
+            return linear_decay.normalised(*x[:5], weight=x[5], lengths=x[7])
+        return linear_decay.decay(*x[:5], weight=x[5], skip=x[6], lengths=x[7])
+
     return Call(
-        lambda q, k, v, g, state, lengths: linear_decay.decay(q, k, v, g, state, lengths=lengths),
-        [*given, _lengths(chance, B, T)],
+        run,
+        [draw(B, G, T, K), draw(B, G, T, K), draw(B, H, T, V), g, state, weight, skip, _lengths(chance, B, T)],
         "linear_decay",
         "native",
         "reference",
@@ -401,7 +414,7 @@ CALLS = (
         _wkv_token,
         *[_online] * 4,
     ),  # which has the most functions
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed, _gelu),
     *(_blocks, _gates, _memory, _delta_inputs),
 )
 

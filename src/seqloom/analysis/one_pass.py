@@ -3,8 +3,9 @@
 from functools import partial
 
 from seqloom.analysis.pointwise import Call, Rule, times
-from seqloom.core.cost import Cost, Span, gate, layernorm, rootnorm, sigmoid
+from seqloom.core.cost import Cost, Span, gate, layernorm, linear, rootnorm, sigmoid
 from seqloom.ops.gated_decay.price import price as gates_price
+from seqloom.ops.gelu_gate.price import price as gelu_price
 from seqloom.ops.selective_scan.price import convolution
 from seqloom.ops.slstm.price import price as cell_price
 from seqloom.ops.small_blocks.price import price as blocks_price
@@ -46,10 +47,15 @@ def blocked(call: Call) -> Cost:
 
 
 def opened(call: Call) -> Cost:
-    """RG-LRU's gates from their logits; softplus(Λ) and its product with c are torch's."""
-    n = call.args[1].numel()
-    price = _plain(gates_price(n))
+    """RG-LRU's gates with their product; softplus(Λ) and its product with c are torch's."""
+    n, (_, N, M) = call.args[0].numel(), call.args[1].shape
+    price = _plain(gates_price(n) + linear(n // N, N, M, True))
     return Cost(mul=price.mul - n, add=price.add - n, div=price.div, exp=price.exp - n, other=price.other - n)
+
+
+def let_through(call: Call) -> Cost:
+    """A gate of GELU."""
+    return _plain(gelu_price(call.args[0].numel()))
 
 
 def prepared(call: Call) -> Cost:
@@ -74,6 +80,7 @@ RULES: dict[str, Rule] = {
     "skip_norm_forward": skipped,
     "small_blocks_forward": blocked,
     "gated_decay_forward": opened,
+    "gelu_gate_forward": let_through,
     "delta_inputs_forward": prepared,
     "slstm_forward": celled,
 }

@@ -33,9 +33,10 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.linear_decay import decay, total
+from seqloom.ops.linear_decay import normalised, total
 from seqloom.ops.linear_decay.price import price
-from seqloom.ops.linear_decay.quotient import parts, quotient
+from seqloom.ops.linear_decay.quotient import quotient
+from seqloom.ops.linear_decay.weighted import parts
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -65,9 +66,8 @@ class LinearFeatures(Mixer, ABC):
     def _summed(rows: int, H: int, K: int, V: int) -> Cost:
         """The price of S, z and what queries read of them."""
 
-    def _read(self, sums: Tensor) -> Stream:
-        """The outputs, given what each query read (B, H, T, K+1)."""
-        s, z = parts(sums)
+    def _read(self, s: Tensor, z: Tensor) -> Stream:
+        """The outputs, given what each query read (B, H, T, K), and its normaliser (B, H, T)."""
         y = quotient(s, z + self.eps)
         return self.w_out(y.transpose(1, 2).flatten(2))
 
@@ -93,9 +93,8 @@ class LinearAttention(LinearFeatures, PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         q, k, v = self._projected(x)
-        ones = torch.ones_like(v[..., :1])
-        sums, after = decay(q, k, torch.cat([v, ones], -1), None, state["sum"] if state else None, lengths=lengths)
-        return self._read(sums), {"sum": after}
+        s, z, after = normalised(q, k, v, None, state["sum"] if state else None, lengths=lengths)
+        return self._read(s, z), {"sum": after}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -119,7 +118,7 @@ class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
         sums = total.total(q, k, torch.cat([v, ones], -1), lengths)
         if lengths is not None:  # a row without tokens has 0, and its output is not used
             sums = torch.where((lengths > 0)[:, None, None, None], sums, 1.0)
-        return self._read(sums)
+        return self._read(*parts(sums))
 
     @override
     def views(self, x: Stream) -> list[View]:

@@ -35,10 +35,10 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.linear_decay import decay, exponential_gate
+from seqloom.ops.linear_decay import exponential_gate, normalised
 from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.price import price
-from seqloom.ops.linear_decay.quotient import parts, quotient
+from seqloom.ops.linear_decay.quotient import quotient
 from seqloom.ops.projection import Linear, project
 from seqloom.ops.short_convolution import ShortConvolution
 from seqloom.ops.skip_norm import normed
@@ -101,13 +101,11 @@ class MLSTM(PackedMixer):
         q, k, v = (products(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
         gates = stabilized(*self._gates(q, k, v), state["m"] if state else None, lengths)
         q, k, v = (tensor.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for tensor in (q, k, v))  # (B, H, T, K)
-        k = gates.gain[..., None] * k / self.K**0.5
-        values = torch.cat([v, torch.ones_like(v[..., :1])], -1).to(k.dtype)
-        sums, C = decay(q, k, values, gates.log_decay, state["C"] if state else None, lengths=lengths)
-        s, n = parts(sums)
-        m = gates.maximum[..., None]
-        h = quotient(s, torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m))
-        y = normed(h.to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
+        weight, before = gates.gain / self.K**0.5, state["C"] if state else None
+        s, n, C = normalised(q, k, v.to(weight.dtype), gates.log_decay, before, weight=weight, lengths=lengths)
+        m = gates.maximum
+        over = torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m)
+        y = normed(quotient(s, over).to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
         return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1]}
 
     @override
@@ -129,7 +127,7 @@ class MLSTM(PackedMixer):
         blocks = blocks_price(3 * rows, E, N)
         forget = Cost(add=heads, exp=heads, other=heads) if self.config.forget == "sigmoid" else Cost()
         maximum = exponential_gate.price(rows, H)
-        scaled = Cost(mul=n, div=n, path=("multiplication", "division"))
+        scaled = Cost(mul=n, div=heads, path=("division", "multiplication"))
         summed = price(rows, H, K, K + 1, "head")
         divided = Cost(add=heads, exp=heads, other=3 * heads, div=n, path=("other", "addition", "division"))
         rest = (forget, maximum, scaled, summed, divided, skip_price(rows, H, K))

@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Literal, final
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import gelu
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gelu_tanh
@@ -35,6 +34,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.gated_decay import gated
 from seqloom.ops.gated_decay.price import price
+from seqloom.ops.gelu_gate import gated as let_through
 from seqloom.ops.projection import Linear
 from seqloom.ops.scans import price as scan_price
 from seqloom.ops.scans import scan
@@ -79,12 +79,11 @@ class RGLRU(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        y = gelu(self.w_y(x), approximate="tanh")
         u, window = self.conv(self.w_x(x), state, lengths)
         a, b = gated(u, *self.gates.both, self.rate, _first(state))
         before = state["h"] if state else a.new_zeros(len(x), self.width)
         h, after = scan(a, b, before, lengths=lengths)
-        return self.w_o(h.to(x.dtype) * y), {**window, "h": after}
+        return self.w_o(let_through(h.to(x.dtype), self.w_y(x))), {**window, "h": after}
 
     @override
     def views(self, x: Stream) -> list[View]:

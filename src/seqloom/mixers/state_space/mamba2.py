@@ -88,8 +88,8 @@ class Mamba2(PackedMixer):
         u = u.unflatten(-1, (self.heads, self.width)).transpose(1, 2)  # (B, H, T, P)
         B, C = (tensor.unflatten(-1, (self.groups, self.N)).transpose(1, 2) for tensor in (B, C))  # (B, groups, T, N)
         step, g = (tensor.transpose(1, 2) for tensor in self._steps(logits))  # (B, H, T)
-        y, S = decay(C, B, step[..., None] * u, g, state["S"] if state else None, lengths=lengths)
-        y = y + self.d[:, None, None] * u
+        u = u.to(torch.promote_types(u.dtype, step.dtype))
+        y, S = decay(C, B, u, g, state["S"] if state else None, weight=step, skip=self.d, lengths=lengths)
         y = y.transpose(1, 2).flatten(2).unflatten(-1, (self.groups, -1)).transpose(1, 2)  # (B, groups, T, ·)
         return self.w_out(self.norm(y, z)), {**window, "S": S}
 

@@ -2,8 +2,9 @@
 
     S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t,     y_t = q_t S_t           per head; g ≤ 0
 
-g is nothing (no decay), or one decay per head, per head and token, or per head, token and channel of the keys. A
-normaliser z_t = Σ_j e^{…} k_j is the same sum with one more channel of v, all ones: the caller adds it.
+g is nothing (no decay), or one decay per head, per head and token, or per head, token and channel of the keys. Next to
+it may stand a weight of each token, w_t k_tᵀ v_t, what goes past the sum, y_t + d ∘ v_t per head, and a normaliser
+z_t = q_t Σ_j e^{…} w_j k_jᵀ, the same sum of one more channel of v, all ones.
 
 Source: Katharopoulos et al., arXiv:2006.16236, Eq. 9-12, where g = 0; Sun et al., arXiv:2307.08621, Eq. 5-7, where g is
 fixed; Peng et al., arXiv:2103.02143, where it is a gate; Yang et al., arXiv:2312.06635, and Qin et al.,
@@ -20,24 +21,27 @@ from torch import Tensor, autocast, promote_types
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.backends import forced
-from seqloom.ops.linear_decay import chunked, gpu, native, price, reference, token
+from seqloom.ops.linear_decay import chunked, gpu, native, price, reference, token, weighted
 from seqloom.ops.native import Argument, Signature, watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
 
 SIGNATURES = {
-    ndim: Signature(
+    (ndim, columns != "V"): Signature(
         "linear_decay",
         Argument("q", "B G T K", "real"),
         Argument("k", "B G T K", "real"),
         Argument("v", "B H T V", "real"),
         Argument("log_decay", sizes, "real", optional=True),
-        Argument("state", "B H K V", "real", optional=True),
+        Argument("state", f"B H K {columns}", "real", optional=True),
+        Argument("weight", "B H T", "real", optional=True),
+        Argument("skip", "H", "real", optional=True),
         Argument("lengths", "B", "integer", optional=True),
     )
     for ndim, sizes in ((1, "H"), (3, "B H T"), (4, "B H T K"))
+    for columns in ("V", "V+1")
 }
-"""by the dimensions of log_decay"""
+"""by the dimensions of log_decay, and whether there is a channel of ones"""
 
 
 def decay(
@@ -47,24 +51,58 @@ def decay(
     log_decay: Tensor | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
     *,
+    weight: Float[Tensor, "B H T"] | None = None,
+    skip: Float[Tensor, " H"] | None = None,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
 
     q and k may have fewer heads than v: each of their G serves H/G neighbouring heads of v. `log_decay` is g: None,
     (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S before the first token,
-    None for zeros. Sums are kept in float32 or better, so the state is too. With `lengths` (B,) a row holds so many
-    tokens, then padding, and its state is that after them. Raises ValueError where shapes do not agree.
+    None for zeros; `weight` is w, None for 1, and `skip` d, None for 0. Sums are kept in float32 or better, so the
+    state is too. With `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them.
+    Raises ValueError where shapes do not agree.
 
     Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
     twice too; `native` in C on a CPU, by chunks or, where each channel decays apart, token by token; `triton` the
     chunks on a GPU, for one decay per head. Later inputs move no output even in the last bit, unless they are infinite.
     """
+    y, _, after = _summed(q, k, v, log_decay, state, weight, skip, lengths, ones=False)
+    return y, after
+
+
+def normalised(
+    q: Float[Tensor, "B G T K"],
+    k: Float[Tensor, "B G T K"],
+    v: Float[Tensor, "B H T V"],
+    log_decay: Tensor | None = None,
+    state: Float[Tensor, "B H K N"] | None = None,
+    *,
+    weight: Float[Tensor, "B H T"] | None = None,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"], Float[Tensor, "B H K N"]]:
+    """As `decay`, with the normaliser z (B, H, T) of each output, which is not divided; S has N = V + 1 columns."""
+    y, z, after = _summed(q, k, v, log_decay, state, weight, None, lengths, ones=True)
+    assert z is not None
+    return y, z, after
+
+
+def _summed(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None,
+    state: Tensor | None,
+    weight: Tensor | None,
+    skip: Tensor | None,
+    lengths: Lengths | None,
+    ones: bool,
+) -> tuple[Tensor, Tensor | None, Tensor]:
     ndim = log_decay.ndim if isinstance(log_decay, Tensor) else 3
-    if ndim not in SIGNATURES:
+    if (ndim, ones) not in SIGNATURES:
         raise ValueError(f"log_decay must be (H,), (B, H, T) or (B, H, T, K), not {ndim} dimensions")
-    SIGNATURES[ndim].bind(q, k, v, log_decay, state, lengths)
-    B, H, T, _ = v.shape
+    SIGNATURES[ndim, ones].bind(q, k, v, log_decay, state, weight, skip, lengths)
+    B, H, T, V = v.shape
     by_channel = ndim == 4
     G = q.shape[1]
     if G != H and (G == 0 or H % G):
@@ -72,23 +110,29 @@ def decay(
     kind = v.dtype
     exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
     name = OP.choose(q, by_channel)
-    if G < H and (name != "native" or by_channel):
+    in_c = name == "native" and not by_channel
+    if G < H and not in_c:
         q, k = (x.repeat_interleave(H // G, 1) for x in (q, k))
-    run = OP[name]
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
-    g = None if log_decay is None else log_decay.to(exact)
+    g, before, weight, skip = (None if x is None else x.to(exact) for x in (log_decay, state, weight, skip))
     if lengths is not None:  # padding adds nothing to the state and does not fade it
         real = within(lengths, T)[:, None, :, None]
         k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
         if g is not None:
             g = torch.where(real if by_channel else real[..., 0], g[:, None] if g.ndim == 1 else g, 0.0)
-    before = None if state is None else state.to(exact)
+        weight = None if weight is None else torch.where(real[..., 0], weight, 0.0)
     if T == 0:
-        nothing = v.new_zeros(B, H, q.shape[3], v.shape[3])
-        return v.to(kind), nothing if before is None else before.clone()
+        nothing = v.new_zeros(B, H, q.shape[3], V + int(ones))
+        return v.to(kind), v[..., 0].to(kind) if ones else None, nothing if before is None else before.clone()
+    z: Tensor | None
     with _unrounded(q.device.type):
-        y, after = run(q, k, v, g, before)
-    return y.to(kind), after
+        if in_c and T > 1:
+            if ones and before is None:
+                before = v.new_zeros(B, H, q.shape[3], V + 1)
+            y, z, after = native.summed(q, k, v, g, before, weight, skip)
+        else:
+            y, z, after = weighted.summed(OP[name], q, k, v, g, before, weight, skip, ones)
+    return y.to(kind), None if z is None else z.to(kind), after
 
 
 def by_size(q: Tensor, by_channel: bool) -> str:

@@ -16,7 +16,7 @@ from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import differentiate, paired
 from seqloom.ops.delta_rule import native as by_token
-from seqloom.ops.linear_decay import chunked, token
+from seqloom.ops.linear_decay import chunked, token, weighted
 from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("chunks.c")
@@ -28,16 +28,19 @@ READS = (
     Argument("v", "B T H*V", step="v_step"),
     Argument("decay", "B T H", optional=True),
     Argument("rest", "B T H", optional=True),
+    Argument("weight", "B T H", optional=True),
+    Argument("skip", "H", optional=True),
 )
 FORWARD = Entry(
     "linear_decay",
     SOURCE,
     "forward",
-    "threads B T G H K V NV q_step k_step v_step",
+    "threads apart B T G H K V W q_step k_step v_step",
     *READS,
-    Argument("state", "B H K V", optional=True),
+    Argument("state", "B H K W", optional=True),
     Argument("y", "B T H*V", written=True),
-    Argument("after", "B H K V", written=True),
+    Argument("z", "B T H", optional=True, written=True),
+    Argument("after", "B H K W", written=True),
     Argument("marks", "B H chunks K NV lanes", written=True),
     Argument("scratch", "threads room", written=True),
     least="threads G V",
@@ -46,16 +49,19 @@ BACKWARD = Entry(
     "linear_decay",
     SOURCE,
     "backward",
-    "threads B T G H K V NV q_step k_step v_step dy_step",
+    "threads apart B T G H K V W kept q_step k_step v_step dy_step",
     *READS,
     Argument("marks", "B H chunks K NV lanes"),
     Argument("dy", "B T H*V", step="dy_step"),
+    Argument("dz", "B T H", optional=True),
     Argument("dq", "B T G*K", written=True),
     Argument("dk", "B T G*K", written=True),
     Argument("dv", "B T H*V", written=True),
     Argument("dg", "B T H", optional=True, written=True),
-    Argument("dstate", "B H K V", written=True),
-    Argument("reached", "B H chunks K NV lanes", written=True),
+    Argument("dweight", "B T H", optional=True, written=True),
+    Argument("dskip", "B T H", optional=True, written=True),
+    Argument("dstate", "B H K W", written=True),
+    Argument("reached", "B H kept K NV lanes", written=True),
     Argument("scratch", "threads room", written=True),
     least="threads G V",
 )
@@ -78,29 +84,53 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
         return token.token(q, k, v, g, state)
     if g is not None and g.ndim == 4:
         return by_token.delta(q, k, v, None, None, g, state)
+    y, _, after = summed(q, k, v, g, state)
+    return y, after
+
+
+def summed(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor | None,
+    state: Tensor | None,
+    weight: Tensor | None = None,
+    skip: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same with a weight (B, H, T) of each token and y + skip ∘ v, skip (H,); g (H,) or (B, H, T).
+
+    With a state of V + 1 columns the second result is what a channel of ones has in place of v, (B, H, T), else empty.
+    """
     rates = g[:, None].expand(v.shape[:3]) if g is not None and g.ndim == 1 else g
-    given = (*(x.transpose(1, 2) for x in (q, k, v)), None if rates is None else rates.transpose(1, 2), state)
+    turned = (None if x is None else x.transpose(1, 2) for x in (q, k, v, rates))
+    given = (*turned, state, None if weight is None else weight.transpose(1, 2), skip)
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
     run: Any = forward if learns or native.watched(q) or forward_ad._current_level >= 0 else _forward
-    y, after, _ = run(*given)
-    return y.transpose(1, 2), after
+    y, z, after, _ = run(*given)
+    return y.transpose(1, 2), z.transpose(1, 2) if z.ndim == 3 else z, after
 
 
-def _sizes(q: Tensor, v: Tensor) -> dict[str, int]:
-    """The numbers that no tensor tells. Rows of V numbers are filled up to NV blocks of 64 bytes."""
-    (_, T, G, K), (_, _, H, V), lanes = q.shape, v.shape, 64 // v.element_size()
+def _columns(v: Tensor, state: Tensor | None) -> int:
+    """W, the columns of a state."""
+    return v.shape[3] if state is None else state.shape[3]
+
+
+def _sizes(q: Tensor, v: Tensor, W: int) -> dict[str, int]:
+    """The numbers that no tensor tells. Rows of W numbers have room for NV blocks of 64 bytes."""
+    (B, T, G, K), (_, _, H, V), lanes = q.shape, v.shape, 64 // v.element_size()
     threads = native.threads(v.numel() * K)
-    return {"G": G, "H": H, "chunks": -(-T // CHUNK), "NV": -(-V // lanes), "lanes": lanes, "threads": threads}
+    apart = B * G % threads > 0 and 4 * threads > B * G  # some would wait for the last
+    sizes = {"G": G, "H": H, "V": V, "chunks": -(-T // CHUNK), "NV": -(-W // lanes), "lanes": lanes}
+    return {**sizes, "threads": threads, "apart": int(apart)}
 
 
-def _scratch(q: Tensor, v: Tensor, sizes: dict[str, int]) -> Tensor:
+def _scratch(q: Tensor, v: Tensor, W: int, threads: int) -> Tensor:
     """What each thread works in."""
-    room = native.size("linear_decay", SOURCE, f"scratch_{native.WORD[v.dtype]}", q.shape[3], v.shape[3], sizes["NV"])
-    return v.new_empty(sizes["threads"], room)
+    return v.new_empty(threads, native.size("linear_decay", SOURCE, f"scratch_{native.WORD[v.dtype]}", q.shape[3], W))
 
 
-def _marks(q: Tensor, v: Tensor) -> tuple[int, ...]:
-    sizes = _sizes(q, v)
+def _marks(q: Tensor, v: Tensor, W: int) -> tuple[int, ...]:
+    sizes = _sizes(q, v, W)
     return len(q), v.shape[2], sizes["chunks"], q.shape[3], sizes["NV"], sizes["lanes"]
 
 
@@ -113,13 +143,23 @@ def _decays(g: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     return decay, (exact - decay).to(g.dtype)
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """y (B, T, H, V), S after the last token, and S before each chunk."""
-    (B, T, H, V), K, sizes = v.shape, q.shape[3], _sizes(q, v)
-    y, after, marks = v.new_empty(B, T, H, V), v.new_empty(B, H, K, V), v.new_empty(_marks(q, v))
-    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), state)
-    FORWARD(*given, y.flatten(2), after, marks, _scratch(q, v, sizes), **sizes)
-    return y, after, marks
+def _forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor | None,
+    state: Tensor | None,
+    weight: Tensor | None,
+    skip: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y (B, T, H, V), z (B, T, H) or (0,), S after the last token, and S before each chunk."""
+    (B, T, H, V), K, W = v.shape, q.shape[3], _columns(v, state)
+    sizes = _sizes(q, v, W)
+    y, after, marks = v.new_empty(B, T, H, V), v.new_empty(B, H, K, W), v.new_empty(_marks(q, v, W))
+    z = v.new_empty(B, T, H) if W > V else None
+    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), weight, skip, state)
+    _right(FORWARD(*given, y.flatten(2), z, after, marks, _scratch(q, v, W, sizes["threads"]), **sizes))
+    return y, v.new_empty(0) if z is None else z, after, marks
 
 
 def _backward(
@@ -128,45 +168,73 @@ def _backward(
     v: Tensor,
     g: Tensor | None,
     state: Tensor | None,
+    weight: Tensor | None,
+    skip: Tensor | None,
     marks: Tensor,
     dy: Tensor,
+    dz: Tensor | None,
     dafter: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    (B, _, H, V), K, sizes = v.shape, q.shape[3], _sizes(q, v)
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    (B, T, H, V), K, W = v.shape, q.shape[3], _columns(v, state)
+    sizes = _sizes(q, v, W)
     dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
-    dg = None if g is None else g.new_empty(g.shape)
-    dstate = v.new_zeros(B, H, K, V) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
-    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), marks, dy.flatten(2))
-    made = (dq.flatten(2), dk.flatten(2), dv.flatten(2), dg, dstate, torch.empty_like(marks))
-    BACKWARD(*given, *made, _scratch(q, v, sizes), **sizes)
-    return dq, dk, dv, q.new_empty(0) if dg is None else dg, dstate
+    dg, dweight = (None if x is None else x.new_empty(x.shape) for x in (g, weight))
+    parts = None if skip is None else v.new_empty(B, T, H)
+    dstate = v.new_zeros(B, H, K, W) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
+    to_z = None if W == V else v.new_zeros(B, T, H) if dz is None else dz
+    reached = marks if sizes["apart"] else marks[:, :, :1]
+    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), weight, skip, marks, dy.flatten(2), to_z)
+    made = (dq.flatten(2), dk.flatten(2), dv.flatten(2), dg, dweight, parts, dstate, reached.new_empty(reached.shape))
+    _right(BACKWARD(*given, *made, _scratch(q, v, W, sizes["threads"]), kept=reached.shape[2], **sizes))
+    dskip = None if parts is None or skip is None else parts.sum((0, 1), dtype=torch.float64).to(skip.dtype)
+    to_g, to_weight, to_skip = (q.new_empty(0) if x is None else x for x in (dg, dweight, dskip))
+    return dq, dk, dv, to_g, dstate, to_weight, to_skip
 
 
-def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | None) -> list[tuple[int, ...]]:
-    (B, T, H, V), K = v.shape, q.shape[3]
-    return [(B, T, H, V), (B, H, K, V), _marks(q, v)]
+def _right(status: int) -> None:
+    if status:
+        raise ValueError("linear_decay: sizes do not belong together")
 
 
-def _gradient_shapes(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, *rest: Tensor | None) -> list[tuple[int, ...]]:
-    (B, _, H, V), K = v.shape, q.shape[3]
-    return [tuple(q.shape), tuple(k.shape), tuple(v.shape), (0,) if g is None else tuple(g.shape), (B, H, K, V)]
+def _shapes(
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, *rest: Tensor | None
+) -> list[tuple[int, ...]]:
+    (B, T, H, V), K, W = v.shape, q.shape[3], _columns(v, state)
+    return [(B, T, H, V), (B, T, H) if W > V else (0,), (B, H, K, W), _marks(q, v, W)]
+
+
+def _gradient_shapes(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor | None,
+    state: Tensor | None,
+    weight: Tensor | None,
+    skip: Tensor | None,
+    *rest: Tensor | None,
+) -> list[tuple[int, ...]]:
+    (B, _, H, _), K = v.shape, q.shape[3]
+    optional = [(0,) if x is None else tuple(x.shape) for x in (g, weight, skip)]
+    dstate = (B, H, K, _columns(v, state))
+    return [tuple(q.shape), tuple(k.shape), tuple(v.shape), optional[0], dstate, *optional[1:]]
 
 
 def _again(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients by torch's own operations, which can be differentiated again."""
-    given, (dy, dafter) = of[:5], of[6:]
+    given, (dy, dz, dafter) = of[:7], of[8:]
 
-    def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor]:
-        q, k, v, g = (None if x is None else x.transpose(1, 2) for x in inputs[:4])
+    def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v, g, weight = (None if x is None else x.transpose(1, 2) for x in (*inputs[:4], inputs[5]))
+        state, skip = inputs[4], inputs[6]
         assert q is not None
         assert k is not None
         assert v is not None
-        served = v.shape[1] // q.shape[1]
+        served, ones = v.shape[1] // q.shape[1], state is not None and state.shape[3] > v.shape[3]
         q, k = (x.repeat_interleave(served, 1) if served > 1 else x for x in (q, k))
-        y, after = chunked.decay(q, k, v, g, inputs[4])
-        return y.transpose(1, 2), after
+        y, z, after = weighted.summed(chunked.decay, q, k, v, g, state, weight, skip, ones)
+        return y.transpose(1, 2), v.new_empty(0) if z is None else z.transpose(1, 2), after
 
-    return differentiate(compute, given, (dy, dafter))
+    return differentiate(compute, given, (dy, dz if dz is not None and dz.numel() else None, dafter))
 
 
 forward = paired(
@@ -175,7 +243,7 @@ forward = paired(
     _backward,
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
-    save=lambda inputs, outputs: (*inputs, outputs[2]),
+    save=lambda inputs, outputs: (*inputs, outputs[3]),
     again=_again,
-    results=2,
+    results=3,
 )

@@ -98,32 +98,87 @@ static void NAME(pack_)(int rows, int numbers, int N, const REAL *from, size_t s
     }
 }
 
+/* A square of LANES by LANES numbers turned, in registers: blocks of s numbers change places, for each power s of 2, which is
+   known where this is inlined. */
+INLINE void NAME(swap_)(const int s, VEC *x)
+{
+    INT first, second; /* of two vectors, numbers of the second from LANES on */
+    for (int l = 0; l < LANES; l++) {
+        first[l] = l & s ? LANES + l - s : l;
+        second[l] = l & s ? LANES + l : l + s;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+        if (!(i & s)) {
+            const VEC a = x[i], b = x[i + s];
+            x[i] = NAME(chosen_)(a, b, first);
+            x[i + s] = NAME(chosen_)(a, b, second);
+        }
+}
+
+INLINE void NAME(turn_square_)(VEC *x)
+{
+    NAME(swap_)(1, x);
+    if (LANES > 2)
+        NAME(swap_)(2, x);
+    if (LANES > 4)
+        NAME(swap_)(4, x);
+    if (LANES > 8)
+        NAME(swap_)(8, x);
+}
+
 /* Columns to rows of N vectors: `rows` rows of `numbers` numbers, filled up with zeros. */
 static void NAME(turn_)(int rows, int numbers, int N, const REAL *from, size_t step, VEC *to)
 {
     for (int i = 0; i < N; i++) {
         const int count = rows - i * LANES < LANES ? rows - i * LANES : LANES;
+        int n = 0;
         if (count == LANES)
-            for (int n = 0; n < numbers; n++) {
-                VEC column;
+            for (; n + LANES <= numbers; n += LANES) {
+                VEC square[LANES];
+#pragma GCC unroll 16
                 for (int l = 0; l < LANES; l++)
-                    column[l] = from[(size_t)(i * LANES + l) * step + n];
-                to[(size_t)n * N + i] = column;
+                    square[l] = NAME(load_)(from + (size_t)(i * LANES + l) * step + n, LANES);
+                NAME(turn_square_)(square);
+#pragma GCC unroll 16
+                for (int l = 0; l < LANES; l++)
+                    to[(size_t)(n + l) * N + i] = square[l];
             }
-        else
-            for (int n = 0; n < numbers; n++) {
-                VEC column = {0};
-                for (int l = 0; l < count; l++)
-                    column[l] = from[(size_t)(i * LANES + l) * step + n];
-                to[(size_t)n * N + i] = column;
-            }
+        for (; n < numbers; n++) {
+            VEC column = {0};
+            for (int l = 0; l < count; l++)
+                column[l] = from[(size_t)(i * LANES + l) * step + n];
+            to[(size_t)n * N + i] = column;
+        }
     }
 }
 
 /* And back: `rows` rows of `numbers` numbers. */
 static void NAME(turn_back_)(int rows, int numbers, int N, const VEC *from, REAL *to, size_t step)
 {
+    for (int i = 0; i < rows; i += LANES) {
+        int n = 0;
+        if (i + LANES <= rows)
+            for (; n + LANES <= numbers; n += LANES) {
+                VEC square[LANES];
+#pragma GCC unroll 16
+                for (int l = 0; l < LANES; l++)
+                    square[l] = from[(size_t)(n + l) * N + i / LANES];
+                NAME(turn_square_)(square);
+#pragma GCC unroll 16
+                for (int l = 0; l < LANES; l++)
+                    NAME(store_)(to + (size_t)(i + l) * step + n, square[l], LANES);
+            }
+        for (int r = i; r < rows && r < i + LANES; r++)
+            for (int m = n; m < numbers; m++)
+                to[r * step + m] = ((const REAL *)(from + (size_t)m * N))[r];
+    }
+}
+
+/* Asks for rows of numbers that are read soon: where rows lie apart, the CPU does not see which come next. */
+static void NAME(ahead_)(int rows, int numbers, const REAL *from, size_t step)
+{
     for (int i = 0; i < rows; i++)
-        for (int n = 0; n < numbers; n++)
-            to[i * step + n] = ((const REAL *)(from + (size_t)n * N))[i];
+        for (int n = 0; n < numbers; n += 64 / (int)sizeof(REAL))
+            __builtin_prefetch(from + i * step + n, 0, 2);
 }

@@ -96,6 +96,19 @@ INLINE VEC NAME(pick_)(INT where, VEC a, VEC b)
     return (VEC)((where & (INT)a) | (~where & (INT)b));
 }
 
+/* Of the numbers of a, then those of b, the ones at these places. */
+INLINE VEC NAME(chosen_)(VEC a, VEC b, INT places)
+{
+#ifdef __clang__
+    VEC y;
+    for (int l = 0; l < LANES; l++)
+        y[l] = places[l] < LANES ? a[places[l]] : b[places[l] - LANES];
+    return y;
+#else
+    return __builtin_shuffle(a, b, places);
+#endif
+}
+
 INLINE REAL NAME(sum_)(VEC x)
 {
     REAL sum = 0;

@@ -1,8 +1,9 @@
 """A projection, y = x Wᵀ + b, by whichever of torch's two libraries multiplies matrices faster here.
 
-On a CPU torch multiplies float32 matrices with Intel's MKL, which on AMD's processors reaches about half of what the
-processor can do; oneDNN, which torch carries for its compiled graphs, reaches nearly all of it (docs/log.md). The
-numbers are float32 either way.
+On a CPU torch multiplies float32 matrices with Intel's MKL, which on AMD's processors with AVX-512 reaches about half
+of what the processor can do; oneDNN, which torch carries for its compiled graphs, reaches nearly all of it
+(docs/log.md). On AMD's processors without AVX-512 it is a little ahead but for the gradient of W, which is left to MKL
+there. The numbers are float32 either way.
 
 Source: nothing but the product; which library is ours to choose.
 """
@@ -40,7 +41,7 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
 def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:
     """Σ_r a_r b_rᵀ, what the weights of a projection receive. It is for a backward, and has none of its own."""
     named = forced("projection")
-    asked = named == "onednn" or (named is None and a.numel() * b.shape[1] >= LEAST and onednn.faster())
+    asked = named == "onednn" or (named is None and a.numel() * b.shape[1] >= LEAST and onednn.outer_faster())
     return onednn.outer(a, b) if asked and onednn.able(a, b, None) else a.T @ b
 
 

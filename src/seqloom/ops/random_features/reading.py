@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.linear_decay import decay
+from seqloom.ops.linear_decay import normalised
+from seqloom.ops.linear_decay.quotient import quotient
 from seqloom.ops.linear_decay.total import total
 from seqloom.ops.pack import within
 from seqloom.ops.random_features.features import exact
@@ -48,13 +49,9 @@ def average(
     if lengths is not None:
         real = within(lengths, k.shape[2])[:, None, :, None]
         k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
-    if weight is None:
-        v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
-    else:
-        v = torch.cat([v * weight[..., None], weight[..., None]], -1)
-    y, after = decay(q, k, v, log_decay, state)
-    z = y[..., -1:] if least is None else torch.maximum(y[..., -1:], least[..., None])
-    return y[..., :-1] / z.clamp_min(SMALLEST), after
+    s, z, after = normalised(q, k, v, log_decay, state, weight=weight)
+    z = z if least is None else torch.maximum(z, least)
+    return quotient(s, z.clamp_min(SMALLEST)), after
 
 
 def whole(

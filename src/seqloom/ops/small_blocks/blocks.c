@@ -42,7 +42,7 @@ INLINE void NAME(apply_)(const int64_t n, int64_t D, const REAL *x, const REAL *
             VEC sum = {0};
 #pragma GCC unroll 4
             for (int64_t i = 0; i < n; i++)
-                sum += __builtin_shuffle(own, NAME(places_)(n, i)) * NAME(load_)(w + i * D + c, LANES);
+                sum += NAME(chosen_)(own, own, NAME(places_)(n, i)) * NAME(load_)(w + i * D + c, LANES);
             NAME(store_)(y + c, sum, LANES);
         }
     for (; c < D; c++) {
@@ -62,7 +62,7 @@ INLINE void NAME(gather_)(const int64_t n, int64_t D, const REAL *x, const REAL 
 #pragma GCC unroll 4
             for (int64_t i = 0; i < n; i++) {
                 REAL *to = dw + i * D + c;
-                NAME(store_)(to, NAME(load_)(to, LANES) + __builtin_shuffle(own, NAME(places_)(n, i)) * given, LANES);
+                NAME(store_)(to, NAME(load_)(to, LANES) + NAME(chosen_)(own, own, NAME(places_)(n, i)) * given, LANES);
             }
         }
     for (; c < D; c++)

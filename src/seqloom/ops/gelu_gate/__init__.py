@@ -1,0 +1,54 @@
+"""What one branch of a block gives, let through by another: a product with GELU, by its approximation with tanh.
+
+    y = h ∘ GELU(z),   GELU(z) = z/2 (1 + tanh(√(2/π) (z + 0.044715 z³))) = z σ(2 √(2/π) (z + 0.044715 z³))
+
+Source: Hendrycks and Gimpel, arXiv:1606.08415, section 2; as a gate in De et al., Griffin, arXiv:2402.19427, section
+2.3. Nothing differs.
+"""
+
+import torch
+from torch import Tensor
+
+from seqloom.core.shapes import Stream
+from seqloom.ops.gelu_gate import native, price, reference
+from seqloom.ops.native import Argument, Signature
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+SIGNATURE = Signature("gelu_gate", Argument("h", "B T D", "real"), Argument("z", "B T D", "real"))
+
+
+def gated(h: Stream, z: Stream) -> Stream:
+    """y (B, T, D). Differentiable twice.
+
+    Backends: `reference` by torch's own GELU, and `native` in C on a CPU, in one pass over memory each way.
+    """
+    SIGNATURE.bind(h, z)
+    if h.numel() == 0:
+        return h.clone()
+    y: Tensor = OP[OP.choose(h, z)](h, z)
+    return y
+
+
+def by_size(h: Tensor, z: Tensor) -> str:
+    """The fastest backend. A token is too short for the way to C."""
+    large = h.shape[1] > 1 and able(h, z) and not torch.compiler.is_exporting()
+    return "native" if large and native.available() else "reference"
+
+
+def able(h: Tensor, z: Tensor) -> bool:
+    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    one = h.dtype == z.dtype and h.dtype in (torch.float32, torch.float64)
+    return one and h.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+
+
+def _example(draw: Draw, B: int, T: int) -> Tensor:
+    return gated(draw(B, T, CHANNELS), 2 * draw(B, T, CHANNELS))
+
+
+OP = Op(
+    "gelu_gate",
+    {"reference": Backend(reference.gated), "native": Backend(native.gated, native.lacking, able)},
+    rule=by_size,
+    examples=(_example,),
+    price=price.price,
+)

@@ -1,0 +1,54 @@
+"""What may stand next to the decaying sum, in torch's own operations: weights, a channel of ones, what goes past it.
+
+    S_t = e^{g_t} S_{t-1} + w_t k_tᵀ [v_t, 1],   [y_t, z_t] = q_t S_t,   y_t + d ∘ v_t
+
+The C of `native` does it while the numbers are in the nearest caches.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+Run: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
+"""the sum itself"""
+
+
+def summed(
+    run: Run,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor | None,
+    state: Tensor | None,
+    weight: Tensor | None,
+    skip: Tensor | None,
+    ones: bool,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """y (B, H, T, V), z (B, H, T) with `ones`, and S; weights w (B, H, T), skip d (H,), each None for nothing."""
+    values = v if weight is None else v * weight[..., None]
+    if ones:
+        last = torch.ones_like(v[..., :1]) if weight is None else weight[..., None]
+        values = torch.cat([values, last.to(values.dtype)], -1)
+    y, after = run(q, k, values, g, state)
+    z = None
+    if ones:
+        y, z = parts(y)
+    return y if skip is None else y + skip[:, None, None] * v, z, after
+
+
+def parts(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums and their last channel; torch's own gradients fill a whole tensor with zeros for each."""
+    s, z = _Parts.apply(sums)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return s, z
+
+
+class _Parts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, sums: Tensor) -> tuple[Tensor, Tensor]:
+        return sums[..., :-1], sums[..., -1]
+
+    @staticmethod
+    def backward(ctx: Any, ds: Tensor, dz: Tensor) -> Tensor:
+        return torch.cat([ds, dz[..., None]], -1)
