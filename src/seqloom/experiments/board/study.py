@@ -116,7 +116,7 @@ class Board:
         return models
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """Runs that do not need each other; the next follow from their rows. A seed of all rows comes before the next."""
+        """Runs that do not need each other; the next follow from their rows. A seed runs for all rows before the next."""
         others = [contender.name for contender in ROWS if contender.name not in DECIDED]
         decided = [contender.name for contender in ROWS if contender.name in DECIDED]
         for group in (decided, others, [contender.name for contender in BESIDE], list(BELOW)):
