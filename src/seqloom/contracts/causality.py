@@ -37,7 +37,8 @@ def causality(subject: Subject) -> Largest | str:
         return worst
     wide = subject.module(subject.contexts[-1])
     x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
-    for forced in ({}, {"lag_sum": "fft"}) if _sums_lags(wide, x) else ({},):  # the backend that the size chooses, then the FFT
+    sizes_choice_then_fft = ({}, {"lag_sum": "fft"}) if _sums_lags(wide, x) else ({},)
+    for forced in sizes_choice_then_fft:
         with backends.use(**forced):
             worst = _larger(worst, _read(subject, wide, x, _share(subject, wide, x)))
     return worst
