@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.mixer import Mixer
-from tests.contract.cases import DIM, Make, draw, every_kind, fits, streams
+from tests.contract.cases import DIM, Make, draw, every_kind, every_kind_in_one_form, fits, streams
 from tests.contract.test_refusals import no
 
 Bad = dict[str, tuple[Any, str]]
@@ -156,18 +156,18 @@ def test_malformed_arguments(make: Make) -> None:
     check_arguments(make)
 
 
-@every_kind
+@every_kind_in_one_form
 def test_no_rows_and_no_tokens(make: Make) -> None:
     check_empty(make)
 
 
-@every_kind
+@every_kind_in_one_form
 def test_dtypes(make: Make) -> None:
     check_dtypes(make)
 
 
 @pytest.mark.graph
-@every_kind
+@every_kind_in_one_form
 def test_meta_tensors_pass(make: Make) -> None:
     mixer = make().to("meta")
     x = draw(2, 3, DIM).to("meta")

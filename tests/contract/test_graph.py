@@ -1,5 +1,6 @@
 """torch.compile without graph breaks and torch.export give the same numbers."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +28,14 @@ from tests.contract.cases import (
 pytestmark = pytest.mark.graph
 LOOSE = 1e-9
 """a compiler may add in another order"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_traces() -> Iterator[None]:
+    """Graphs whose nodes do not know the lines that they come from, which takes a sixth of an export."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.fx.config, "do_not_emit_stack_traces", True)
+        yield
 
 
 class Verbs(nn.Module):

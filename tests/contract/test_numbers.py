@@ -23,6 +23,7 @@ from tests.contract.cases import (
     close,
     draw,
     every_kind,
+    every_kind_in_one_form,
     every_mixer,
     fits,
     leaves,
@@ -169,7 +170,7 @@ def rounds_as_stated(case: Case, dim: int, T: int) -> None:
     assert error <= config.rounding.eps, f"{of} is off by {error:.3g} eps, allowed {config.rounding.eps}"
 
 
-@every_kind
+@every_kind_in_one_form
 def test_derivatives(make: Make) -> None:
     check_derivatives(make)
 

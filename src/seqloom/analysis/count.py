@@ -45,29 +45,27 @@ class Executed:
 KINDS = ("mul", "add", "div", "exp", "other")
 
 
+@final
+class Unpriced(AssertionError):
+    """Ops on floats that ran and have no price: `ops`, sorted."""
+
+    def __init__(self, ops: list[str]) -> None:
+        price = "price them in seqloom.analysis: pointwise, reductions or kernels"
+        super().__init__(f"ops on floats without a price: {', '.join(ops)}; {price}")
+        self.ops = ops
+
+
 def count(run: Callable[[], object]) -> Executed:
-    """The arithmetic that `run()` executes. AssertionError, after the run, naming all ops that have no price.
+    """The arithmetic that `run()` executes. Unpriced, after the run, naming all ops that have no price.
 
     What autograd adds is counted too where `run` makes it execute; for the forward alone, call under `torch.no_grad()`.
     """
-    counter = _watch(run)
-    assert not counter.unknown, (
-        f"ops on floats without a price: {', '.join(sorted(counter.unknown))}; "
-        "price them in seqloom.analysis: pointwise, reductions or kernels"
-    )
-    whole = sum(counter.ops.values(), Cost())
-    return Executed(whole.mul, whole.add, whole.div, whole.exp, whole.other, dict(counter.ops))
-
-
-def unknown(run: Callable[[], object]) -> list[str]:
-    """The ops on floats that `run()` executes and that have no price, sorted; empty where `count` would succeed."""
-    return sorted(_watch(run).unknown)
-
-
-def _watch(run: Callable[[], object]) -> "_Counter":
     with _Counter() as counter:
         run()
-    return counter
+    if counter.unknown:
+        raise Unpriced(sorted(counter.unknown))
+    whole = sum(counter.ops.values(), Cost())
+    return Executed(whole.mul, whole.add, whole.div, whole.exp, whole.other, dict(counter.ops))
 
 
 @final

@@ -29,17 +29,25 @@ def causality(subject: Subject) -> Largest | str:
         raise NotApplicable("it may look ahead")
     x = subject.draw(2, subject.fits(module, (subject.contexts[0] or 16) + 4), subject.dim)
     worst = Largest(subject.scale)
-    for forced in ({"lag_sum": "direct"}, {"lag_sum": "reference"}) if subject.exact else ({},):
+    exactly = subject.exact and _sums_lags(module, x)  # a mixer without it has one forward, whatever is forced
+    for forced in ({"lag_sum": "direct"}, {"lag_sum": "reference"}) if exactly else ({},):
         with backends.use(**forced):
             worst = _larger(worst, _read(subject, module, x, 0.0 if subject.exact else _share(subject, module, x)))
     if len(subject.contexts) == 1:
         return worst
     wide = subject.module(subject.contexts[-1])
     x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
-    for forced in ({}, {"lag_sum": "fft"}):  # the backend that the size chooses, then the FFT
+    sizes_choice_then_fft = ({}, {"lag_sum": "fft"}) if _sums_lags(wide, x) else ({},)
+    for forced in sizes_choice_then_fft:
         with backends.use(**forced):
             worst = _larger(worst, _read(subject, wide, x, _share(subject, wide, x)))
     return worst
+
+
+def _sums_lags(module: nn.Module, x: Tensor) -> bool:
+    with torch.no_grad(), backends.recorded() as ran:
+        module(x)
+    return "lag_sum" in ran
 
 
 def _looks_ahead(subject: Subject, module: nn.Module) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from seqloom.analysis.count import Executed, count, unknown
+from seqloom.analysis.count import Executed, Unpriced, count
 from seqloom.contracts.finding import Broken, NotApplicable, promise
 from seqloom.contracts.subject import Subject, forward, streams
 from seqloom.core.cost import NAMES, Cost
@@ -68,10 +68,10 @@ def _executed(subject: Subject, module: nn.Module, T: int) -> Executed:
     x = subject.draw(1, T, subject.dim)
     reference = {op: "reference" for op, names in known().items() if "reference" in names}
     with torch.no_grad(), use(**reference):
-        missing = unknown(lambda: forward(module, x))
-        if missing:
-            raise NotApplicable(f"its forward cannot be counted: {', '.join(missing)} have no price here")
-        return count(lambda: forward(module, x))
+        try:
+            return count(lambda: forward(module, x))
+        except Unpriced as error:
+            raise NotApplicable(f"its forward cannot be counted: {', '.join(error.ops)} have no price here") from None
 
 
 def _of_a_token(subject: Subject, mixer: Mixer, T: int, prices: dict[int, Cost]) -> None:

@@ -252,8 +252,19 @@ class Mixer(nn.Module, ABC):
     @property
     def _any_tensor(self) -> Tensor:
         """A parameter, or a buffer of a mixer that learns nothing."""
-        parameter = next(self.parameters(), None)
+        parameter = _first_parameter(self)
         return next(self.buffers()) if parameter is None else parameter
+
+
+def _first_parameter(module: nn.Module) -> nn.Parameter | None:
+    """The first of `module.parameters()`, which would list every module first: a token, and a graph, ask each time."""
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            return parameter
+    for child in module._modules.values():
+        if child is not None and (parameter := _first_parameter(child)) is not None:
+            return parameter
+    return None
 
 
 def _rebuild(mixer: Mixer, keys: Any) -> None:
