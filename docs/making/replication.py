@@ -9,23 +9,23 @@ of another number of batches, get a file NAME-BATCHES.jsonl next to them. `make 
 import argparse
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from docs.making import timed
 from docs.making.command import exit_code
-from docs.making.paper import timed
-from docs.making.paper.claims import CLAIMS, HEADLINE, OPEN, Claim
-from docs.making.paper.counted import COUNTS, evidence
-from docs.making.paper.stored_rows import FOLDER, Studies, store, stored, texts
-from docs.making.paper.studies import LOSSES, draw, origin, section
-from docs.making.paper.verdicts import UNMEASURED, Verdict, judged
 from docs.making.results import table
+from docs.making.stored_rows import FOLDER, Studies, store, stored, texts
+from docs.making.studies import LOSSES, draw, origin, section
 from seqloom.core.statistics import FEWEST, LEVEL
+from seqloom.experiments.paper.counted import COUNTS, evidence
 from seqloom.experiments.paper.scales import scale_of
+from seqloom.report.study.claims import CLAIMS, HEADLINE, OPEN, Claim, decided
 from seqloom.report.study.compared import Loss
 from seqloom.report.study.rows import Study
+from seqloom.report.study.verdicts import UNMEASURED, Verdict, counted
 
 PAGE = Path(__file__).parents[1] / "replication.md"
 HEADS = ("training loss, as in the paper", "held-out loss")
@@ -97,7 +97,7 @@ def _claims(claims: Iterable[Claim], studies: Studies, by_claim: Verdicts) -> st
     rows = []
     for claim in claims:
         both = [by_claim[claim, loss] for loss in LOSSES]
-        cells = ["<br>".join(f"{after(study)}{verdict}" for study, verdict in own) for own in both]
+        cells = ["<br>".join(f"{after(study)}{bold(verdict)}" for study, verdict in own) for own in both]
         if claim.also and claim.study in studies:
             cells[0] += f"; {claim.also(studies[claim.study][0][1])}"
         text = f"{claim.text} *{claim.section}*" if claim.section else claim.text
@@ -123,7 +123,7 @@ def _open(studies: Studies, by_claim: Verdicts) -> list[str]:
 
 
 def _shown(claims: Sequence[tuple[str, str, Verdict, str]]) -> str:
-    rows = [(f"{text} *{where}*", str(verdict), f"`{command}`") for text, where, verdict, command in claims]
+    rows = [(f"{text} *{where}*", bold(verdict), f"`{command}`") for text, where, verdict, command in claims]
     return table(("claim", "what comes out", "shown by"), rows)
 
 
@@ -143,17 +143,20 @@ def _text(row: dict[str, Any]) -> str:
 def verdicts(studies: Studies) -> Verdicts:
     """All of them; of a claim whose study has no rows, one that says so. The claims of a file are one family."""
     by_claim: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
-    for loss in LOSSES:
-        for name, files in studies.items():
-            rules = {claim: claim.rule for claim in (*CLAIMS, *OPEN) if claim.study == name and claim.rule}
-            for _, study in files:
-                for claim, verdict in judged(rules, study, loss).items():
-                    by_claim.setdefault((claim, loss), []).append((study, verdict))
-        for claim in (*CLAIMS, *OPEN):
-            own = by_claim.get((claim, loss), [])
-            none = UNMEASURED if claim.rule else Verdict("not settled", "no loss can show it; the texts are below")
-            by_claim[claim, loss] = [known for known in own if known[1].seeds] or own[:1] or [(None, none)]
+    for _, study in (file for files in studies.values() for file in files):
+        for claim, by_loss in decided(study).items():
+            for loss, verdict in by_loss.items():
+                by_claim.setdefault((claim, loss), []).append((study, verdict))
+    for claim, loss in product((*CLAIMS, *OPEN), LOSSES):
+        own = by_claim.get((claim, loss), [])
+        none = UNMEASURED if claim.rule else Verdict("not settled", "no loss can show it; the texts are below")
+        by_claim[claim, loss] = [known for known in own if known[1].seeds] or own[:1] or [(None, none)]
     return by_claim
+
+
+def bold(verdict: Verdict) -> str:
+    """A verdict with its word in bold: Markdown."""
+    return f"**{verdict.word}**{verdict.reason}"
 
 
 def after(study: Study | None) -> str:
@@ -168,9 +171,9 @@ def summary(by_claim: Verdicts, counts: Sequence[Verdict], speed: Sequence[Verdi
     text = f"{len(training) or 'None'} of the paper's {len(CLAIMS)} claims about losses "
     text += "is measured so far" if len(training) < 2 else "are measured so far"
     if training:
-        text += f": on the training loss, as in the paper, {_counted(training)}; on held-out text {_counted(held)}"
-    text += f". Of {len(counts)} claims that are counted, {_counted(counts)}; of {len(speed)} about speed, "
-    text += f"{_counted(speed)}. Its headline, that SHE does evidently better than self-attention, "
+        text += f": on the training loss, as in the paper, {counted(training)}; on held-out text {counted(held)}"
+    text += f". Of {len(counts)} claims that are counted, {counted(counts)}; of {len(speed)} about speed, "
+    text += f"{counted(speed)}. Its headline, that SHE does evidently better than self-attention, "
     headline = [by_claim[HEADLINE, loss] for loss in LOSSES]
     if not any(own[0][1].seeds for own in headline):
         return text + "is not measured yet."
@@ -181,15 +184,6 @@ def summary(by_claim: Verdicts, counts: Sequence[Verdict], speed: Sequence[Verdi
         for own, where in zip(headline, on, strict=True) for study, verdict in own[1:]
     ]  # fmt: skip
     return "".join([text, *others, "."])
-
-
-def _counted(verdicts: Sequence[Verdict]) -> str:
-    words: Counter[str] = Counter(verdict.word for verdict in verdicts)
-    one = ("holds", "does not", "is not settled", "was observed once")
-    many = ("hold", "do not", "are not settled", "were observed once")
-    forms = zip(("holds", "does not hold", "not settled", "observed once"), one, many, strict=True)
-    text = [f"{words[word]} {single if words[word] == 1 else more}" for word, single, more in forms if words[word]]
-    return " and ".join([*([", ".join(text[:-1])] if text[:-1] else []), *text[-1:]])
 
 
 def _plainly(verdict: Verdict) -> str:

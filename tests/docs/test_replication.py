@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from docs.making import replication
-from docs.making.paper import studies, timed
-from docs.making.paper.claims import CLAIMS
-from docs.making.paper.counted import COUNTS
-from docs.making.paper.rules import MANY, ONE
-from docs.making.paper.stored_rows import FOLDER, LOCAL_PATH, store, stored
-from docs.making.paper.verdicts import in_words
+from docs.making import replication, studies, timed
+from docs.making.stored_rows import FOLDER, LOCAL_PATH, store, stored
+from seqloom.experiments.paper.counted import COUNTS
 from seqloom.experiments.paper.studies import STUDIES, TABLES
 from seqloom.report.charts.draw import digest
+from seqloom.report.study.claims import CLAIMS
 from seqloom.report.study.compared import Compared
 from seqloom.report.study.rows import read
-from tests.docs.made_up import rows, write
+from seqloom.report.study.rules import MANY, ONE
+from tests.report.made_up import rows, write
 
 SIX = {ONE: [4.30, 4.31, 4.29], MANY: [4.20, 4.21, 4.20], "she": [4.10, 4.11, 4.09], "he": [4.15, 4.16, 4.16],
        "we": [4.25, 4.24, 4.25], "me": [4.32, 4.31, 4.31]}  # fmt: skip
@@ -67,7 +65,7 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
         apart = compared.difference(lines[series])
         assert apart is not None
         below = series in ("he", "we")  # where README says "below", without a sign
-        words = in_words(apart.estimate)
+        words = apart.estimate.signed
         assert (words.removeprefix("-") if below else words) in readme, series
         assert (apart.word == "lower") == below
 

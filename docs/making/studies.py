@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.making.paper.rules import name as written
-from docs.making.paper.stored_rows import Studies
-from docs.making.paper.verdicts import in_words, p_in_words
 from docs.making.results import table
-from seqloom.core.statistics import Difference, Estimate
+from docs.making.stored_rows import Studies
+from seqloom.core.statistics import Difference, p_text
 from seqloom.report.charts.chart import Chart
 from seqloom.report.charts.draw import svg
 from seqloom.report.study.charts import charts
-from seqloom.report.study.compared import Compared, Loss
+from seqloom.report.study.compared import Compared, Loss, called
 from seqloom.report.study.rows import Line, Study
 
 LOSSES: tuple[Loss, ...] = ("training", "held_out")
@@ -26,7 +24,7 @@ def section(file: str, study: Study) -> str:
     timed = any(line.known("raced") for line in study.lines)
     clock = ["ms a step, all by turns"] if timed else []
     compared = [Compared(study, loss) for loss in LOSSES]
-    to_baseline = [f"to {written(compared[0].baseline)}"] if compared[0].differences else []
+    to_baseline = [f"to {called(compared[0].baseline)}"] if compared[0].differences else []
     head = [
         "model",
         *over,
@@ -61,7 +59,7 @@ def _seeds(study: Study) -> str:
 
 def _beneath(compared: Sequence[Compared]) -> str:
     """The smallest differences that the table could have settled."""
-    training, held_out = (written(comparison.beneath) for comparison in compared)
+    training, held_out = (called(comparison.beneath) for comparison in compared)
     return held_out if training == held_out else f"Training: {training} Held out: {held_out}"
 
 
@@ -72,30 +70,23 @@ def _row(line: Line, compared: Sequence[Compared], swept: bool, timed: bool) -> 
     x = [f"{line.x:g}"] if swept and line.x is not None else []
     seconds = line.mean("raced")
     clock = [] if not timed else ["-" if seconds is None else f"{1000 * seconds:.1f}"]
-    return [written(line.series), *x, *cells, *sizes, *clock, f"{done} of {len(line.seeds)}"]
+    return [called(line.series), *x, *cells, *sizes, *clock, f"{done} of {len(line.seeds)}"]
 
 
 def _loss(line: Line, compared: Compared) -> list[str]:
     """A model's loss, and, where the table has differences, that to the baseline."""
-    mean = [_mean(compared.mean(line))]
+    mean = [str(compared.mean(line) or "-")]
     return [*mean, _to_baseline(compared.difference(line))] if compared.differences else mean
-
-
-def _mean(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "-"
-    return f"{estimate.mean:.3f}" + ("" if estimate.half is None else f" ± {estimate.half:.3f}")
 
 
 def _to_baseline(difference: Difference | None) -> str:
     if difference is None:
         return "-"
-    return in_words(difference.estimate) + (
-        "" if difference.adjusted is None else f" ({p_in_words(difference.adjusted).removeprefix('adjusted ')})"
-    )
+    p = "" if difference.adjusted is None else f" (p {p_text(difference.adjusted)})"
+    return difference.estimate.signed + p
 
 
-FOLDER = Path(__file__).parents[2] / "images/paper"
+FOLDER = Path(__file__).parents[1] / "images/paper"
 SHOWN = ("second half", "parameters", "ms per")
 """in the heading of what is shown of a study with a training course; its other charts show less at this size"""
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from docs.making.paper.verdicts import UNMEASURED, Verdict, Word
 from docs.making.results import RESULTS, newest, rows
+from seqloom.report.study.verdicts import UNMEASURED, Verdict, Word
 
 EXTRACTORS = ("she", "he", "we", "me")
 WAITED = "us_to_the_output_median"
