@@ -17,7 +17,7 @@ from docs.making.prices import by_length
 from docs.making.results import table
 from docs.making.use import use
 from seqloom.analysis.rounding import EPS
-from seqloom.cli.described import described
+from seqloom.cli import registry
 from seqloom.cli.mixers import LEGEND, drawing
 from seqloom.core.mixer_config import MixerConfig, Rounding
 from seqloom.mixers import kinds, mixer_config
@@ -42,10 +42,10 @@ def pages() -> dict[str, str]:
 
 def index() -> str:
     """The list of all mixers by family, one line each."""
-    parts, known = ["# Mixers"], kinds()
-    for family, members in families(known).items():
+    parts, known = ["# Mixers"], registry.mixers()
+    for family, members in families().items():
         parts.append(f"## {family}")
-        parts.append("\n".join(f"- [`{kind}`]({kind}.md): {first(known[kind])}" for kind in members))
+        parts.append("\n".join(f"- [`{kind}`]({kind}.md): {known[kind]['about']}" for kind in members))
     return "\n\n".join(parts) + "\n\nThese pages are generated: `make pages`.\n"
 
 
@@ -60,7 +60,7 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     settings = [(f"`{name}`", default(field), field.description) for name, field in fields.items()]
     if settings:
         parts += ["## Settings", table(("name", "default", "meaning"), settings)]
-    drawings = described(config).get("patterns", [])
+    drawings = registry.mixers()[kind].get("patterns", [])
     if drawings:
         pictures = "\n\n".join(drawing(kind, pattern) for pattern in drawings)
         parts += ["## What it looks at", f"```\n{LEGEND}\n\n{pictures}\n```"]
@@ -102,11 +102,6 @@ def default(field: FieldInfo) -> str:
     if isinstance(value, MixerConfig):
         value = {"kind": value.kind, **value.model_dump(exclude_defaults=True)}
     return f"`{value}`"
-
-
-def first(config: type[MixerConfig]) -> str:
-    """The first sentence about a mixer."""
-    return (config.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
 
 
 def fenced(text: str) -> str:

@@ -51,7 +51,7 @@ def on_config(config: Any) -> Any:
         entry: [{title: page} for title, page in titles.items()] for entry, titles in NAVIGATION.items()
     }
     pages["Mixers"] = ["mixers/README.md"]
-    for family, members in families(kinds()).items():
+    for family, members in families().items():
         pages["Mixers"].append({family: [{kind: f"mixers/{kind}.md"} for kind in members]})
     config.nav = [{entry: titles} for entry, titles in pages.items()]
     return config

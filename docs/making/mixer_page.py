@@ -58,7 +58,7 @@ def chart(kind: str) -> str:
 def glance(markdown: str) -> str:
     """The list of all mixers, with the maps of all on top."""
     parts = [GLANCE]
-    for family, members in families(kinds()).items():
+    for family, members in families().items():
         shown = [
             f'<a href="{kind}.html"><img src="{file(kind, "small", "png")}" alt="what {kind} reads">{kind}</a>'
             for kind in members
