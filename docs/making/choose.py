@@ -15,8 +15,9 @@ from pathlib import Path
 from docs.making import board
 from docs.making.command import exit_code
 from docs.making.decision import decision
-from docs.making.results import read_rows, table, write_rows
+from docs.making.results import read_rows, write_rows
 from seqloom.core.statistics import FEWEST, LEVEL
+from seqloom.core.table import markdown
 from seqloom.report.comparison import LOSS
 from seqloom.report.needs import LOSSES, NEAR, TIE, TIME, Need, Row, cell, needs
 
@@ -88,7 +89,7 @@ def _sizes(row: Row) -> str:
 
 def _needs(known: Sequence[Need]) -> str:
     lines = [(need.name, f"**{need.best}** {need.details}", need.rule) for need in known]
-    return table(("you need", "take", "by"), lines)
+    return markdown(("you need", "take", "by"), lines)
 
 
 def _all(rows: Sequence[Row]) -> str:
@@ -96,13 +97,13 @@ def _all(rows: Sequence[Row]) -> str:
         name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "limitations", LOSSES)
     ]
     shown = [name for name in numbers if any(row[name] is not None for row in rows)]
-    return table(("mixer", *shown), [(row["contender"], *(cell(name, row[name]) for name in shown)) for row in rows])
+    return markdown(("mixer", *shown), [(row["contender"], *(cell(name, row[name]) for name in shown)) for row in rows])
 
 
 def _limitations(built: Sequence[Row], rows: Sequence[Row]) -> str:
     lines = [(row["contender"], "; ".join(row["limitations"])) for row in built if row["limitations"]]
     lines += [(row["contender"], f"be built at this size: {row['left_out']}") for row in rows if "left_out" in row]
-    return table(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
+    return markdown(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
 
 
 def _caveats(row: Row, built: Sequence[Row]) -> str:

@@ -8,8 +8,9 @@ it has at least three seeds and an adjusted p below 0.05 (core/statistics.py).
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from docs.making.results import RESULTS, newest, rows, table
+from docs.making.results import RESULTS, newest, rows
 from seqloom.core.statistics import Difference, Word
+from seqloom.core.table import markdown
 from seqloom.report.study.compared import Compared
 from seqloom.report.study.rows import Line, Study, read
 
@@ -39,7 +40,7 @@ def decision(figure: str = FIGURE) -> str:
     recall = {row["contender"]: row.get("mqar right") for row in rows("all")}
     parts = [
         " ".join(filter(None, [*_answer(compared_lines), _recalls_less(compared_lines, recall)])),
-        table(HEAD, [_row(line, difference, recall) for line, difference in compared_lines]),
+        markdown(HEAD, [_row(line, difference, recall) for line, difference in compared_lines]),
         _origin(study, figure),
     ]
     return "\n\n".join(parts)

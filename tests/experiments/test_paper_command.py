@@ -41,6 +41,12 @@ def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert first[0].startswith("  training: not settled (a model has fewer than 3 seeds): SHE - 32 heads: ")
     assert first[1].startswith("  held-out: not settled (a model has fewer than 3 seeds): SHE - 32 heads: ")
     assert "  training: not settled (not all its models were run)" in out
+    claims = (tmp_path / "replication.md").read_text()
+    assert (
+        "2 of the paper's 18 claims about losses are measured so far: on the training loss, as in the paper" in claims
+    )
+    assert "| SHE does evidently better than 32-head self-attention. *abstract;" in claims
+    assert all((tmp_path / name).is_file() for name in re.findall(r"\]\(([^)]+)\)", claims)), "its links lead somewhere"
     html = (tmp_path / "fig8.html").read_text()
     for words in ("Figure 8: self-attention and the Extractors", "Difference to 32 heads"):
         assert words in html

@@ -9,7 +9,7 @@ from typing import final
 from seqloom.cli.comparison import typed
 from seqloom.core.seeds import require_count
 from seqloom.core.table import table
-from seqloom.experiments.paper import counted, tables, writings
+from seqloom.experiments.paper import counted, replication, tables, writings
 from seqloom.experiments.paper.cells import Paper, failures
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.paper.rows import write
@@ -77,6 +77,7 @@ def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
     if writers and code == 0:
         print("\nTable 2: generated texts, top-p 0.6\n")
         print("\n\n".join(_text_of(writing) for writing in writings.write(grid, typed())))
+    print(f"all claims over these studies are in {replication.write(grid.out)}")
     failed = failures(results)
     for name, why in failed.items():
         print(f"seqloom: {name} failed: {why}", file=sys.stderr)

@@ -1,29 +1,23 @@
-"""A study on the page of the replication: its models with their losses at the end, its pictures, and the command."""
+"""A study as Markdown: its models with their losses at the end, and the command that made its rows."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import get_args
 
-from docs.making.results import table
-from docs.making.stored_rows import Studies
 from seqloom.core.statistics import Difference, p_text
-from seqloom.report.charts.chart import Chart
-from seqloom.report.charts.draw import svg
-from seqloom.report.study.charts import charts
+from seqloom.core.table import markdown
 from seqloom.report.study.compared import Compared, Loss, called
 from seqloom.report.study.rows import Line, Study
 
-LOSSES: tuple[Loss, ...] = ("training", "held_out")
 
-
-def section(file: str, study: Study) -> str:
-    """A study: what it is, its models with their losses at the end, and the command."""
+def section(study: Study, below: Sequence[str] = (), rows: str = "Rows") -> str:
+    """A study: what it is, the table of its models, what is to stand `below` it, and the origin of its `rows`."""
     figure = study.figure
     differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
     says = f"{figure['says']}{differs} {_seeds(study)}; `{figure['text']}`."
     over = [figure["over"]] if figure["over"] else []
     timed = any(line.known("raced") for line in study.lines)
     clock = ["ms a step, all by turns"] if timed else []
-    compared = [Compared(study, loss) for loss in LOSSES]
+    compared = [Compared(study, loss) for loss in get_args(Loss)]
     to_baseline = [f"to {called(compared[0].baseline)}"] if compared[0].differences else []
     head = [
         "model",
@@ -37,13 +31,12 @@ def section(file: str, study: Study) -> str:
         *clock,
         "finished",
     ]
-    rows = [_row(line, compared, bool(over), timed) for line in study.lines]
-    parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, table(head, rows)]
+    lines = [_row(line, compared, bool(over), timed) for line in study.lines]
+    parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, markdown(head, lines)]
     parts += [_beneath(compared)] if to_baseline else []
     parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
     thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
-    parts += links(file, study)
-    parts.append(f"[The rows](../results/paper/{file}); {thinned}{origin(figure['origin'])}:")
+    parts += [*below, f"{rows}; {thinned}{origin(figure['origin'])}:"]
     return "\n\n".join([*parts, f"```sh\n{figure['origin']['command']}\n```"])
 
 
@@ -84,39 +77,3 @@ def _to_baseline(difference: Difference | None) -> str:
         return "-"
     p = "" if difference.adjusted is None else f" (p {p_text(difference.adjusted)})"
     return difference.estimate.signed + p
-
-
-FOLDER = Path(__file__).parents[1] / "images/paper"
-SHOWN = ("second half", "parameters", "ms per")
-"""in the heading of what is shown of a study with a training course; its other charts show less at this size"""
-
-
-def charts_of(file: str, study: Study) -> dict[str, Chart]:
-    """The charts of a study that the page shows, by the names of their files."""
-    drawn = charts(study)
-    if study.figure["kind"] in ("curves", "points"):
-        drawn = [chart for chart in drawn if any(words in chart.heading for words in SHOWN)]
-    return {Path(file).stem + chart.name.removeprefix(study.figure["name"]) + ".svg": chart for chart in drawn}
-
-
-def links(file: str, study: Study) -> list[str]:
-    """The pictures of a study as the page shows them."""
-    heading = study.figure["heading"]
-    return [
-        f"![{heading}: {chart.heading}](images/{FOLDER.name}/{name})" for name, chart in charts_of(file, study).items()
-    ]
-
-
-def draw(studies: Studies, folder: Path = FOLDER) -> None:
-    """Writes the pictures of all studies, and removes those of studies that are gone."""
-    drawn = {
-        name: chart
-        for files in studies.values()
-        for file, study in files
-        for name, chart in charts_of(file, study).items()
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in set(folder.glob("*.svg")) - {folder / name for name in drawn}:
-        old.unlink()
-    for name, chart in drawn.items():
-        (folder / name).write_text(svg(chart), encoding="utf-8")
