@@ -14,12 +14,12 @@ from pydantic.fields import FieldInfo
 from docs.making import choose, replication
 from docs.making.families import families
 from docs.making.prices import by_length
-from docs.making.results import table
 from docs.making.use import use
 from seqloom.analysis.rounding import EPS
-from seqloom.cli.described import described
+from seqloom.cli import registry
 from seqloom.cli.mixers import LEGEND, drawing
 from seqloom.core.mixer_config import MixerConfig, Rounding
+from seqloom.core.table import markdown
 from seqloom.mixers import kinds, mixer_config
 
 FOLDER = Path(__file__).parent / "mixers"
@@ -42,10 +42,10 @@ def pages() -> dict[str, str]:
 
 def index() -> str:
     """The list of all mixers by family, one line each."""
-    parts, known = ["# Mixers"], kinds()
-    for family, members in families(known).items():
+    parts, known = ["# Mixers"], registry.mixers()
+    for family, members in families().items():
         parts.append(f"## {family}")
-        parts.append("\n".join(f"- [`{kind}`]({kind}.md): {first(known[kind])}" for kind in members))
+        parts.append("\n".join(f"- [`{kind}`]({kind}.md): {known[kind]['about']}" for kind in members))
     return "\n\n".join(parts) + "\n\nThese pages are generated: `make pages`.\n"
 
 
@@ -59,24 +59,24 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     fields = {name: field for name, field in config.model_fields.items() if name != "kind"}
     settings = [(f"`{name}`", default(field), field.description) for name, field in fields.items()]
     if settings:
-        parts += ["## Settings", table(("name", "default", "meaning"), settings)]
-    drawings = described(config).get("patterns", [])
+        parts += ["## Settings", markdown(("name", "default", "meaning"), settings)]
+    drawings = registry.mixers()[kind].get("patterns", [])
     if drawings:
         pictures = "\n\n".join(drawing(kind, pattern) for pattern in drawings)
         parts += ["## What it looks at", f"```\n{LEGEND}\n\n{pictures}\n```"]
     longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
     can = (config.traits.causal, "yes" if traits.streams else "no", traits.state, longest)
-    parts += ["## What it can do", table(("causal", "reads on", "memory", "longest"), [can])]
+    parts += ["## What it can do", markdown(("causal", "reads on", "memory", "longest"), [can])]
     parts.append(precision(config.rounding))
     parts.append(f"## Parameters and price at dim {DIM}, context {CONTEXT}")
     shapes = [(f"`{name}`", " × ".join(map(str, each.shape)) or "1") for name, each in mixer.named_parameters()]
-    parts.append(table(("parameter", "shape"), shapes))
+    parts.append(markdown(("parameter", "shape"), shapes))
     costs = {f"a row of {CONTEXT} tokens": mixer.cost(CONTEXT)}
     if traits.causal != "never":
         costs[f"token {CONTEXT}"] = mixer.cost(CONTEXT, per="token")
     counted = {**COUNTED, "params": "parameters"}
     rows = [(word, *(f"{getattr(cost, name):,}" for cost in costs.values())) for name, word in counted.items()]
-    parts.append(table(("of the equation", *costs), rows))
+    parts.append(markdown(("of the equation", *costs), rows))
     path = list(costs.values())[-1].path
     parts.append(f"Critical path of a token, {len(path)} operations: {', '.join(path)}.")
     parts += [
@@ -102,11 +102,6 @@ def default(field: FieldInfo) -> str:
     if isinstance(value, MixerConfig):
         value = {"kind": value.kind, **value.model_dump(exclude_defaults=True)}
     return f"`{value}`"
-
-
-def first(config: type[MixerConfig]) -> str:
-    """The first sentence about a mixer."""
-    return (config.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
 
 
 def fenced(text: str) -> str:

@@ -12,10 +12,12 @@ from docs import pages
 from docs.making import reached, trained
 from docs.making.mixer_page import full, glance
 from docs.making.prices import curve
-from docs.making.reached import Map, numbers, picture, steps, thumbnail, trained_maps, write
+from docs.making.reached import Map, numbers, trained_maps, write
 from docs.making.results import results, subject
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.mixers import kinds
+from seqloom.report.charts import reach
+from seqloom.report.charts.draw import svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -79,36 +81,16 @@ def test_the_stored_maps_can_be_shown() -> None:
     for path in reached.MAPS.glob("*.json"):
         assert path.stem in kinds()
         for trained_map in trained_maps(path.stem):
-            assert thumbnail(trained_map.slopes)
+            assert trained_map.thumbnail
             assert numbers([trained_map])
-
-
-def test_colours_are_a_logarithm() -> None:
-    result = torch.tensor([[1.0, 0.0], [1e-3, 1e-12]], dtype=torch.float64)
-    assert steps(result) == [[48, None], [0, None]]
-    assert steps(result * 10**-1.5 + torch.eye(2)) == [[48, None], [0, 48]]
-    with pytest.raises(ValueError, match="no slope"):
-        steps(torch.zeros(2, 2))
-
-
-def test_a_thumbnail_is_a_png() -> None:
-    result = torch.ones(5, 5, dtype=torch.float64).tril()
-    assert thumbnail(result).startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_each_cell_of_a_map_has_its_own_position() -> None:
-    drawn = xml.fromstring(picture(torch.ones(5, 5, dtype=torch.float64).tril(), "a", "b"))
-    cells = [each for each in drawn.iter(f"{SVG}path") if "input s" in each.get("aria-label", "")]
-    assert len(cells) == len({cell.get("d") for cell in cells}) == 15
 
 
 @pytest.mark.slow
 def test_pictures_are_svg() -> None:
-    result = torch.ones(5, 5, dtype=torch.float64).tril()
-    for svg in (picture(result, "a < b", "c & d"), curve("me")):
-        assert xml.fromstring(svg).tag == f"{SVG}svg"
-    words = [each.text for each in xml.fromstring(picture(result, "a < b", "c")).iter(f"{SVG}text")]
+    result = torch.ones(5, 5, dtype=torch.float64).tril().tolist()
+    for drawn in (svg(reach.chart(result, "a < b", "c & d"), width=300), curve("me")):
+        assert xml.fromstring(drawn).tag == f"{SVG}svg"
+    words = [each.text for each in xml.fromstring(svg(reach.chart(result, "a < b", "c"), width=300)).iter(f"{SVG}text")]
     assert {"a < b", "output t", "input s", "0.001", "1", "0", "4"} <= set(words)
 
 

@@ -8,8 +8,8 @@ are not finished.
 from pathlib import Path
 
 from docs.making.results import RESULTS
-from docs.making.results import table as markdown
 from seqloom.cli.board import lineup
+from seqloom.core.table import markdown
 from seqloom.experiments.board.rows import read_times, stored
 from seqloom.report.board import table
 from seqloom.report.board.charts import charts

@@ -15,17 +15,16 @@ from pathlib import Path
 from docs.making import board
 from docs.making.command import exit_code
 from docs.making.decision import decision
-from docs.making.needs import LOSS, LOSSES, NEAR, TIE, TIME, Need, Row, needs
-from docs.making.results import read_rows, table, write_rows
+from docs.making.results import read_rows, write_rows
 from seqloom.core.statistics import FEWEST, LEVEL
-from seqloom.core.table import written
+from seqloom.core.table import markdown
+from seqloom.report.comparison import LOSS
+from seqloom.report.needs import LOSSES, NEAR, TIE, TIME, Need, Row, cell, needs
 
 ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
 SHARED = ("preset", "changes", "seeds", "paired", "batches", "stretch", "batch", "context", "probe_batches")
 ORIGIN = ("date", "commit", "command", "machine")
-MANY = 6
-"""tied names that are listed; of more, the number is given"""
 
 
 def store(out: Path, path: Path = ROWS) -> int:
@@ -89,19 +88,8 @@ def _sizes(row: Row) -> str:
 
 
 def _needs(known: Sequence[Need]) -> str:
-    lines = [(need.name, _taken(need), need.rule) for need in known]
-    return table(("you need", "take", "by"), lines)
-
-
-def _taken(need: Need) -> str:
-    """The best with its number, and who is tied with it."""
-    best, *others = need.taken
-    once = ", observed once" if need.observed_once else ""
-    first = f"**{best['contender']}** ({_cell(need.column, best[need.column])}{once})"
-    names = [f"{row['contender']} ({_cell(need.column, row[need.column])})" for row in others[:MANY]]
-    more = [f"{len(others) - MANY} more"] if len(others) > MANY else []
-    word = "next" if need.observed_once else "tied"
-    return first + (f"; {word}: {', '.join([*names, *more])}" if others else "")
+    lines = [(need.name, f"**{need.best}** {need.details}", need.rule) for need in known]
+    return markdown(("you need", "take", "by"), lines)
 
 
 def _all(rows: Sequence[Row]) -> str:
@@ -109,13 +97,13 @@ def _all(rows: Sequence[Row]) -> str:
         name for name in rows[0] if name not in (*SHARED, *ORIGIN, "contender", "kind", "text", "limitations", LOSSES)
     ]
     shown = [name for name in numbers if any(row[name] is not None for row in rows)]
-    return table(("mixer", *shown), [(row["contender"], *(_cell(name, row[name]) for name in shown)) for row in rows])
+    return markdown(("mixer", *shown), [(row["contender"], *(cell(name, row[name]) for name in shown)) for row in rows])
 
 
 def _limitations(built: Sequence[Row], rows: Sequence[Row]) -> str:
     lines = [(row["contender"], "; ".join(row["limitations"])) for row in built if row["limitations"]]
     lines += [(row["contender"], f"be built at this size: {row['left_out']}") for row in rows if "left_out" in row]
-    return table(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
+    return markdown(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
 
 
 def _caveats(row: Row, built: Sequence[Row]) -> str:
@@ -145,10 +133,6 @@ def _caveats(row: Row, built: Sequence[Row]) -> str:
             "does."
         )
     return "\n".join(f"- {note}" for note in notes)
-
-
-def _cell(column: str, value: float | None) -> str:
-    return f"{value:.1%}" if value is not None and column.endswith(" right") else written(value)
 
 
 def main() -> int:

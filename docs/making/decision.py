@@ -8,9 +8,9 @@ it has at least three seeds and an adjusted p below 0.05 (core/statistics.py).
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from docs.making.paper.verdicts import in_words
-from docs.making.results import RESULTS, newest, rows, table
+from docs.making.results import RESULTS, newest, rows
 from seqloom.core.statistics import Difference, Word
+from seqloom.core.table import markdown
 from seqloom.report.study.compared import Compared
 from seqloom.report.study.rows import Line, Study, read
 
@@ -40,7 +40,7 @@ def decision(figure: str = FIGURE) -> str:
     recall = {row["contender"]: row.get("mqar right") for row in rows("all")}
     parts = [
         " ".join(filter(None, [*_answer(compared_lines), _recalls_less(compared_lines, recall)])),
-        table(HEAD, [_row(line, difference, recall) for line, difference in compared_lines]),
+        markdown(HEAD, [_row(line, difference, recall) for line, difference in compared_lines]),
         _origin(study, figure),
     ]
     return "\n\n".join(parts)
@@ -75,7 +75,7 @@ def _row(line: Line, difference: Difference, recall: Recall) -> Sequence[str]:
     right, peer = recall.get(line.series), recall.get(RECALLED)
     return (
         f"[`{line.series}`](mixers/{line.series}.md)",
-        f"{in_words(difference.estimate)}, {difference.word}",
+        f"{difference.estimate.signed}, {difference.word}",
         _times(newest(rows("extractors"), line.series, STEP), "ratio_median"),
         _times(newest(rows("tokens"), line.series, TOKEN), "ratio_to_attention_32"),
         "not measured" if right is None or peer is None else f"{right:.0%} (attention {peer:.0%})",

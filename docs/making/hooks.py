@@ -13,7 +13,7 @@ from typing import Any
 from docs.making import prices
 from docs.making.families import families
 from docs.making.mixer_page import chart, compared, file, full, glance
-from docs.making.reached import Map, initial_map, picture, thumbnail, trained_maps
+from docs.making.reached import Map, initial_map, trained_maps
 from docs.making.results import RESULTS
 from seqloom.core.progress import progress
 from seqloom.mixers import kinds, mixer_config
@@ -51,7 +51,7 @@ def on_config(config: Any) -> Any:
         entry: [{title: page} for title, page in titles.items()] for entry, titles in NAVIGATION.items()
     }
     pages["Mixers"] = ["mixers/README.md"]
-    for family, members in families(kinds()).items():
+    for family, members in families().items():
         pages["Mixers"].append({family: [{kind: f"mixers/{kind}.md"} for kind in members]})
     config.nav = [{entry: titles} for entry, titles in pages.items()]
     return config
@@ -74,9 +74,9 @@ def on_files(files: Any, config: Any) -> Any:
             add(f"mixers/{file(kind, 'price')}", prices.curve(kind))
             if compared(kind):
                 add(f"mixers/{file(kind, 'rows')}", chart(kind))
-            add(f"mixers/{file(kind, 'small', 'png')}", thumbnail(_maps[kind][0].slopes))
+            add(f"mixers/{file(kind, 'small', 'png')}", _maps[kind][0].thumbnail)
             for map_ in _maps[kind]:
-                add(f"mixers/{file(kind, map_.name)}", picture(map_.slopes, f"{kind}, {map_.name}", map_.description))
+                add(f"mixers/{file(kind, map_.name)}", map_.svg(kind))
             advance(1, kind)
     return files
 

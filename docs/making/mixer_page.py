@@ -4,12 +4,12 @@ from textwrap import indent
 
 from docs.making.families import families
 from docs.making.images import loss_against_time
-from docs.making.needs import LOSS
 from docs.making.reached import Map, numbers
 from docs.making.results import results, rows
 from seqloom.mixers import kinds
 from seqloom.report.charts.chart import Cell
 from seqloom.report.charts.draw import svg
+from seqloom.report.comparison import LOSS
 
 READS = (
     "|∂y_t/∂x_s|: how much output t moves when input s does. The colors are a logarithm; blank is what is not read "
@@ -58,7 +58,7 @@ def chart(kind: str) -> str:
 def glance(markdown: str) -> str:
     """The list of all mixers, with the maps of all on top."""
     parts = [GLANCE]
-    for family, members in families(kinds()).items():
+    for family, members in families().items():
         shown = [
             f'<a href="{kind}.html"><img src="{file(kind, "small", "png")}" alt="what {kind} reads">{kind}</a>'
             for kind in members

@@ -2,9 +2,9 @@
 
 import torch
 
-from docs.making.results import table
 from seqloom.core.cost import Cost
 from seqloom.core.mixer_config import MixerConfig
+from seqloom.core.table import markdown
 from seqloom.mixers import mixer_config
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.curves import curves
@@ -32,7 +32,7 @@ def by_length(config: MixerConfig) -> str:
         of_token = ("-", "-") if token is None else (f"{token.mul:,}", f"{token.state:,}")
         rows.append((f"{T:,}", f"{round(whole.mul / T):,}", *of_token))
     head = ("tokens T", "multiplications a token, in a row of T", "of token T alone", "numbers of state")
-    return table(head, rows)
+    return markdown(head, rows)
 
 
 def curve(kind: str) -> str:

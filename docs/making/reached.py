@@ -12,12 +12,11 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from docs.making.results import table
 from seqloom.analysis.reach import reach, span
 from seqloom.core.mixer_config import MixerConfig
-from seqloom.report.charts.chart import Chart, Choice, Table, rounded
-from seqloom.report.charts.draw import svg
-from seqloom.report.charts.picture import STEPS, grid, png
+from seqloom.core.table import markdown
+from seqloom.report.charts import draw
+from seqloom.report.charts import reach as charts
 
 MAPS = Path(__file__).parents[1] / "maps"
 DIM, TOKENS, ROWS = 16, 64, 2
@@ -40,6 +39,15 @@ class Map:
     description: str
     slopes: Tensor
 
+    def svg(self, kind: str) -> str:
+        """The map of that mixer as an SVG file. ValueError where all slopes are 0."""
+        return draw.svg(charts.chart(self.slopes.tolist(), f"{kind}, {self.name}", self.description), width=300)
+
+    @property
+    def thumbnail(self) -> bytes:
+        """The map alone, one pixel per slope: a PNG file. ValueError where all slopes are 0."""
+        return charts.thumbnail(self.slopes.tolist())
+
 
 def initial_map(config: MixerConfig) -> Map:
     """The map of a mixer as it is initialized, in float64, with a fixed seed."""
@@ -56,7 +64,7 @@ def numbers(maps: list[Map]) -> str:
     """A table of Markdown with the distances and shares of each map."""
     spans = [span(map_.slopes) for map_ in maps]
     rows = [(meaning, *(_shown(name, getattr(own, name)) for own in spans)) for name, meaning in MEANING.items()]
-    return table(("mean over the second half of the outputs", *(map_.name for map_ in maps)), rows)
+    return markdown(("mean over the second half of the outputs", *(map_.name for map_ in maps)), rows)
 
 
 def trained_maps(kind: str, folder: Path = MAPS) -> list[Map]:
@@ -99,45 +107,3 @@ def _read(rows: list[list[int]]) -> Tensor:
 
 def _shown(name: str, value: float) -> str:
     return f"{100 * value:.0f}%" if name in ("now", "seen") else f"{value:.1f}"
-
-
-DECADES = 3
-UNREAD = 1e-9
-"""of the largest slope: anything less is rounding, as of a Fourier transform"""
-
-
-def picture(slopes: Tensor, title: str, description: str) -> str:
-    """The map (T, T) with its axes and the meaning of its colors: an SVG file. ValueError where all slopes are 0."""
-    largest = _largest(slopes)
-    rows = [
-        [s, t, rounded(slope / largest)]
-        for t, row in enumerate(slopes.tolist())
-        for s, slope in enumerate(row)
-        if slope > UNREAD * largest
-    ]
-    table = Table(["input s", "output t", "of the largest"], rows)
-    choice = Choice(title, lambda: grid("input s", "output t", "of the largest", len(slopes), decades=DECADES))
-    return svg(Chart("map", title, description, {"rows": table}, [choice]), width=300)
-
-
-def thumbnail(slopes: Tensor) -> bytes:
-    """The map alone, one pixel per slope: a PNG file."""
-    return png(steps(slopes))
-
-
-def steps(slopes: Tensor) -> list[list[int | None]]:
-    """The color of each cell, from 0 to `STEPS`; None where an output does not read an input."""
-    largest = _largest(slopes)
-    shares = (1 + (slopes / largest).log10() / DECADES).clamp(0, 1).tolist()
-    read = (slopes > UNREAD * largest).tolist()
-    return [
-        [round(share * STEPS) if is_read else None for share, is_read in zip(line, reads, strict=True)]
-        for line, reads in zip(shares, read, strict=True)
-    ]
-
-
-def _largest(slopes: Tensor) -> float:
-    largest = float(slopes.max())
-    if not largest > 0:
-        raise ValueError("the map has no slope at all: nothing can be drawn")
-    return largest

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from seqloom.core.table import markdown
+
 RESULTS = Path(__file__).parents[2] / "results"
 NAMES = ("mixer", "contender", "model", "sublayer", "kind")
 """columns that may name the mixer"""
@@ -83,7 +85,7 @@ def _section(name: str, rows: list[dict[str, Any]], kinds: Collection[str]) -> s
     parts = [f"**[{name}](../results/{name})**"]
     if len(rows) > len(shown):
         parts.append(f"The last {len(shown)} of {len(rows)} rows.")
-    parts.append(table(head, lines))
+    parts.append(markdown(head, lines))
     if len(origins) == 1:
         parts.append(origins[0])
     commands = dict.fromkeys(str(row["command"]) for row in shown if "command" in row)
@@ -127,9 +129,3 @@ def _value(value: Any, name: str = "") -> str:
 def _origin(row: dict[str, Any]) -> str:
     parts = [str(row[name]) if name != "commit" else f"commit {row[name]}" for name in ORIGIN[:3] if row.get(name)]
     return ", ".join(parts)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of Markdown; a bar within a cell is escaped."""
-    lines = [head, ("---",) * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)

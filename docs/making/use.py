@@ -6,9 +6,9 @@ Of losses that were observed once only the lowest counts. Not for: each probe wi
 
 from collections.abc import Sequence
 
-from docs.making.needs import PROBES, Need, Row, needs
 from docs.making.results import rows
 from seqloom.core.mixer import Traits
+from seqloom.report.needs import PROBES, Need, Row, needs
 
 FEW = 0.5
 """the share of right answers below which a probe is listed as what the mixer is not for"""

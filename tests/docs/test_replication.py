@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from docs.making import replication
-from docs.making.paper import studies, timed
-from docs.making.paper.claims import CLAIMS
-from docs.making.paper.counted import COUNTS
-from docs.making.paper.rules import MANY, ONE
-from docs.making.paper.stored_rows import FOLDER, LOCAL_PATH, store, stored
-from docs.making.paper.verdicts import in_words
+from docs.making import replication, timed
+from docs.making.stored_rows import FOLDER, LOCAL_PATH, store
+from seqloom.experiments.paper.counted import COUNTS
+from seqloom.experiments.paper.replication import studies_in
 from seqloom.experiments.paper.studies import STUDIES, TABLES
 from seqloom.report.charts.draw import digest
+from seqloom.report.study.claims import CLAIMS
 from seqloom.report.study.compared import Compared
 from seqloom.report.study.rows import read
-from tests.docs.made_up import rows, write
+from seqloom.report.study.rules import MANY, ONE
+from tests.report.made_up import rows, write
 
 SIX = {ONE: [4.30, 4.31, 4.29], MANY: [4.20, 4.21, 4.20], "she": [4.10, 4.11, 4.09], "he": [4.15, 4.16, 4.16],
        "we": [4.25, 4.24, 4.25], "me": [4.32, 4.31, 4.31]}  # fmt: skip
@@ -30,9 +29,9 @@ def test_the_page_is_of_today() -> None:
 
 
 def test_the_pictures_are_those_of_the_rows() -> None:
-    charts = {name: chart for files in stored().values() for file, study in files
-              for name, chart in studies.charts_of(file, study).items()}  # fmt: skip
-    drawn = {path.name: path.read_text(encoding="utf-8") for path in studies.FOLDER.glob("*.svg")}
+    charts = {name: chart for files in studies_in(FOLDER).values() for file, study in files
+              for name, chart in replication.charts_of(file, study).items()}  # fmt: skip
+    drawn = {path.name: path.read_text(encoding="utf-8") for path in replication.IMAGES.glob("*.svg")}
     assert set(charts) == set(drawn), "make pages"
     text = replication.page()
     for name, chart in charts.items():
@@ -42,10 +41,10 @@ def test_the_pictures_are_those_of_the_rows() -> None:
 
 @pytest.mark.slow
 def test_a_picture_is_drawn_and_old_ones_go(tmp_path: Path) -> None:
-    result = {"fig7": stored()["fig7"]}
-    studies.draw(result, tmp_path)
+    result = {"fig7": studies_in(FOLDER)["fig7"]}
+    replication.draw(result, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["fig7-training-second-half.svg"]
-    studies.draw({}, tmp_path)
+    replication.draw({}, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -57,7 +56,7 @@ def test_stored_rows_name_no_path_of_a_machine() -> None:
 
 
 def test_readme_has_the_numbers_of_figure_8() -> None:
-    made = dict(stored()["fig8"])["fig8.jsonl"]
+    made = dict(studies_in(FOLDER)["fig8"])["fig8.jsonl"]
     compared, lines = Compared(made, "held_out"), {line.series: line for line in made.lines}
     readme = (replication.PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
     many = compared.mean(lines[MANY])
@@ -67,7 +66,7 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
         apart = compared.difference(lines[series])
         assert apart is not None
         below = series in ("he", "we")  # where README says "below", without a sign
-        words = in_words(apart.estimate)
+        words = apart.estimate.signed
         assert (words.removeprefix("-") if below else words) in readme, series
         assert (apart.word == "lower") == below
 
@@ -131,7 +130,7 @@ def test_what_decides(tmp_path: Path) -> None:
     }.items():
         write(tmp_path, rows(SIX, **changes), name)
     write(tmp_path, rows(SIX), "fig8-notes")
-    result = [file for file, _ in stored(tmp_path)["fig8"]]
+    result = [file for file, _ in studies_in(tmp_path)["fig8"]]
     assert result == ["fig8-60000.jsonl", "fig8-20.jsonl", "fig8-10.jsonl", "fig8.jsonl"]
 
 

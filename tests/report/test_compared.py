@@ -8,7 +8,7 @@ from seqloom.core.statistics import contrast, mean_of
 from seqloom.report.study.compared import PEER, Compared
 from seqloom.report.study.page import write as write_page
 from seqloom.report.study.table import columns, table_rows
-from tests.docs.made_up import Losses, plate, rows, write
+from tests.report.made_up import Losses, plate, rows, write
 
 THREE: Losses = {PEER: [4.2, 4.21, 4.19], "she": [4.1, 4.12, 4.11], "he": [4.19, 4.2, 4.3]}
 

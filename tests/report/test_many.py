@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from seqloom.report import page
+from seqloom.report.needs import farthest
 from seqloom.report.read import read as found_in
-from seqloom.report.tradeoffs import farthest, pareto, tradeoffs
+from seqloom.report.tradeoffs import pareto, tradeoffs
 from tests.report.making import comparison
 from tests.report.reading import Element, read
 
@@ -90,15 +91,13 @@ def test_who_was_not_trained_has_a_row_without_numbers(document: Element) -> Non
 
 @pytest.mark.parametrize(
     ("known", "expected"),
-    [([FAR[1]], "65,536"), ([FAR[0], FAR[1]], "65,536"), ([FAR[0]], "128"), ([], "")],
+    [([FAR[1]], 65_536), ([FAR[0], FAR[1]], 65_536), ([FAR[0]], 128), ([], 0)],
 )
-def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[str], expected: str) -> None:
-    rows = found_in(out)
-    columns = [column for column in rows.columns if column.name not in FAR or column.name in known]
-    assert farthest(rows.model_copy(update={"columns": columns})) == expected
-    few = [contender.model_copy(update={"row": {**contender.row, FAR[1]: None}}) for contender in rows.contenders[2:]]
-    rare = rows.model_copy(update={"contenders": [*rows.contenders[:2], *few], "columns": columns})
-    assert farthest(rare) == ("128" if FAR[0] in known else "")
+def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[str], expected: int) -> None:
+    rows = [{name: contender.value(name) for name in known} for contender in found_in(out).contenders]
+    assert farthest(rows) == expected
+    rare = [*rows[:2], *({**row, FAR[1]: None} for row in rows[2:])]
+    assert farthest(rare) == (128 if FAR[0] in known else 0)
 
 
 def test_the_fronts_of_all(out: Path) -> None:

@@ -9,7 +9,7 @@ from typing import final
 from seqloom.cli.comparison import typed
 from seqloom.core.seeds import require_count
 from seqloom.core.table import table
-from seqloom.experiments.paper import tables, writings
+from seqloom.experiments.paper import counted, replication, tables, writings
 from seqloom.experiments.paper.cells import Paper, failures
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.paper.rows import write
@@ -21,7 +21,9 @@ from seqloom.experiments.results import Results
 from seqloom.experiments.runner import Workers, known, run
 from seqloom.experiments.study import Stopped
 from seqloom.report.study import page
+from seqloom.report.study.claims import decided
 from seqloom.report.study.compared import Compared
+from seqloom.report.study.rows import Study as Rows
 from seqloom.report.study.rows import read
 from seqloom.report.study.table import columns, table_rows
 
@@ -53,6 +55,7 @@ def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
     plain = [number for number in numbers if number != "table2"]
     if plain:
         print("\n\n".join(tables.shown(int(number.removeprefix("table"))) for number in plain))
+        print("\n".join(["", *counted.about(plain)]))
     if len(plain) == len(figures) + len(numbers):
         return 0
     out = asked.out or Path("runs") / f"paper-{asked.scale}"
@@ -74,6 +77,7 @@ def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
     if writers and code == 0:
         print("\nTable 2: generated texts, top-p 0.6\n")
         print("\n\n".join(_text_of(writing) for writing in writings.write(grid, typed())))
+    print(f"all claims over these studies are in {replication.write(grid.out)}")
     failed = failures(results)
     for name, why in failed.items():
         print(f"seqloom: {name} failed: {why}", file=sys.stderr)
@@ -91,7 +95,17 @@ def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
     body = table(head, [[line.series, *row] for line, row in table_rows(result)])
     beneath = Compared(result, "held_out").beneath
     print("\n".join([study.heading, " ".join(page.caption(result)), "", body, beneath, *result.figure["notes"]]))
+    print("\n".join(["", *page.conclusion(result), *_claims(result)]))
     print(f"\nthe figure is {path}, its rows are {rows}\n", flush=True)
+
+
+def _claims(result: Rows) -> list[str]:
+    """Each claim about a study, and below it what its rows say of it, for each loss."""
+    lines = []
+    for claim, by_loss in decided(result).items():
+        lines.append(f"\n{claim.text} ({claim.section or 'not asked by the paper'})")
+        lines += [f"  {loss.replace('_', '-')}: {verdict}" for loss, verdict in by_loss.items()]
+    return lines
 
 
 def _text_of(writing: writings.Writing) -> str:

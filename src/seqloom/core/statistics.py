@@ -61,6 +61,19 @@ class Estimate:
             return None
         return 2 * tail(-abs(self.mean) / self.error, self.freedom)
 
+    def __str__(self) -> str:
+        """The mean as text, with half of its 95% interval where it has one."""
+        return f"{self.mean:.3f}{self._interval}"
+
+    @property
+    def signed(self) -> str:
+        """The same with a sign, as a difference is written."""
+        return f"{self.mean:+.3f}{self._interval}"
+
+    @property
+    def _interval(self) -> str:
+        return "" if self.half is None else f" ± {self.half:.3f}"
+
 
 @final
 @dataclass(frozen=True)
@@ -158,6 +171,11 @@ def _smallest(estimate: Estimate, others: Sequence[float]) -> float | None:
             break
         rejected += 1
     return estimate.error * quantile(1 - LEVEL / (family - rejected) / 2, estimate.freedom)
+
+
+def p_text(p: float) -> str:
+    """An adjusted p as text, to follow the word p."""
+    return "below 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def could_settle(smallest: Mapping[str, float | None], baseline: str, seeds: int) -> str:

@@ -1,10 +1,17 @@
-"""A table as plain text: columns lined up, numbers to the right, readable anywhere it is pasted."""
+"""A table as plain text, readable anywhere it is pasted, or as Markdown."""
 
 from collections.abc import Sequence
 
 
+def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Rows under a head as a table of Markdown; a bar within a cell is escaped."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows under a head, as lines of text. Numbers are written with thousands separators; None is a dash."""
+    """Rows under a head, their columns lined up and numbers to the right. Numbers have thousands separators; None is
+    a dash."""
     cells = [[str(name) for name in head], *([written(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     right = [all(_number(row[column]) for row in rows) and bool(rows) for column in range(len(head))]

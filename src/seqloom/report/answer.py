@@ -5,7 +5,7 @@ A difference is settled by its adjusted p (core/statistics.py), which covers all
 
 from collections.abc import Sequence
 
-from seqloom.core.statistics import LEVEL, could_settle
+from seqloom.core.statistics import LEVEL, could_settle, p_text
 from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMALLEST, Comparison, Contender
 
 ATTENTION = "attention"
@@ -134,8 +134,7 @@ def _half(contender: Contender, column: str) -> str:
 
 
 def _p(contender: Contender) -> str:
-    adjusted = _number(contender, ADJUSTED)
-    return "below 0.001" if adjusted < 0.001 else f"{adjusted:.3f}"
+    return p_text(_number(contender, ADJUSTED))
 
 
 def _listed(names: Sequence[str]) -> str:

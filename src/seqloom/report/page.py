@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
 
-from seqloom.report import answer, html, inside, losses, origin, samples, table, tradeoffs
+from seqloom.report import answer, html, inside, losses, needs, origin, samples, table, tradeoffs
 from seqloom.report.charts.chart import Chart
 from seqloom.report.comparison import Comparison
 from seqloom.report.read import read
@@ -34,6 +34,8 @@ class Report:
     table: list[table.Row]
     csv: str
     smallest_difference: str
+    needs: list[needs.Need]
+    """what each contender is best at; [] for one alone"""
     sections: list[Section]
     prompted: list[samples.Prompted]
     lags: list[Chart]
@@ -59,6 +61,7 @@ class Report:
             table=table.rows(rows),
             csv=table.as_csv(rows),
             smallest_difference=answer.beneath(rows),
+            needs=needs.needs(needs.rows_of(rows)) if len(rows.contenders) > 1 else [],
             sections=[section for section in sections if section.charts],
             prompted=samples.prompted(rows),
             lags=inside.looks_back(rows),

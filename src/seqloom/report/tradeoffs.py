@@ -7,12 +7,12 @@ from functools import partial
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, all_rounded
 from seqloom.report.charts.style import Look
 from seqloom.report.comparison import LOSS, Column, Comparison
+from seqloom.report.needs import farthest
 
 PRICES = (
     *("ms a step", "peak MB a step", "ms a generated token", "ms a token at {}", "state bytes", "state bytes at {}"),
     *("parameters", "operations a token"),
 )
-AT = "ms a token at "
 WIDE = 8.0
 """from this ratio of the highest to the lowest price on, an axis is logarithmic"""
 Point = tuple[float, float, float | None, float | None]
@@ -21,7 +21,8 @@ Point = tuple[float, float, float | None, float | None]
 
 def tradeoffs(rows: Comparison) -> list[Chart]:
     """One chart for each price that is known."""
-    columns = [column for name in PRICES if (column := rows.column(name.format(farthest(rows))))]
+    length = f"{farthest([contender.row for contender in rows.contenders]):,}"
+    columns = [column for name in PRICES if (column := rows.column(name.format(length)))]
     made = []
     for column in columns:
         points: dict[str, Point] = {}
@@ -63,20 +64,6 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
             names.append(name)
             lowest, last = point[1], point
     return names
-
-
-def farthest(rows: Comparison) -> str:
-    """The greatest length, as the columns name it, at which most contenders were timed; "" where there is none."""
-    half = len(rows.contenders) / 2
-    lengths = [column.name.removeprefix(AT) for column in rows.columns if column.name.startswith(AT)]
-    timed = {
-        length: sum(contender.value(AT + length) is not None for contender in rows.contenders) for length in lengths
-    }
-    return max(
-        (length for length in lengths if timed[length] > half),
-        key=lambda length: int(length.replace(",", "")),
-        default="",
-    )
 
 
 def label(column: Column) -> str:

@@ -17,11 +17,11 @@ from seqloom.report.charts.draw import svg  # noqa: E402
 from seqloom.report.charts.picture import (  # noqa: E402
     DEPTHS,
     colours,
-    grid,
     picture,
     png,
 )
 from seqloom.report.charts.points import NARROWEST, _boxes, _meet, _pixels, points, sides  # noqa: E402
+from seqloom.report.charts.reach import grid  # noqa: E402
 from seqloom.report.charts.style import DARK, SERIES, looks  # noqa: E402
 
 X, Y = Axis("batches", "batches"), Axis("loss", "loss (nats per token)")

@@ -1,1 +1,1 @@
-"""Mixers that learn nothing about which tokens to read."""
+"""Fixed mixing: nothing is learned about which tokens to read."""

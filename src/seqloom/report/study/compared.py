@@ -4,10 +4,11 @@ The baseline is 32-head attention where the figure has it, else the figure's fir
 something, each line is compared with the baseline's line at the same value. All lines are one family of hypotheses.
 """
 
+import re
 from functools import cached_property
-from typing import Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final, get_args
 
-from seqloom.core.statistics import Difference, Estimate, could_settle, differences, mean_of
+from seqloom.core.statistics import Difference, Estimate, Word, could_settle, differences, mean_of
 from seqloom.report.study.rows import Line, Study
 
 PEER = "attention-heads=32"
@@ -20,6 +21,19 @@ Key: TypeAlias = tuple[str, float | None]
 def key(line: Line) -> Key:
     """The key of a line."""
     return line.series, line.x
+
+
+def named(study: Study, line: Key) -> str:
+    """A line as sentences call it: 32 heads, or SHE at context 8."""
+    series, x = line
+    over = study.figure["over"]
+    return called(series) + (f" at {over} {x:g}" if over and x is not None else "")
+
+
+def called(series: str) -> str:
+    """A series, or a sentence that names some, with the paper's names."""
+    series = re.sub(r"attention-heads=(\d+)", lambda match: f"{match[1]} head{'s' * (match[1] != '1')}", series)
+    return re.sub(r"\b(she|he|we|me)\b", lambda match: match[0].upper(), series)
 
 
 def losses(study: Study, loss: Loss) -> dict[Key, dict[int, float]]:
@@ -60,6 +74,21 @@ class Compared:
     def difference(self, line: Line) -> Difference | None:
         """The difference of a line to the baseline; None for the baseline itself."""
         return self.differences.get(key(line))
+
+    @property
+    def conclusion(self) -> str:
+        """Which lines are settled to be below or above the baseline; "" with nothing to compare."""
+        groups: dict[Word, list[str]] = {word: [] for word in get_args(Word)}
+        for line, difference in self.differences.items():
+            groups[difference.word].append(named(self.study, line))
+        if not self.differences:
+            return ""
+        lower = f"lower {'training' if self.loss == 'training' else 'held-out'} loss than {called(self.baseline)}"
+        if len(groups["observed once"]) == len(self.differences):
+            return f"Each model was observed once, so none is settled to have a {lower}."
+        names = {word: ", ".join(lines) for word, lines in groups.items() if lines}
+        first = f"A {lower}: {names.pop('lower')}." if "lower" in names else f"None is settled to have a {lower}."
+        return " ".join([first, *(f"{word.capitalize()}: {lines}." for word, lines in names.items())])
 
     @property
     def beneath(self) -> str:

@@ -10,9 +10,11 @@ from seqloom.report import html
 from seqloom.report.charts.chart import Chart
 from seqloom.report.charts.style import Look
 from seqloom.report.study.charts import charts, looks_of
-from seqloom.report.study.compared import Compared
+from seqloom.report.study.claims import Claim, conclusions, decided
+from seqloom.report.study.compared import Compared, Loss
 from seqloom.report.study.rows import Line, Study, read
 from seqloom.report.study.table import Column, Value, columns, table_rows
+from seqloom.report.study.verdicts import Verdict
 
 
 @final
@@ -21,7 +23,9 @@ class StudyReport:
     """The content of the page, computed from the rows of a study."""
 
     study: Study
+    conclusion: list[str]
     caption: list[str]
+    claims: dict[Claim, dict[Loss, Verdict]]
     charts: list[Chart]
     columns: list[Column]
     table: list[tuple[Line, list[tuple[str, str]]]]
@@ -35,7 +39,9 @@ class StudyReport:
         """The report of these rows."""
         return cls(
             study=study,
+            conclusion=conclusion(study),
             caption=caption(study),
+            claims=decided(study),
             charts=charts(study),
             columns=columns(study),
             table=[(line, [(_text(cell), _sorted(cell)) for cell in row]) for line, row in table_rows(study)],
@@ -55,6 +61,11 @@ def write(rows: Path) -> Path:
     path = rows.with_suffix(".html")
     path.write_text(render(StudyReport.from_rows(read(rows))), encoding="utf-8")
     return path
+
+
+def conclusion(study: Study) -> list[str]:
+    """What follows from the rows: for the models, and for the paper's claims about them."""
+    return [*filter(None, [Compared(study, "held_out").conclusion]), *conclusions(study)]
 
 
 def caption(study: Study) -> list[str]:

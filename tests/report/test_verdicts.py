@@ -1,21 +1,21 @@
-"""Rules and verdicts on made-up losses (docs/making/paper)."""
+"""Rules and verdicts on made-up losses."""
 
 import math
 from pathlib import Path
 
 import pytest
 
-from docs.making.paper import rules
-from docs.making.paper.claims import CLAIMS, OPEN
-from docs.making.paper.rules import MANY, ONE
-from docs.making.paper.verdicts import Rule, Verdict, evidence, judged
 from seqloom.core.statistics import contrast, holm
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.paper.scales import scale_of
 from seqloom.experiments.paper.studies import STUDIES
-from seqloom.report.study.compared import Loss, losses
+from seqloom.report.study import rules
+from seqloom.report.study.claims import CLAIMS, OPEN
+from seqloom.report.study.compared import Loss, called, losses
 from seqloom.report.study.rows import Study
-from tests.docs.made_up import Losses, plate
+from seqloom.report.study.rules import MANY, ONE
+from seqloom.report.study.verdicts import Rule, Verdict, evidence, judged
+from tests.report.made_up import Losses, plate
 
 
 def judge(rule: Rule, made: Study, loss: Loss = "training") -> Verdict:
@@ -170,7 +170,7 @@ def test_names() -> None:
         "he, extraction alone": "HE, extraction alone",
         "she-groups=2": "SHE-groups=2",
     }
-    assert {series: rules.name(series) for series in expected} == expected
+    assert {series: called(series) for series in expected} == expected
 
 
 def test_claims_ask_for_lines_that_their_studies_have(tmp_path: Path) -> None:

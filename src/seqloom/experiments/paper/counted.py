@@ -1,22 +1,25 @@
 """The Extractor paper's claims that are counted, computed here by the prices of the mixers at its Table 1.
 
+    seqloom study paper table7      shows the table, and the verdicts on what the paper claims of its numbers
+
 Source: Chen, arXiv:2308.07661, abstract and sections 6 to 8. What is misprinted is in docs/errata.md.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import final
 
 import torch
 
-from docs.making.paper.verdicts import Verdict
 from seqloom.analysis.formulas import INFERENCE, TRAINING
 from seqloom.analysis.tables import TABLE_7, training
 from seqloom.core.cost import Cost
 from seqloom.experiments.paper import tables
+from seqloom.experiments.paper.studies import TABLES
 from seqloom.mixers import mixer_config
+from seqloom.report.study.verdicts import Verdict
 from seqloom.training.settings import resolve
 
 D = L = 128
@@ -34,6 +37,11 @@ class Count:
     section: str
     count: Callable[[], Verdict]
     command: str
+
+    @property
+    def tables(self) -> set[str]:
+        """The tables that show the numbers, as `seqloom study paper` names them."""
+        return {word for word in self.command.split() if word in TABLES}
 
 
 @cache
@@ -193,3 +201,13 @@ COUNTS = (
     Count("Equal settings make a fair comparison (here: models equal within 1%).", "section 6", alike,
           "seqloom cost paper/table1 --set model.mixer.kind=she"),
 )  # fmt: skip
+
+
+def about(names: Sequence[str]) -> list[str]:
+    """The verdicts on what the paper claims of these tables, as lines for a terminal."""
+    lines = []
+    for count in COUNTS:
+        if count.tables & {*names}:
+            found = count.count()
+            lines += [f"{found.word}: {count.text} ({count.section})", f"  {found.measured}"]
+    return ["What the paper claims of these numbers", "", *lines] if lines else []

@@ -1,14 +1,13 @@
-"""Rules: which differences of a study's losses a claim says are below 0 (verdicts.py)."""
+"""Rules: which differences of a study's losses a claim says are below 0 (`verdicts`)."""
 
-import re
 from math import inf, log2
 from statistics import fmean
 
-from docs.making.paper.verdicts import Contrast, Rule
-from seqloom.report.study.compared import Key, losses
+from seqloom.report.study.compared import PEER, Key, called, losses, named
 from seqloom.report.study.rows import Study
+from seqloom.report.study.verdicts import Contrast, Rule
 
-ONE, MANY = "attention-heads=1", "attention-heads=32"
+ONE, MANY = "attention-heads=1", PEER
 ALLOWED = "1 head - 32 heads"
 """how much more is still close: the paper calls the difference that heads make slight"""
 
@@ -16,7 +15,7 @@ ALLOWED = "1 head - 32 heads"
 def below(*pairs: tuple[str, str]) -> Rule:
     """The first of each pair has the lower loss, wherever the study has it: at every context, at every depth."""
     return lambda study: [
-        Contrast(f"{name(a)} - {name(b)}{_at(study, x)}", {(a, x): 1, (b, x): -1})
+        Contrast(f"{called(a)} - {named(study, (b, x))}", {(a, x): 1, (b, x): -1})
         for a, b in pairs
         for x in _points(study, a)
     ]
@@ -31,7 +30,7 @@ def near(*pairs: tuple[str, str]) -> Rule:
             weights: dict[Key, float] = {(a, None): 1}
             for series, weight in ((b, -1), (ONE, -1), (MANY, 1)):
                 weights[series, None] = weights.get((series, None), 0) + weight
-            contrasts.append(Contrast(f"{name(a)} - {name(b)} - ({ALLOWED})", weights))
+            contrasts.append(Contrast(f"{called(a)} - {called(b)} - ({ALLOWED})", weights))
         return contrasts
 
     return rule
@@ -71,11 +70,8 @@ def at_best(*pairs: tuple[str, str]) -> Rule:
             keys = ((series, x) for x in _points(study, series))
             return min(keys, key=lambda key: fmean(known.get(key, {}).values() or [inf]))
 
-        def named(key: Key) -> str:
-            return f"{name(key[0])}{_at(study, key[1])}"
-
         ends = [(best(a), best(b)) for a, b in pairs]
-        return [Contrast(f"{named(a)} - {named(b)}", {a: 1, b: -1}) for a, b in ends]
+        return [Contrast(f"{named(study, a)} - {named(study, b)}", {a: 1, b: -1}) for a, b in ends]
 
     return rule
 
@@ -88,7 +84,7 @@ def every(*rules: Rule) -> Rule:
 def lowest(series: str) -> Rule:
     """Its loss is below that of every other model of the study."""
     return lambda study: [
-        Contrast(f"{name(series)} - {name(other)}", {(series, own): 1, (other, x): -1})
+        Contrast(f"{called(series)} - {called(other)}", {(series, own): 1, (other, x): -1})
         for own in _points(study, series)
         for other, x in _others(study, series)
     ]
@@ -97,21 +93,15 @@ def lowest(series: str) -> Rule:
 def highest(series: str) -> Rule:
     """Its loss is above that of every other model of the study."""
     return lambda study: [
-        Contrast(f"{name(other)} - {name(series)}", {(series, own): -1, (other, x): 1})
+        Contrast(f"{called(other)} - {called(series)}", {(series, own): -1, (other, x): 1})
         for own in _points(study, series)
         for other, x in _others(study, series)
     ]
 
 
-def name(series: str) -> str:
-    """A series as the page calls it."""
-    series = re.sub(r"attention-heads=(\d+)", lambda match: f"{match[1]} head{'s' * (match[1] != '1')}", series)
-    return re.sub(r"\b(she|he|we|me)\b", lambda match: match[0].upper(), series)
-
-
 def ends(study: Study) -> str:
     """The lowest and the highest line of a study, by training loss."""
-    known = sorted((fmean(seeds.values()), name(key[0])) for key, seeds in losses(study, "training").items() if seeds)
+    known = sorted((fmean(seeds.values()), called(key[0])) for key, seeds in losses(study, "training").items() if seeds)
     return f"lowest is {known[0][1]}, highest {known[-1][1]}" if len(known) > 1 else ""
 
 
@@ -135,7 +125,3 @@ def _others(study: Study, series: str) -> list[Key]:
 def _points(study: Study, series: str) -> list[float | None]:
     """The values of x that a series has; [None] for one that the study does not have."""
     return [line.x for line in study.lines if series in ("", line.series)] or [None]
-
-
-def _at(study: Study, x: float | None) -> str:
-    return f" at {study.figure['over']} {x:g}" if study.figure["over"] and x is not None else ""

@@ -1,19 +1,23 @@
-"""Which mixer for which need: the rules of docs/choose.md, over rows of contenders and nothing else.
+"""Which mixer for which need, by rules over the rows of contenders and nothing else.
 
 A need asks for the least (or most) of a column among the rows that qualify. Rows that cannot be distinguished from it
 are tied with it: held-out losses whose difference to the lowest is not settled (core/statistics.py, Holm over the rows
 that qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out
 losses of one seed were observed once, so that nothing says which are tied: the next ones are listed instead.
+
+    needs(rows_of(comparison))      those of a comparison; docs/choose.md has those of all mixers
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, final
 
 from seqloom.core.statistics import differences
+from seqloom.core.table import written
+from seqloom.report.comparison import LOSS, Comparison
 
-Row = dict[str, Any]
-LOSS, LOSSES, TIME, STATE = "held-out loss", "held-out losses", "ms a token at ", "state bytes at "
+Row: TypeAlias = dict[str, Any]
+LOSSES, TIME, STATE = "held-out losses", "ms a token at ", "state bytes at "
 """columns; `LOSSES` are the held-out losses of the seeds, in order"""
 TIE = {"time": 0.1, "right": 0.02}
 """a share of the lower time; a difference of shares"""
@@ -21,6 +25,8 @@ NEXT = 5
 """rows that are listed after the lowest loss where each was observed once"""
 NEAR = 0.02
 """how far above the lowest held-out loss a mixer may be where something else is asked for, too"""
+MANY = 6
+"""tied names that are listed; of more, the number is given"""
 PROBES = {
     "mqar": "recall of pairs that were seen once",
     "induction": "continuing what occurred before",
@@ -32,6 +38,7 @@ PROBES = {
 }
 
 
+@final
 @dataclass(frozen=True)
 class Need:
     """What is asked for, the rule in words, and the rows that it takes: the best first, then those tied with it.
@@ -45,6 +52,40 @@ class Need:
     taken: list[Row]
     observed_once: bool = False
 
+    @property
+    def best(self) -> str:
+        """The name of the first of them."""
+        return str(self.taken[0]["contender"])
+
+    @property
+    def details(self) -> str:
+        """Its number, and who is tied with it or comes next."""
+        first, *others = (cell(self.column, row[self.column]) for row in self.taken)
+        text = f"({first}{', observed once' if self.observed_once else ''})"
+        if not others:
+            return text
+        named = [f"{row['contender']} ({cell})" for row, cell in zip(self.taken[1:], others, strict=True)]
+        more = [f"{len(named) - MANY} more"] if len(named) > MANY else []
+        return f"{text}; {'next' if self.observed_once else 'tied'}: {', '.join([*named[:MANY], *more])}"
+
+
+def cell(column: str, value: float | None) -> str:
+    """A number of a column as text; shares of right answers in percent."""
+    return f"{value:.1%}" if value is not None and column.endswith(" right") else written(value)
+
+
+def rows_of(comparison: Comparison) -> list[Row]:
+    """The row of each contender of a comparison."""
+    return [
+        {
+            "contender": contender.name,
+            "paired": comparison.paired,
+            **contender.row,
+            LOSSES: [loss for loss in contender.spread.get(LOSS, [contender.value(LOSS)]) if loss is not None],
+        }
+        for contender in comparison.contenders
+    ]
+
 
 def needs(rows: Sequence[Row]) -> list[Need]:
     """Every need that the rows have the columns for."""
@@ -53,14 +94,16 @@ def needs(rows: Sequence[Row]) -> list[Need]:
     near = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
     among = f"among those within {NEAR:.0%} of the lowest held-out loss"
     far = farthest(rows)
+    time, state = (f"{TIME}{far:,}", f"{STATE}{far:,}") if far else ("ms a generated token", "state bytes")
+    token = f"token after {far:,} tokens" if far else "generated token"
     asked = [
         _need("the lowest loss on held-out text", LOSS, rows),
         _need("the cheapest training step, at nearly the lowest loss", "ms a step", near, among),
         _need("the least memory in training, at nearly the lowest loss", "peak MB a step", near, among),
-        _need(f"the fastest token after {far:,} tokens", f"{TIME}{far:,}", rows),
-        _need("such a token, at nearly the lowest loss", f"{TIME}{far:,}", near, among),
-        _need("the smallest state", f"{STATE}{far:,}", rows),
-        _need("a small state, at nearly the lowest loss", f"{STATE}{far:,}", near, among),
+        _need(f"the fastest {token}", time, rows),
+        _need("such a token, at nearly the lowest loss", time, near, among),
+        _need("the smallest state", state, rows),
+        _need("a small state, at nearly the lowest loss", state, near, among),
         _need("a state of one size, and the lowest loss", LOSS, constant(rows), "among states alike at all lengths"),
         *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
     ]
@@ -107,4 +150,5 @@ def _level(ranked: Sequence[Row]) -> list[Row]:
     """The rows whose difference to the first one is not settled."""
     runs = {row["contender"]: dict(enumerate(row[LOSSES])) for row in ranked}
     to_first = differences(runs, dict.fromkeys(runs, ranked[0]["contender"]), paired=ranked[0]["paired"])
-    return [row for row in ranked[1:] if to_first[row["contender"]].word != "higher"]
+    settled = {name for name, difference in to_first.items() if difference.word == "higher"}
+    return [row for row in ranked[1:] if row["contender"] not in settled]

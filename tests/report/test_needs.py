@@ -1,4 +1,4 @@
-"""Which mixer for which need: picked by stated rules from made-up rows; the page says what the rows say."""
+"""Which mixer for which need: picked by stated rules from made-up rows; the report shows it."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from docs.making import choose
-from docs.making.needs import constant, farthest, needs, tied
+from seqloom.report import page
+from seqloom.report.needs import constant, farthest, needs, tied
+from tests.report.making import comparison
+from tests.report.reading import read as html_of
 
 SHARED = {
     **{
@@ -124,84 +126,23 @@ def test_the_length_that_most_have() -> None:
     assert [row["contender"] for row in constant(rows())] == ["mamba", "rnn"]
 
 
-def test_the_page(tmp_path: Path) -> None:
-    path = tmp_path / "all.jsonl"
-    assert choose.page(path) is None
-    left_out = {"contender": "gone", **SHARED, "left_out": "dim 6 is not divisible by heads 4"}
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows(), {**left_out}]), encoding="utf-8")
-    page = choose.page(path)
-    assert page is not None
-    assert "| **attention** (4.000, observed once); next: mamba (4.015), she (4.020), me (4.070), rnn (4.300) |" in page
-    assert "| recall of pairs that were seen once | **attention** (100.0%); tied: mamba (98.5%) |" in page
-    assert "| she | swim |" in page
-    assert "| gone | be built at this size: dim 6 is not divisible by heads 4 |" in page
-    assert "| wild | - | - |" in page
-    assert "3 batches of 4 rows of 16 tokens, one seed, a hundred books; 2 cores, commit abc1234" in page
-    assert "Each held-out loss was observed once. One seed has no interval and decides nothing" in page
-    assert "A training loss is the median over the last 1 batches." in page
-    assert "for 1,000 batches at most" in page
-    several = choose.page(written(tmp_path, seeded(0.01))) or ""
-    assert "from at least 3 seeds, a p below 0.05 after Holm's correction (Welch's procedure)" in several
-    assert "| **attention** (4.000); tied: mamba (4.015), she (4.020), rnn (4.300) |" in several
+def test_the_report_shows_what_each_is_best_at(tmp_path: Path) -> None:
+    out = comparison(tmp_path, seeds=3)
+    html = html_of(page.write(out).read_text(encoding="utf-8"))
+    lines = [[cell.text for cell in line.elements] for line in html.one("section", id="needs").all("tr")[1:]]
+    by_need = {need: take for need, take, _ in lines}
+    whole = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
+    state = min(whole["contenders"], key=lambda contender: contender["row"]["state bytes"])
+    assert by_need["the smallest state"].startswith(f"{state['name']} ({state['row']['state bytes']:,})")
+    assert by_need["the lowest loss on held-out text"].startswith("she (4.1")
+    assert "the fastest generated token" in by_need
+    assert "observed once" not in html.one("section", id="needs").text
+    assert lines[1][2] == "least ms a step among those within 2% of the lowest held-out loss"
 
 
-def written(folder: Path, some: list[dict[str, Any]]) -> Path:
-    path = folder / "some.jsonl"
-    path.write_text("\n".join(map(json.dumps, some)), encoding="utf-8")
-    return path
-
-
-def test_many_ties_are_counted(tmp_path: Path) -> None:
-    same = [{**rows()[0], "contender": f"m{at}"} for at in range(10)]
-    assert "tied: m1 (90.000), m2 (90.000), m3 (90.000), m4 (90.000), m5 (90.000), m6 (90.000), 3 more" in (
-        choose.page(written(tmp_path, same)) or ""
-    )
-
-
-def test_rows_are_those_of_the_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shared = {name: SHARED[name] for name in choose.SHARED}
-    numbers = dict(zip(NUMBERS, ROWS["me"], strict=True))
-    comparison: dict[str, Any] = {
-        **shared,
-        "text": {"description": "a hundred books"},
-        "origin": {name: SHARED[name] for name in choose.ORIGIN} | {"more": 1},
-        "contenders": [
-            {
-                "name": "me",
-                "kind": "me",
-                "row": numbers,
-                "spread": {"held-out loss": [4.07]},
-                "limitations": ["swim"],
-                "samples": [],
-            }
-        ],
-        "left_out": [{"name": "gone", "why": "no room"}],
-    }
-    (tmp_path / "comparison.json").write_text(json.dumps(comparison))
-    monkeypatch.setattr(choose, "store", lambda out, path=tmp_path / "all.jsonl", real=choose.store: real(out, path))
-    monkeypatch.setattr("sys.argv", ["choose", str(tmp_path)])
-    assert choose.main() == 0
-    me, gone = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
-    assert me == {
-        "contender": "me",
-        "kind": "me",
-        **SHARED,
-        **numbers,
-        "held-out losses": [4.07],
-        "limitations": ["swim"],
-    }
-    assert gone == {"contender": "gone", **SHARED, "left_out": "no room"}
-    del comparison["left_out"]
-    (tmp_path / "comparison.json").write_text(json.dumps(comparison))
-    assert choose.main() == 2
-    assert "make it with that" in capsys.readouterr().err
-    monkeypatch.setattr("sys.argv", ["choose", str(tmp_path / "none")])
-    assert choose.main() == 2
-
-
-def test_the_page_is_of_today() -> None:
-    made = choose.page()
-    there = choose.PAGE.read_text(encoding="utf-8") if choose.PAGE.is_file() else None
-    assert there == made, "make pages"
+def test_a_comparison_of_one_has_no_needs(tmp_path: Path) -> None:
+    made = comparison(tmp_path)
+    whole = json.loads((made / "comparison.json").read_text(encoding="utf-8"))
+    whole["contenders"] = whole["contenders"][:1]
+    (made / "comparison.json").write_text(json.dumps(whole), encoding="utf-8")
+    assert 'href="#needs"' not in page.write(made).read_text(encoding="utf-8")

@@ -1,16 +1,19 @@
 """The Extractor paper's claims that rest on training, and what it leaves open, each with the rule that shows it.
 
+    decided(read(Path("runs/paper-small/fig8.jsonl")))        {claim: {"training": verdict, "held_out": verdict}}
+
 What the paper takes from others (learned positions are as good as sinusoidal ones, no warm-up before pre-norm) is left
 out. Source: Chen, arXiv:2308.07661, abstract and sections 5 to 8; both versions of its text say these things alike.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import final, get_args
 
-from docs.making.paper.rules import MANY, ONE, at_best, below, ends, every, highest, lowest, near, share, slope
-from docs.making.paper.verdicts import Rule
+from seqloom.report.study.compared import Loss
 from seqloom.report.study.rows import Study
+from seqloom.report.study.rules import MANY, ONE, at_best, below, ends, every, highest, lowest, near, share, slope
+from seqloom.report.study.verdicts import Rule, Verdict, counted, judged
 
 SIX = (ONE, MANY, "she", "he", "we", "me")
 SIMPLER = ("he", "we", "me")
@@ -26,7 +29,7 @@ class Claim:
     study: str
     rule: Rule | None
     also: Callable[[Study], str] | None = None
-    """what the page adds to the training loss"""
+    """what is added to the verdict on the training loss"""
 
 
 HEADLINE = Claim("SHE does evidently better than 32-head self-attention.", "abstract; section 6, Figure 8; section 8",
@@ -101,3 +104,23 @@ OPEN = (
     ),
 )  # fmt: skip
 """what the paper does not ask"""
+
+
+def decided(study: Study) -> dict[Claim, dict[Loss, Verdict]]:
+    """The verdicts on each claim about a study, the paper's own first; for each loss they are one family."""
+    rules = {claim: claim.rule for claim in (*CLAIMS, *OPEN) if claim.study == study.figure["name"] and claim.rule}
+    losses: dict[Loss, dict[Claim, Verdict]] = {loss: judged(rules, study, loss) for loss in get_args(Loss)}
+    return {claim: {loss: verdicts[claim] for loss, verdicts in losses.items()} for claim in rules}
+
+
+def conclusions(study: Study) -> list[str]:
+    """How many of the paper's claims about a study hold by its rows, and how many of those that it leaves open."""
+    made = []
+    own = decided(study)
+    for claims, whose in ((CLAIMS, "of the paper"), (OPEN, "that the paper leaves open")):
+        verdicts = [own[claim] for claim in claims if claim in own]
+        if verdicts:
+            some = f"{len(verdicts)} claim{'s' * (len(verdicts) > 1)} {whose}"
+            training, held_out = (counted([by_loss[loss] for by_loss in verdicts]) for loss in get_args(Loss))
+            made.append(f"Of {some}, on the training loss {training}; on held-out text {held_out}.")
+    return made

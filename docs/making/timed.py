@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from docs.making.paper.verdicts import UNMEASURED, Verdict, Word
 from docs.making.results import RESULTS, newest, rows
+from seqloom.experiments.paper.replication import Measured
+from seqloom.report.study.verdicts import UNMEASURED, Verdict, Word
 
 EXTRACTORS = ("she", "he", "we", "me")
 WAITED = "us_to_the_output_median"
@@ -80,9 +81,10 @@ def waited(folder: Path = RESULTS) -> tuple[Verdict, str]:
     return Verdict(word, "", times, 1), str(pairs[0][1]["command"])
 
 
-def verdicts(folder: Path = RESULTS) -> list[tuple[str, str, Verdict, str]]:
-    """Each claim with its section, verdict and command."""
-    return [*((race.text, SECTIONS, *raced(race, folder)) for race in RACES), (WAITS, "section 7", *waited(folder))]
+def verdicts(folder: Path = RESULTS) -> list[Measured]:
+    """What comes out for each claim."""
+    races = [Measured(race.text, SECTIONS, *raced(race, folder)) for race in RACES]
+    return [*races, Measured(WAITS, "section 7", *waited(folder))]
 
 
 def machines(folder: Path = RESULTS) -> str:

@@ -9,17 +9,25 @@ and Holm's correction over all claims of the figure, for each of the two losses:
 0.05. A contrast has a p from three seeds on (core/statistics.py).
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar, final
 
-from seqloom.core.statistics import FEWEST, LEVEL, Estimate, contrast, holm
+from seqloom.core.statistics import FEWEST, LEVEL, Estimate, contrast, holm, p_text
 from seqloom.report.study.compared import Key, Loss, losses
 from seqloom.report.study.rows import Study
 
 MOST = 3
 """differences that are all shown; of more, the one that is nearest to failing"""
 Word: TypeAlias = Literal["holds", "does not hold", "not settled", "observed once"]
+FORMS: Mapping[Word, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "does not hold": ("does not", "do not"),
+    "not settled": ("is not settled", "are not settled"),
+    "observed once": ("was observed once", "were observed once"),
+}
+"""each word as it follows the number of claims, one or several"""
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -47,15 +55,23 @@ class Verdict:
     seeds: int = 0
 
     def __str__(self) -> str:
-        """All of it, in Markdown."""
-        return (
-            f"**{self.word}**"
-            + (f" ({self.why})" if self.why else "")
-            + (f": {self.measured}" if self.measured else "")
-        )
+        """All of it."""
+        return self.word + self.reason
+
+    @property
+    def reason(self) -> str:
+        """What follows the word: why not more, and what was measured."""
+        return (f" ({self.why})" if self.why else "") + (f": {self.measured}" if self.measured else "")
 
 
 UNMEASURED = Verdict("not settled", "not measured yet")
+
+
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """How many there are of each word: 6 hold, 1 does not and 2 are not settled."""
+    words: Counter[str] = Counter(verdict.word for verdict in verdicts)
+    parts = [f"{words[word]} {one if words[word] == 1 else many}" for word, (one, many) in FORMS.items() if words[word]]
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 @final
@@ -82,7 +98,7 @@ def _verdict(own: Evidence, adjusted: float | None) -> Verdict:
         return own.otherwise
     settled = adjusted < LEVEL
     verdict = own.verdict if settled else own.otherwise
-    return verdict if verdict.why else replace(verdict, why=p_in_words(adjusted))
+    return verdict if verdict.why else replace(verdict, why=f"adjusted p {p_text(adjusted)}")
 
 
 def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidence:
@@ -114,20 +130,9 @@ def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidenc
     return Evidence(1.0 if tested else None, otherwise, otherwise)
 
 
-def p_in_words(adjusted: float) -> str:
-    """An adjusted p, in words."""
-    return "adjusted p below 0.001" if adjusted < 0.001 else f"adjusted p {adjusted:.3f}"
-
-
 def _differences(known: Sequence[tuple[str, Estimate]]) -> str:
     if len(known) <= MOST:
-        return "; ".join(f"{name}: {in_words(estimate)}" for name, estimate in known)
+        return "; ".join(f"{name}: {estimate.signed}" for name, estimate in known)
     name, nearest = max(known, key=lambda pair: pair[1].mean / (pair[1].half or 1))
     below = sum(estimate.mean < 0 for _, estimate in known)
-    return f"{below} of {len(known)} below 0; the least: {name}: {in_words(nearest)}"
-
-
-def in_words(estimate: Estimate) -> str:
-    """A difference with half of its 95% interval, where it has one."""
-    half = estimate.half
-    return f"{estimate.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")
+    return f"{below} of {len(known)} below 0; the least: {name}: {nearest.signed}"

@@ -1,4 +1,4 @@
-"""Stores the rows of `seqloom study paper` in results/paper, and reads them.
+"""Stores the rows of `seqloom study paper` in results/paper.
 
 results/paper/NAME.jsonl            the rows of a study
 results/paper/NAME-BATCHES.jsonl    the same figure after another number of batches
@@ -7,27 +7,26 @@ results/paper/NAME-BATCHES.jsonl    the same figure after another number of batc
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from docs.making.results import RESULTS, read_rows, write_rows
+from seqloom.experiments.paper.replication import TEXTS
 from seqloom.experiments.paper.studies import STUDIES
-from seqloom.report.study.rows import Study, read
+from seqloom.report.study.rows import read
 
 FOLDER = RESULTS / "paper"
-TEXTS = "table2"
 MOST = 400
 """batches of Figure 9 that are stored of a cell"""
 LOCAL_PATH = re.compile(r"(?:^|[\s='\"(\[])(?:~?/\w|\.\.?/|[A-Za-z]:\\)")
 """a path of one machine"""
 WRITTEN = ("text", "prompt")
 """columns of Table 2 with generated texts and prompts, which may contain anything"""
-Studies: TypeAlias = dict[str, list[tuple[str, Study]]]
-"""by the study's name: (file, its rows)"""
 
 
 def store(out: Path, folder: Path = FOLDER) -> list[Path]:
     """Stores the rows of each study in OUT; returns the files. ValueError for no study, or a row that names a path."""
-    paths = [path for path in (out / f"{study}.jsonl" for study in (*STUDIES, TEXTS)) if path.is_file()]
+    names = (*(f"{study}.jsonl" for study in STUDIES), TEXTS)
+    paths = [out / name for name in names if (out / name).is_file()]
     if not paths:
         raise ValueError(f"{out} has no rows of a study; `seqloom study paper fig8 --out {out.name}` makes some")
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +39,7 @@ def _store(path: Path, folder: Path) -> Path:
         if LOCAL_PATH.search(text):
             raise ValueError(f"{path.name} names a path of a machine, {text!r}: take it out of the rows first")
     target = folder / path.name
-    if path.stem != TEXTS and target.exists() and read(target).figure["batches"] != rows[0]["batches"]:
+    if path.name != TEXTS and target.exists() and read(target).figure["batches"] != rows[0]["batches"]:
         target = folder / f"{path.stem}-{rows[0]['batches']}.jsonl"
     write_rows(target, rows)
     return target
@@ -60,26 +59,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
-
-
-def stored(folder: Path = FOLDER) -> Studies:
-    """The stored studies, each with its files; the first file decides about a claim.
-
-    Files of the paper's own settings come first, then those with more seeds, then those with more batches.
-    """
-    by_name: Studies = {}
-    for study in STUDIES:
-        paths = sorted((*folder.glob(f"{study}.jsonl"), *folder.glob(f"{study}-[0-9]*.jsonl")), key=lambda p: p.stem)
-        studies = [(path.name, read(path)) for path in paths]
-        if studies:
-            by_name[study] = sorted(studies, key=lambda named: _order(named[1].figure))
-    return by_name
-
-
-def _order(figure: dict[str, Any]) -> tuple[bool, int, int]:
-    return figure["differs"] != "", -figure["seeds"], -figure["batches"]
-
-
-def texts(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """The rows of Table 2; [] where there are none."""
-    return read_rows(folder / f"{TEXTS}.jsonl")

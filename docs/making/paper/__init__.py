@@ -1,1 +1,0 @@
-"""The page of the replication: the Extractor paper's claims against rows (docs/making/replication.py)."""

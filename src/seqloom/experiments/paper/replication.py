@@ -1,0 +1,262 @@
+"""The paper's claims one by one, over all studies of a folder: what was measured, and whether it holds. Markdown.
+
+    Replication(studies_in(Path("runs/paper-small"))).page()
+
+`seqloom study paper` writes it as OUT/replication.md, beginning with how many of the claims hold; docs/replication.md
+is that of the rows in results/paper.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias, final, get_args
+
+from seqloom.core.statistics import FEWEST, LEVEL
+from seqloom.core.table import markdown
+from seqloom.experiments.paper.counted import COUNTS, evidence
+from seqloom.experiments.paper.scales import scale_of
+from seqloom.experiments.paper.studies import STUDIES
+from seqloom.report.study.claims import CLAIMS, HEADLINE, OPEN, Claim, decided
+from seqloom.report.study.compared import Loss
+from seqloom.report.study.markdown import origin, section
+from seqloom.report.study.rows import Study, read
+from seqloom.report.study.verdicts import UNMEASURED, Verdict, counted
+
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+ON = {"training": "on the training loss", "held_out": "on held-out text"}
+HEADS = ("training loss, as in the paper", "held-out loss")
+AGAIN = "seqloom study paper {} --scale small"
+TEXTS = "table2.jsonl"
+READ = f"""
+Losses are in nats per token: the training loss is the median over the last stretch of batches, as in the paper, the
+held-out loss that of text which is not trained on, after all batches, which the paper does not report. A mean stands
+with ± half of Student's 95% interval from the model's own seeds, a difference with that of Welch's. Seeds share all
+batches and differ in weights and dropout, so the intervals say nothing of other texts. A claim of several differences
+holds where all are below 0, and does not where one is above, though others are missing. Both need at least {FEWEST}
+seeds and a p below {LEVEL} after Holm's correction over all claims of the figure, those that the paper leaves open
+included, for each of the two losses; otherwise the claim is **not settled**. What was run with a single seed was
+**observed once**: it has no interval, and decides nothing. “Close to” asks that a model's loss exceed that of 32
+heads by at most as much as that of 1 head does, a difference that the paper calls slight; a lower loss is close too.
+Claims share runs, so one difference can decide several. In the tables of the studies, p is corrected over the models
+of the table, and the smallest difference that it could have settled is given beneath it. **Holds** means that it
+holds at the size that was run; where that is not the paper's, no verdict says anything of the paper's. The commands
+train on a text of `--source`: a folder, or what `seqloom data` fetches.
+""".strip()
+Studies: TypeAlias = Mapping[str, Sequence[tuple[str, Study]]]
+"""by the study's name: (file, its rows); the first file decides about a claim"""
+
+
+@final
+@dataclass(frozen=True)
+class Measured:
+    """A claim that needs no training: its section, what comes out, and the command that shows it."""
+
+    text: str
+    section: str
+    verdict: Verdict
+    command: str
+
+
+def studies_in(folder: Path) -> Studies:
+    """The studies whose rows are in a folder, as NAME.jsonl or NAME-BATCHES.jsonl; errors as of `read`.
+
+    Files of the paper's own settings come first, then those with more seeds, then those with more batches.
+    """
+    found = {}
+    for name in STUDIES:
+        paths = sorted((*folder.glob(f"{name}.jsonl"), *folder.glob(f"{name}-[0-9]*.jsonl")), key=lambda p: p.stem)
+        if paths:
+            files = [(path.name, read(path)) for path in paths]
+            found[name] = sorted(files, key=lambda file: _order(file[1].figure))
+    return found
+
+
+def texts_in(folder: Path) -> list[dict[str, Any]]:
+    """The rows of Table 2 in a folder; [] where there are none."""
+    path = folder / TEXTS
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+def links(file: str, study: Study) -> list[str]:
+    """What stands below the table of a study: where its charts are."""
+    return [f"[Charts]({Path(file).stem}.html)"]
+
+
+def write(out: Path) -> Path:
+    """Writes the page of the studies in `out` next to their rows; returns its path."""
+    path = out / "replication.md"
+    path.write_text(Replication(studies_in(out), texts_in(out)).page(), encoding="utf-8")
+    return path
+
+
+@final
+@dataclass(frozen=True)
+class Replication:
+    """The content of the page; `raced` are claims about speed, whose times are from `machines`."""
+
+    studies: Studies
+    texts: Sequence[Mapping[str, Any]] = ()
+    raced: Sequence[Measured] = ()
+    machines: str = ""
+    below: Callable[[str, Study], Sequence[str]] = links
+    """what stands below the table of a study"""
+    rows: str = ""
+    """the folder of the rows, as links of the page name it"""
+    misprints: str = ""
+    """a sentence that says where the paper's misprints are"""
+    closing: str = "This page is generated by `seqloom study paper`, of the rows next to it."
+
+    def page(self) -> str:
+        """The whole page."""
+        counts = [Measured(count.text, count.section, count.count(), count.command) for count in COUNTS]
+        speed = [
+            "## Claims about speed",
+            "The paper says that the Extractors have the potential, or are able, to run faster than self-attention; "
+            "here, that all four do, at the sizes named. Ratios are of times taken by turns, with quartiles, on "
+            f"{self.machines}.",
+            _shown(self.raced),
+        ]
+        parts = [
+            "# Replication",
+            "The claims of the Extractor paper (Chen, *Attention Is Not All You Need Anymore*, arXiv:2308.07661), one "
+            "by one: what was measured, and whether it holds.",
+            f"{self._summary(counts)} {evidence()}",
+            self._sizes(),
+            "## Claims about losses",
+            self._claims(CLAIMS),
+            "### How to read it",
+            READ,
+            "### What the paper leaves open",
+            *self._open(),
+            "## Claims that are counted",
+            f"At the paper's Table 1, by the prices of the mixers.{self.misprints}",
+            _shown(counts),
+            *(speed if self.raced else []),
+            "## The studies",
+            "" if self.studies else "No study's rows are kept yet.",
+            *(self._section(file, study) for files in self.studies.values() for file, study in files),
+            *self._texts(),
+            self.closing,
+        ]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    @cached_property
+    def verdicts(self) -> Mapping[tuple[Claim, Loss], Sequence[tuple[Study | None, Verdict]]]:
+        """Of each claim by each loss, a pair for each file of its study; without rows, one that says so."""
+        found: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
+        for _, study in (file for files in self.studies.values() for file in files):
+            for claim, by_loss in decided(study).items():
+                for loss, verdict in by_loss.items():
+                    found.setdefault((claim, loss), []).append((study, verdict))
+        for claim, loss in product((*CLAIMS, *OPEN), LOSSES):
+            own = found.get((claim, loss), [])
+            none = UNMEASURED if claim.rule else Verdict("not settled", "no loss can show it; the texts are below")
+            found[claim, loss] = [known for known in own if known[1].seeds] or own[:1] or [(None, none)]
+        return found
+
+    def _summary(self, counts: Sequence[Measured]) -> str:
+        """Three sentences: the claims about losses, the others, the headline."""
+        first = {loss: [self.verdicts[claim, loss][0][1] for claim in CLAIMS] for loss in LOSSES}
+        training, held_out = ([verdict for verdict in first[loss] if verdict.seeds] for loss in LOSSES)
+        text = f"{len(training) or 'None'} of the paper's {len(CLAIMS)} claims about losses "
+        text += "is measured so far" if len(training) < 2 else "are measured so far"
+        if training:
+            text += f": on the training loss, as in the paper, {counted(training)}; on held-out text "
+            text += counted(held_out)
+        text += f". Of {len(counts)} claims that are counted, {counted([count.verdict for count in counts])}"
+        if self.raced:
+            text += f"; of {len(self.raced)} about speed, {counted([race.verdict for race in self.raced])}"
+        text += ". Its headline, that SHE does evidently better than self-attention, "
+        headline = [(loss, self.verdicts[HEADLINE, loss]) for loss in LOSSES]
+        if not any(own[0][1].seeds for _, own in headline):
+            return text + "is not measured yet."
+        text += " and ".join(f"{_plainly(own[0][1])} {ON[loss]}" for loss, own in headline)
+        others = [
+            f"; {_after(study)}it {_plainly(verdict)} {ON[loss]}"
+            for loss, own in headline for study, verdict in own[1:]
+        ]  # fmt: skip
+        return "".join([text, *others, "."])
+
+    def _sizes(self) -> str:
+        """What was run: sizes, seeds, text, machine, commit, each once."""
+        if not self.studies:
+            return "Nothing was run yet; `seqloom study paper all --scale small --plan` says what it would take."
+        run = [study.figure for files in self.studies.values() for _, study in files]
+        names_by_size: dict[str, list[str]] = {}
+        for figure in run:
+            name = figure["heading"].split(":")[0]
+            names_by_size.setdefault(figure["differs"] or "the paper's own settings", []).append(name)
+        sizes = "; ".join(f"{', '.join(dict.fromkeys(names))}: {differs}" for differs, names in names_by_size.items())
+        seeds = ", ".join(sorted({f"{figure['seeds']}" for figure in run}))
+        read = " and ".join(dict.fromkeys(figure["text"] for figure in run))
+        where = "; ".join(dict.fromkeys(origin(figure["origin"]) for figure in run))
+        return f"What was run: {sizes}. Seeds of a model: {seeds}. Text: `{read}`. On {where}."
+
+    def _claims(self, claims: Iterable[Claim]) -> str:
+        rows = []
+        for claim in claims:
+            both = [self.verdicts[claim, loss] for loss in LOSSES]
+            cells = ["<br>".join(f"{_after(study)}{_bold(verdict)}" for study, verdict in own) for own in both]
+            if claim.also and claim.study in self.studies:
+                cells[0] += f"; {claim.also(self.studies[claim.study][0][1])}"
+            text = f"{claim.text} *{claim.section}*" if claim.section else claim.text
+            rows.append((text, *cells, f"`{_again(claim.study, both[0][0][0])}`"))
+        return markdown(("claim", *HEADS, "shown by"), rows)
+
+    def _open(self) -> list[str]:
+        """The open questions that are measured, and the studies that would answer the others."""
+        known = [claim for claim in OPEN if any(self.verdicts[claim, loss][0][1].seeds for loss in LOSSES)]
+        missing = dict.fromkeys(claim.study for claim in OPEN if claim.study not in self.studies)
+        unmeasured = "Not measured yet: " + ", ".join(f"`{AGAIN.format(study)}`" for study in missing) + "."
+        return [self._claims(known) if known else "", unmeasured if missing else ""]
+
+    def _section(self, file: str, study: Study) -> str:
+        return section(study, self.below(file, study), f"[The rows]({self.rows}{file})")
+
+    def _texts(self) -> list[str]:
+        if not self.texts:
+            return []
+        command = f"```sh\n{self.texts[0]['command']}\n```"
+        return ["### Table 2: generated texts, top-p 0.6", *map(_text, self.texts), command]
+
+
+def _order(figure: Mapping[str, Any]) -> tuple[bool, int, int]:
+    return figure["differs"] != "", -figure["seeds"], -figure["batches"]
+
+
+def _again(name: str, study: Study | None) -> str:
+    """The command that shows what decides; without rows, one that would make some."""
+    if study is None:
+        return AGAIN.format(name)
+    figure = study.figure
+    seeds = "" if figure["seeds"] == scale_of(figure["scale"]).seeds.get(name, 1) else f" --seeds {figure['seeds']}"
+    return f"seqloom study paper {name} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
+
+
+def _shown(claims: Sequence[Measured]) -> str:
+    rows = [(f"{each.text} *{each.section}*", _bold(each.verdict), f"`{each.command}`") for each in claims]
+    return markdown(("claim", "what comes out", "shown by"), rows)
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    text = re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", " ".join((row["text"] or "nothing yet").split()))
+    return f"`{row['name']}`, after {row['batches']:,} batches: {text}"
+
+
+def _bold(verdict: Verdict) -> str:
+    return f"**{verdict.word}**{verdict.reason}"
+
+
+def _after(study: Study | None) -> str:
+    """After how many batches, to stand before a verdict; nothing where there are no rows."""
+    return f"after {study.figure['batches']:,} batches " if study else ""
+
+
+def _plainly(verdict: Verdict) -> str:
+    forms = {"not settled": "is not settled", "observed once": "was observed once"}
+    text = forms.get(verdict.word, verdict.word)
+    return f"{text} ({verdict.why})" if verdict.why else text
